@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
 import { EXIT, type ProcessIo } from './cli/command.ts';
 
-/** The exit code of an interrupted program, as shells report it. */
+/** Exit code of an interrupted program, as shells report it. */
 const INTERRUPTED = 130;
 
-/** The oldest supported major version of Node. */
+/** Oldest supported major version of Node. */
 const NODE_VERSION = 24;
 const isOld = Number.parseInt(process.versions.node) < NODE_VERSION;
 if (isOld)
@@ -12,13 +12,13 @@ if (isOld)
 
 let outputFailed = false;
 const stopping = new AbortController();
-// Only the first signal stops gracefully. A second signal has its default effect.
+// Only the first signal triggers a graceful shutdown. A second signal has its default effect.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
-// The reader of a pipe may exit at any time, as `head` does.
+// The reader of a pipe may exit at any time, like `head`.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', handleOutputError);
 
 const io: ProcessIo = {
-  // Reading the property opens the standard input.
+  // Reading the property opens standard input.
   get stdin() {
     return process.stdin;
   },
@@ -28,11 +28,12 @@ const io: ProcessIo = {
   signal: stopping.signal,
 };
 
-// A command that never ends has failed. Single executables are CommonJS modules, which have no top-level await.
+// A command that never settles has failed. Single executables are CommonJS modules, which do not support top-level
+// await.
 process.exitCode = EXIT.usage;
 if (!isOld) void start().catch(reportError).then(exitWith);
 
-/** The program is loaded here, because old versions of Node cannot parse it. */
+/** The program is loaded here because old versions of Node cannot parse it. */
 async function start(): Promise<number> {
   const { run } = await import('./cli/program.ts');
   const [, path = '', ...args] = process.argv;
@@ -49,7 +50,7 @@ function exitWith(code: number): void {
   process.exitCode = code;
 }
 
-/** Reports the first output that cannot be written, such as to a full disk. The program continues and fails in the end. */
+/** Reports the first output error, such as a full disk. The program continues and exits with an error at the end. */
 function handleOutputError(error: Error): void {
   if (outputFailed || ('code' in error && error.code === 'EPIPE')) return;
   outputFailed = true;

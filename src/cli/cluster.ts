@@ -1,4 +1,4 @@
-/** The options of commands that inspect or change a cluster, and its connection. */
+/** Options of the commands that inspect or change a cluster, and the connection to the cluster. */
 import { type ClusterClient, createClient } from '../cluster/client.ts';
 import { connect } from '../cluster/connection.ts';
 import { UserError } from '../config/files.ts';
@@ -21,7 +21,7 @@ export const clusterOptions = {
 
 const DRY_RUNS = ['none', 'client', 'server'] as const;
 
-/** How far a command that writes objects goes. */
+/** Dry-run mode of a command that writes objects. */
 export type DryRun = (typeof DRY_RUNS)[number];
 
 export const dryRunOption = {
@@ -36,7 +36,7 @@ const DRY_RUN_SUFFIXES: Readonly<Record<DryRun, string>> = {
   server: ' (server dry run)',
 };
 
-/** The end of a message about a change, as kubectl prints it. */
+/** Suffix of a message about a change, as kubectl prints it. */
 export function dryRunSuffix(dryRun: DryRun): string {
   return DRY_RUN_SUFFIXES[dryRun];
 }
@@ -69,8 +69,8 @@ export async function withCluster<T>(
 }
 
 /**
- * Writes an object as it is, unless the client only prints it, and returns the object of the response. An object with a
- * resource version is replaced. Rejects as `request` does.
+ * Writes an object unless the client only prints it, and returns the object in the response. An object with a resource
+ * version replaces the existing object. Rejects like `request`.
  */
 export async function writeObject<T extends KubeObject>(
   { send }: ClusterClient,

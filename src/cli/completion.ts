@@ -76,8 +76,8 @@ interface Candidate {
 const FILES = 'files';
 
 /**
- * Prints the candidates for the last word, one per line, with their descriptions, then a directive: `:4` for these
- * candidates only, `:0` for files. This is the protocol of cobra, which kubectl uses for plugins.
+ * Prints the candidates for the last word, one per line, with their descriptions. The last line is a directive: `:4`
+ * disables file completion, `:0` enables it. kubectl uses the same protocol, which comes from cobra, for plugins.
  */
 export async function complete(
   words: readonly string[],
@@ -85,7 +85,7 @@ export async function complete(
   { stdout }: Pick<Io, 'stdout'>,
 ): Promise<number> {
   const last = words.at(-1) ?? '';
-  // Bash separates words at equals signs.
+  // Bash splits words at equals signs.
   const before = words.slice(0, -1).filter((word) => word !== '=');
   const found = await findCandidates(before, last === '=' ? '' : last, commands);
   const candidates = found === FILES ? [] : found;
@@ -129,7 +129,7 @@ function startingWith(prefix: string, candidates: readonly Candidate[]): readonl
   return candidates.filter(({ word }) => word.startsWith(prefix));
 }
 
-/** The next words of the commands that start with these words. A group has no description. */
+/** Returns the next words of all commands that start with the given words. A group has no description. */
 function subcommands(before: readonly string[], commands: readonly CommandEntry[]): readonly Candidate[] {
   const next = commands.flatMap(({ name, summary }) => {
     const words = name.split(' ');

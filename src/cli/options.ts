@@ -1,6 +1,6 @@
 /**
- * Typed tables of command options. A table maps the name of each option to its description and its parser.
- * `program.ts` registers the table with commander, which reads the arguments; the texts of an option then become its value.
+ * Typed tables of command options. A table maps each option name to its description and parser. `program.ts` registers
+ * the table with commander, which reads the arguments, and then converts the raw values of each option.
  */
 import { UserError } from '../config/files.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
@@ -9,26 +9,26 @@ import { quote } from '../kube/text.ts';
 import { VERSION_RULE } from '../policy/psa/policy.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 
-/** A mistake in the options of a command. Its message is printed with a reference to the help. */
+/** An error in the options of a command. Its message is printed with a pointer to the help. */
 export class UsageError extends UserError {}
 
-/** Parses one value of an option; throws a `UserError` with the expected form, such as `must be true or false`. */
+/** Parses one option value. Throws a `UserError` with the expected format, such as `must be true or false`. */
 export interface Parse<T> {
   (text: string): T;
-  /** The only accepted values, if there is a short list of them. */
+  /** The accepted values, if there is a short list of them. */
   readonly choices?: readonly string[];
 }
 
-/** The description of an option in the help, and its other sources. */
+/** Description of an option in the help, and its other sources. */
 export interface OptionText {
   readonly help: string;
-  /** The letter of the short form. */
+  /** Letter of the short form. */
   readonly short?: string;
-  /** The environment variable that is read if the option is not among the arguments. */
+  /** Environment variable to read if the option is not on the command line. */
   readonly env?: string;
-  /** The default as the help shows it, if it differs from the value: `10s` for 10000. */
+  /** The default in the help, if it differs from the value: `10s` for 10000. */
   readonly shown?: string;
-  /** The value of an option with a value that is given as `--name` alone. Another value must be given as `--name=value`. */
+  /** Value if the option is given as `--name` without a value. Other values must be given as `--name=value`. */
   readonly bare?: string;
   /** Names of options that cannot be combined with this one. */
   readonly conflicts?: readonly string[];
@@ -36,12 +36,12 @@ export interface OptionText {
 
 /** An option of a command. Its name is its key in `Options`. */
 export interface Option<T> extends OptionText {
-  /** The placeholder of the value in the help; `undefined` for a flag without a value. */
+  /** Placeholder of the value in the help. `undefined` for flags without a value. */
   readonly value?: string;
   readonly choices?: readonly string[];
   /** The default in the help. */
   readonly fallback?: string;
-  /** Returns the value for the texts of all occurrences, in order; without texts, the default. */
+  /** Returns the value for all occurrences, in order. Without occurrences, it returns the default. */
   resolve(texts: readonly string[]): T;
 }
 
@@ -51,7 +51,7 @@ export type Options = Readonly<Record<string, Option<unknown>>>;
 /** The values of options by the same names. */
 export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] extends Option<infer T> ? T : never };
 
-/** An option with a value. The last occurrence counts. */
+/** An option with a value. The last occurrence applies. */
 export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
   const shown = text.shown ?? (typeof fallback === 'string' || typeof fallback === 'number' ? fallback : undefined);
   return {
@@ -85,12 +85,12 @@ export function flagOn(text: OptionText): Option<boolean> {
   return { ...text, fallback: 'true', resolve: (texts) => boolean(texts.at(-1) ?? 'true') };
 }
 
-/** An option with a conversion of its value. A `UserError` of the conversion is reported as an invalid value. */
+/** An option whose value is converted. A `UserError` from the conversion is reported as an invalid value. */
 export function mapped<T, U>(one: Option<T>, change: (value: T) => U): Option<U> {
   return { ...one, resolve: (texts) => change(one.resolve(texts)) };
 }
 
-/** The same options, each with `PREFIX_` and its name in capitals as its environment variable. */
+/** Adds an environment variable to each option, named `PREFIX_` followed by the option name in capitals. */
 export function withEnvironment<O extends Options>(prefix: string, options: O): O {
   const named = Object.entries(options).map(([name, one]) => [
     name,
@@ -99,7 +99,7 @@ export function withEnvironment<O extends Options>(prefix: string, options: O): 
   return Object.fromEntries(named) as O;
 }
 
-/** The unparsed values of options by source. Arguments take precedence over the environment. */
+/** Unparsed option values by source. Arguments take precedence over the environment. */
 export interface Sources {
   readonly typed: ReadonlyMap<string, readonly string[]>;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -107,7 +107,7 @@ export interface Sources {
 
 /**
  * Returns the values of all options of a command.
- * @throws {UsageError} for an invalid value, with its source and the expected form
+ * @throws {UsageError} for an invalid value, with its source and the expected format
  */
 export function resolveValues<O extends Options>(options: O, sources: Sources): Values<O> {
   const values = Object.entries(options).map(([name, one]) => {
@@ -121,7 +121,7 @@ export function resolveValues<O extends Options>(options: O, sources: Sources): 
   return Object.fromEntries(values) as Values<O>;
 }
 
-/** The names of an option as the help and messages show them: `-o, --output`. */
+/** Option names as shown in the help and in messages: `-o, --output`. */
 export function printFlags(name: string, { short }: OptionText): string {
   return `${short === undefined ? '' : `-${short}, `}--${name}`;
 }
@@ -137,7 +137,7 @@ function resolveOption(source: string, texts: readonly string[], one: Option<unk
   }
 }
 
-/** The error message for one text alone; `undefined` if it is valid. */
+/** Error message for a single value, or `undefined` if it is valid. */
 function errorMessage(text: string, { resolve }: Option<unknown>): string | undefined {
   try {
     resolve([text]);
@@ -159,7 +159,7 @@ export function text(value: string): string {
   return value;
 }
 
-/** The name of an object: any text except the empty one. The API server validates the rest. */
+/** An object name, which is any text that is not empty. The API server performs all other validation. */
 export function nonEmpty(value: string): string {
   if (value === '') throw new UserError('must not be empty');
   return value;
@@ -172,7 +172,7 @@ export function namespaceName(value: string): string {
   return value;
 }
 
-/** One of several words. */
+/** One of the given words. */
 export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
   const parse = (value: string): T => {
     const word = words.find((one) => one === value);
@@ -182,14 +182,14 @@ export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
   return Object.assign(parse, { choices: words });
 }
 
-/** `true` or `false`, in the spellings that Go's flag package accepts. */
+/** `true` or `false`, in any spelling that Go's flag package accepts. */
 export function boolean(value: string): boolean {
   if (/^(?:1|t|T|true|True|TRUE)$/.test(value)) return true;
   if (/^(?:0|f|F|false|False|FALSE)$/.test(value)) return false;
   throw new UserError('must be true or false');
 }
 
-/** A whole number between two bounds, both included. */
+/** An integer within inclusive bounds. */
 export function integer(min: number, max: number): Parse<number> {
   return (value) => {
     const number = /^-?\d+$/.test(value) ? Number(value) : NaN;
@@ -198,7 +198,7 @@ export function integer(min: number, max: number): Parse<number> {
   };
 }
 
-/** A decimal number between two bounds, both included. */
+/** A decimal number within inclusive bounds. */
 export function decimal(min: number, max: number): Parse<number> {
   return (value) => {
     const number = /^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : NaN;
@@ -221,7 +221,7 @@ export function keyValue(value: string): readonly [key: string, value: string] {
   return [value.slice(0, separator), value.slice(separator + 1)];
 }
 
-/** `host:port`, with an IPv6 host in brackets; without a host, all addresses. */
+/** `host:port`, with an IPv6 host in brackets. Without a host, it means all addresses. */
 export function listenAddress(value: string): { readonly host: string; readonly port: number } {
   const [, host = '', digits = ''] = /^(.*):(\d+)$/.exec(value) ?? [];
   const port = Number(digits);

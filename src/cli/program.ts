@@ -1,4 +1,7 @@
-/** The command tree. A command is one row of `COMMANDS` and one file in the folder of its subject, which is loaded when it is used. */
+/**
+ * The command tree. Each command is a row in `COMMANDS` and a file in the folder of its subject. The file is loaded
+ * when the command is used.
+ */
 import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
 import { UserError } from '../config/files.ts';
 import { ConnectionError } from '../kube/status.ts';
@@ -15,7 +18,7 @@ import {
 } from './command.ts';
 import { printFlags, resolveValues, UsageError, type Option, type Options, type Sources } from './options.ts';
 
-/** All commands by the headings of the help, in its order: the name, the summary, and the import of the file. */
+/** All commands by help heading, in display order: name, summary, and import of the file. */
 const GROUPS: Readonly<
   Record<string, readonly (readonly [name: string, summary: string, load: CommandEntry['load']])[]>
 > = {
@@ -116,10 +119,12 @@ export const COMMANDS: readonly CommandEntry[] = Object.entries(GROUPS).flatMap(
   rows.map(([name, summary, load]) => ({ name, group, summary, load })),
 );
 
-/** The width of the help if the output is no terminal. */
+/** Width of the help if the output is not a terminal. */
 const HELP_WIDTH = 100;
 
-/** The names under which the program can be called in addition to its own: as a plugin, kubectl calls `kubectl-scc` for `kubectl scc`. */
+/**
+ * Additional names under which the program can be called. As a plugin, kubectl calls `kubectl-scc` for `kubectl scc`.
+ */
 const PLUGINS: ReadonlyMap<string, Invocation> = new Map([
   ['kubectl-portcullis', { name: 'kubectl portcullis', prefix: [] }],
   ['kubectl-scc', { name: 'kubectl', prefix: ['scc'] }],
@@ -127,9 +132,9 @@ const PLUGINS: ReadonlyMap<string, Invocation> = new Map([
 
 /** How the program was called. */
 interface Invocation {
-  /** The name in the help. */
+  /** Name in the help. */
   readonly name: string;
-  /** The words before the arguments. */
+  /** Words before the arguments. */
   readonly prefix: readonly string[];
 }
 
@@ -137,8 +142,8 @@ const DIRECT: Invocation = { name: PROGRAM, prefix: [] };
 const COMPLETE = '__complete';
 
 /**
- * Runs the command that the arguments name, and resolves to the exit code. User errors are printed, not thrown. The
- * file name is that by which the program was called.
+ * Runs the command in the arguments and resolves to the exit code. User errors are printed, not thrown. The file name
+ * is the one under which the program was called.
  */
 export async function run(
   args: readonly string[],
@@ -169,7 +174,7 @@ export async function run(
     await program.parseAsync(normalize(words, definition?.options ?? {}), { from: 'user' });
     return exitCode;
   } catch (error) {
-    // Commander has printed its error already.
+    // Commander has already printed its error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.passed : EXIT.usage;
     if (!(error instanceof UserError || error instanceof ConnectionError)) throw error;
     const lines = error.message.split('\n').map(printable);
@@ -178,15 +183,15 @@ export async function run(
   }
 }
 
-/** `help scc plan` is `scc plan --help`, and the program alone shows its help. */
+/** `help scc plan` is equivalent to `scc plan --help`, and the program without arguments shows its help. */
 function withHelp(args: readonly string[]): readonly string[] {
   const [first, ...rest] = args;
   return first === undefined || first === 'help' ? [...rest, '--help'] : args;
 }
 
 /**
- * Accepts `--flag=false` and `-o=json` as kubectl does. An unknown `--flag=value` loses its value, so that commander finds
- * the similar option to suggest.
+ * Accepts `--flag=false` and `-o=json` as kubectl does. The value is removed from an unknown `--flag=value`, so
+ * commander finds a similar option to suggest.
  */
 function normalize(args: readonly string[], options: Options): readonly string[] {
   const end = args.includes('--') ? args.indexOf('--') : args.length;
@@ -206,7 +211,7 @@ function normalize(args: readonly string[], options: Options): readonly string[]
   return [...normalized, ...args.slice(end)];
 }
 
-/** Creates the command tree without the options of the commands. */
+/** Creates the command tree without command options. */
 function createProgram(
   { stdout, stderr }: Io,
   commands: readonly CommandEntry[],
@@ -235,7 +240,7 @@ function createProgram(
   return program;
 }
 
-/** Returns the command of that name below `program`. Missing commands are added to the group. */
+/** Returns the named command below `program`. Missing commands are added to the group. */
 function findNode(program: CommanderCommand, name: string, group = ''): CommanderCommand {
   return name.split(' ').reduce((parent, word) => {
     const existing = parent.commands.find((one) => one.name() === word);
@@ -245,7 +250,9 @@ function findNode(program: CommanderCommand, name: string, group = ''): Commande
   }, program);
 }
 
-/** The help of the program lists subcommands under their full names, such as `scc plan`; that of a group, without its name. */
+/**
+ * The program help lists subcommands under their full names, such as `scc plan`. A group's help omits the group name.
+ */
 function printHelp(command: CommanderCommand, help: Help): string {
   const own = command.parent ? commandPath(command).length + 1 : 0;
   const subcommandTerm = (one: CommanderCommand): string => commandPath(one).slice(own);
@@ -257,7 +264,7 @@ function leaves({ commands }: CommanderCommand): CommanderCommand[] {
   return commands.flatMap((one) => (one.commands.length === 0 ? [one] : leaves(one)));
 }
 
-/** The names of a command and of its parents, without the program: `scc plan`. */
+/** Names of a command and its parents, without the program: `scc plan`. */
 function commandPath(command: CommanderCommand): string {
   const { parent } = command;
   return parent?.parent ? `${commandPath(parent)} ${command.name()}` : command.name();
@@ -269,7 +276,7 @@ function usageHint(command: CommanderCommand): string {
   return `See '${names.join(' ')} --help' for usage.`;
 }
 
-/** Adds the operands, the options and the details of a command to its node, and returns the node. */
+/** Adds the operands, options and details of a command to its node, and returns the node. */
 function addDefinition(
   command: CommanderCommand,
   { operands, details, options }: Command,
@@ -287,7 +294,7 @@ function addDefinition(
   return command;
 }
 
-/** Creates the streams of a command. */
+/** Creates a command's streams. */
 function createIo(io: ProcessIo, invocation: Invocation): Io {
   const renamed = (output: Output): Output => ({
     ...(output.isTTY === undefined ? {} : { isTTY: output.isTTY }),
@@ -309,18 +316,18 @@ function createIo(io: ProcessIo, invocation: Invocation): Io {
 
 const FIRST_WORDS = [...new Set(COMMANDS.map(({ name }) => name.split(' ')[0]))].join('|');
 
-/** Replaces the program name in the commands of a text with the name that the user called. */
+/** Replaces the program name in the commands of a text with the name under which the user called it. */
 function renameCalls(text: string, invocation: Invocation): string {
   if (invocation === DIRECT) return text;
   const { name, prefix } = invocation;
   const words = prefix.map((word) => `${word} `).join('');
   const first = prefix.length > 0 ? '\\w' : `(?:${FIRST_WORDS})\\b`;
-  // The program, unlike the namespace of that name in the arguments of kubectl.
+  // Matches the program, but not the namespace of the same name in kubectl arguments.
   const calls = new RegExp(`(?<!kubectl |-n |--namespace |[\\w./=-])${PROGRAM} ${words}(?=${first})`, 'g');
   return text.replaceAll(calls, `${name} ${words}`);
 }
 
-/** Registers an option. Commander collects its texts, and `resolveValues` converts them. */
+/** Registers an option. Commander collects the raw values, and `resolveValues` converts them. */
 function addOption(command: CommanderCommand, name: string, one: Option<unknown>): void {
   const { value, help, fallback, choices, conflicts = [] } = one;
   const flags = printFlags(name, one);
@@ -336,7 +343,7 @@ function addOption(command: CommanderCommand, name: string, one: Option<unknown>
   }
 }
 
-/** The texts of the options that are among the arguments. */
+/** Raw values of the options on the command line. */
 function typedOptions(command: CommanderCommand, options: Options): Sources['typed'] {
   const typed = Object.keys(options).flatMap((name) => {
     const option = new CommanderOption(`--${name}`);

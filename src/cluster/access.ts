@@ -1,4 +1,4 @@
-/** Access decisions: from the roles and bindings of a store, or from reviews by the API server. */
+/** Access decisions based on the roles and bindings of a store, or on access reviews by the API server. */
 import { RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { isObject, type AccessReviewStatus, type UserInfo } from '../kube/types.ts';
@@ -12,10 +12,10 @@ import { memoize, type Store } from './store.ts';
 /** Returns true if RBAC permits the action. */
 export type Access = (user: UserInfo, action: Action) => boolean;
 
-/** The group that every API server authorizes for all actions. */
+/** The API server authorizes this group for all actions. */
 const MASTERS = 'system:masters';
 
-/** The use of an SCC, without its name. */
+/** The `use` verb on SCCs, without a name. */
 export const USE_SCC: Action = {
   verb: 'use',
   apiGroup: RESOURCES.SecurityContextConstraints.group,
@@ -27,12 +27,12 @@ interface StoreAccess {
   readonly canUse: CanUse;
 }
 
-/** Returns the access decisions of the roles and bindings in the store. */
+/** Returns access decisions based on the roles and bindings in the store. */
 export function accessFromStore(store: Store): Access {
   return storeAccess(store).access;
 }
 
-/** Returns the permissions to use SCCs, from the roles and bindings in the store. */
+/** Returns the permissions to use SCCs, based on the roles and bindings in the store. */
 export function canUseScc(store: Store): CanUse {
   return storeAccess(store).canUse;
 }
@@ -76,7 +76,7 @@ function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {
   return groups?.includes(MASTERS) === true;
 }
 
-/** Returns the identity that the server assigns to the credentials of the connection, if it serves the review. */
+/** Returns the identity that the server assigns to the connection's credentials, if it serves the review. */
 export async function reviewSelf(connection: Connection, signal?: AbortSignal): Promise<UserInfo | undefined> {
   try {
     const status = await createReview(connection, 'authentication.k8s.io', 'SelfSubjectReview', {}, { signal });
@@ -90,7 +90,7 @@ export async function reviewSelf(connection: Connection, signal?: AbortSignal): 
 
 type ReviewOptions = Pick<ApiRequest, 'address' | 'signal'>;
 
-/** Sends a SubjectAccessReview about a user. Rejects as `request` does. */
+/** Creates a SubjectAccessReview for a user. Rejects like `request`. */
 export async function reviewAccess(
   connection: Connection,
   { username, uid, groups, extra }: UserInfo,

@@ -1,4 +1,4 @@
-/** Single requests of commands to a cluster, without a store. */
+/** Requests that commands send directly to a cluster, without a store. */
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -24,13 +24,13 @@ export interface AnyObject extends KubeObject {
 }
 
 interface Selection {
-  /** Absent: all namespaces. */
+  /** If absent, all namespaces. */
   readonly namespace?: string | undefined;
   /** Label selector. */
   readonly labels?: string;
 }
 
-/** The requests of a command to its cluster. They reject as `Connection.request` does. */
+/** Requests of a command to its cluster. They reject like `Connection.request`. */
 export interface ClusterClient {
   readonly connection: Connection;
   /** Aborts all requests. */
@@ -46,7 +46,7 @@ export interface ClusterClient {
 
 interface Patch {
   readonly operations: readonly JsonPatchOp[];
-  /** Whether the server only validates the patch. */
+  /** True if the server only validates the patch. */
   readonly dryRun: boolean;
 }
 
@@ -96,10 +96,10 @@ export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undef
   }
 }
 
-/** The version of the API server, such as `v1.36.3`, and the API groups that it serves. */
+/** The API server's version, such as `v1.36.3`, and its API groups. */
 export interface Server {
   readonly version: string;
-  /** The version for Pod Security; `undefined` if the API server reports none. */
+  /** Version for Pod Security, or `undefined` if the API server reports none. */
   readonly minor?: Version | undefined;
   readonly groups: readonly string[];
 }

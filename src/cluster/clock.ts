@@ -1,4 +1,4 @@
-/** A clock and the timers that depend on it, which tests replace. */
+/** A clock and its timers, which tests replace. */
 export interface Clock {
   /** Returns a monotonic time in milliseconds. */
   now(): number;
@@ -29,7 +29,9 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Resolves with the result of the call. Rejects and aborts the signal of the call if it exceeds the limit. */
+/**
+ * Resolves to the result of the call. If the call exceeds the limit, rejects and aborts the signal passed to the call.
+ */
 export async function withTimeout<T>(
   clock: Clock,
   limitMs: number,
@@ -52,9 +54,9 @@ export async function withTimeout<T>(
 
 /** A rate limit that permits bursts. */
 export interface TokenBucket {
-  /** Takes a token; waits for it in the order of the calls, or until the signal is aborted. */
+  /** Takes a token, waiting for it in call order or until the signal is aborted. */
   take(signal?: AbortSignal): Promise<void>;
-  /** Takes a token in advance. Returns the delay in milliseconds until it is available. */
+  /** Reserves a token. Returns the delay in milliseconds until the token is available. */
   reserve(): number;
   /** Takes a token if one is available. */
   tryTake(): boolean;

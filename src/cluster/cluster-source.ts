@@ -1,7 +1,7 @@
 /**
- * Finds the cluster to connect to and its credentials: from a kubeconfig, or from the service account of the pod. The
- * KubeConfig of client-node reads tokens, certificates and exec plugins. It is loaded when a cluster is needed, because
- * loading it takes longer than most commands.
+ * Finds the cluster to connect to and its credentials, from a kubeconfig or from the pod's service account. The
+ * KubeConfig of client-node reads tokens, certificates and exec plugins. It is loaded only when a cluster is needed,
+ * because loading takes longer than most commands.
  */
 import { access } from 'node:fs/promises';
 import type { OutgoingHttpHeaders } from 'node:http';
@@ -14,26 +14,26 @@ import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 
 export interface ClusterSource {
-  /** A kubeconfig file, in place of the files that the environment names. */
+  /** A kubeconfig file to use instead of the files in the environment. */
   readonly kubeconfig?: string | undefined;
-  /** The context to use, in place of the current context. */
+  /** The context to use instead of the current context. */
   readonly context?: string | undefined;
-  /** Use the service account of the pod that the process runs in. */
+  /** Use the service account of the pod in which the process runs. */
   readonly inCluster?: boolean | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** The API server of a cluster and the credentials for it. */
+/** API server of a cluster, and the credentials for it. */
 export interface ClusterTarget {
   /** For example `https://127.0.0.1:6443`. */
   readonly server: string;
-  /** The name in the certificate of the server, if it differs from the host of the URL. */
+  /** Name in the server's certificate, if it differs from the host of the URL. */
   readonly serverName: string | undefined;
   readonly skipVerification: boolean;
   readonly proxyUrl: string | undefined;
-  /** The namespace of objects that do not name one. */
+  /** Namespace for objects that do not set one. */
   readonly namespace: string;
-  /** Returns the current credentials. Files are read again after a while, because tokens and certificates are renewed. */
+  /** Returns the current credentials. Files are reread periodically because tokens and certificates are renewed. */
   credentials(): Promise<Credentials>;
 }
 
@@ -46,9 +46,9 @@ export interface Credentials {
 }
 
 /**
- * Finds the cluster: the kubeconfig of the options, those of `KUBECONFIG`, `~/.kube/config`, or the service account of
- * the pod, in this order.
- * @throws {UserError} if there is none, or if the kubeconfig is invalid
+ * Finds the cluster: the kubeconfig in the options, those in `KUBECONFIG`, `~/.kube/config`, or the pod's service
+ * account, in this order.
+ * @throws {UserError} if there is none or the kubeconfig is invalid
  */
 export async function resolveCluster(source: ClusterSource): Promise<ClusterTarget> {
   const { inCluster, env } = source;
@@ -64,13 +64,13 @@ export async function resolveCluster(source: ClusterSource): Promise<ClusterTarg
   throw notFound(kubeconfigFiles(env));
 }
 
-/** As `resolveCluster`, but resolves to `undefined` if no cluster is configured. */
+/** Like `resolveCluster`, but resolves to `undefined` if no cluster is configured. */
 export async function findCluster({ kubeconfig, context, env }: ClusterSource): Promise<ClusterTarget | undefined> {
   if (kubeconfig !== undefined) return await kubeconfigTarget([await readSource(kubeconfig)], context, kubeconfig);
   const files = kubeconfigFiles(env);
   const sources = (await Promise.all(files.map(readIfExists))).filter((source) => source !== undefined);
   if (sources.length > 0) return await kubeconfigTarget(sources, context, files.join(delimiter));
-  // A named kubeconfig that is missing is an error, even in a pod.
+  // A missing kubeconfig that is named explicitly is an error, even in a pod.
   if (env['KUBECONFIG']) throw notFound(files);
   return isPod(env) ? await podTarget() : undefined;
 }
@@ -95,7 +95,7 @@ async function readIfExists(file: string): Promise<Source | undefined> {
   return isMissing ? undefined : await readSource(file);
 }
 
-/** The service account of a pod. */
+/** A pod's service account. */
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 function isPod(env: ClusterSource['env']): boolean {
@@ -115,7 +115,7 @@ async function podTarget(): Promise<ClusterTarget | undefined> {
 }
 
 async function createKubeConfig(): Promise<KubeConfig> {
-  // The whole package loads the models and clients of all kinds.
+  // Importing the whole package would load the models and clients of all kinds.
   const { KubeConfig: Constructor } = await import('@kubernetes/client-node/dist/config.js');
   return new Constructor();
 }
@@ -166,9 +166,9 @@ interface RawKubeconfig {
 }
 
 /**
- * Merges kubeconfigs: the first entry of a name takes precedence. Paths become absolute, since they are relative to
- * their file.
- * @throws {UserError} with file, line and column of a syntax error
+ * Merges kubeconfigs. If several entries have the same name, the first one takes precedence. Relative paths are
+ * resolved against the directory of the kubeconfig.
+ * @throws {UserError} with the file, line and column of a syntax error
  * @see https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  */
 function mergeKubeconfigs(sources: readonly Source[]): RawKubeconfig {
@@ -192,7 +192,7 @@ function mergeKubeconfigs(sources: readonly Source[]): RawKubeconfig {
   return merged;
 }
 
-/** Adapts an entry to client-node, which does not support tokenFile and reads files even if data is set. */
+/** Adapts an entry to client-node, which does not support tokenFile and reads files even if inline data is set. */
 function adaptEntry(entry: JsonObject, folder: string): JsonObject {
   const absolute = (path: unknown): unknown => (typeof path === 'string' ? resolve(folder, path) : path);
   const adapted: Record<string, unknown> = { ...entry };
@@ -206,7 +206,7 @@ function adaptEntry(entry: JsonObject, folder: string): JsonObject {
       delete fields['token'];
     }
     const { exec } = fields;
-    // A command without a slash is searched in PATH.
+    // A command without a slash is looked up in PATH.
     if (isObject(exec) && /[/\\]/.test(String(exec['command'])))
       fields['exec'] = { ...exec, command: absolute(exec['command']) };
     adapted[key] = fields;
@@ -231,7 +231,7 @@ function createTarget(config: KubeConfig, namespace: string | undefined, user: J
 }
 
 /**
- * Adds the variable that informs an exec plugin about the cluster, and that it cannot prompt.
+ * Adds the environment variable that describes the cluster to an exec plugin and disables prompts.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
  */
 function withExecutionInfo(exec: unknown, cluster: Cluster): unknown {
@@ -248,10 +248,10 @@ function withExecutionInfo(exec: unknown, cluster: Cluster): unknown {
   return { ...exec, env: [...env, { name: 'KUBERNETES_EXEC_INFO', value }] };
 }
 
-/** Renewed tokens and certificates are in effect after this time. client-node keeps tokens for a minute itself. */
+/** Renewed tokens and certificates take effect after this time. client-node itself caches tokens for a minute. */
 const CREDENTIALS_TTL_MS = 10_000;
 
-/** Reuses a result for a while; a failure is not reused. */
+/** Caches a result for a limited time. Failures are not cached. */
 function cached<T>(read: () => Promise<T>): () => Promise<T> {
   let current: { readonly value: Promise<T>; readonly untilMs: number } | undefined;
   return async () => {
@@ -284,7 +284,7 @@ async function readCredentials(config: KubeConfig, impersonation: OutgoingHttpHe
   return { headers: { ...(authorization ? { authorization } : {}), ...impersonation }, ca, cert, key };
 }
 
-/** client-node returns the content of files as buffers. */
+/** client-node returns file content as buffers. */
 function pemText(pem: unknown): string | undefined {
   return Buffer.isBuffer(pem) ? pem.toString() : typeof pem === 'string' ? pem : undefined;
 }
@@ -304,7 +304,7 @@ function errorMessage(error: unknown): string {
 }
 
 /**
- * client-node supports only the name of the impersonated user.
+ * client-node supports only the user name for impersonation.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 function impersonationHeaders(user: JsonObject): OutgoingHttpHeaders {

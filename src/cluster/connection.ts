@@ -1,6 +1,6 @@
 /**
- * The transport to an API server. Requests and responses are raw JSON: the typed clients of client-node drop unknown
- * fields, and a decision about an incomplete object would fail open.
+ * Transport to an API server. Requests and responses are raw JSON, because the typed clients of client-node drop
+ * unknown fields and a decision about an incomplete object would fail open.
  */
 import { X509Certificate } from 'node:crypto';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
@@ -21,18 +21,18 @@ export interface ApiRequest {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** The type of the body; `application/json` if absent. */
+  /** Content type of the body. Defaults to `application/json`. */
   readonly contentType?: string;
-  /** The accepted types of the response; `application/json` if absent. */
+  /** Accepted content types of the response. Defaults to `application/json`. */
   readonly accept?: string;
-  /** Called with each warning of the response. */
+  /** Called for each warning in the response. */
   readonly onWarning?: ((text: string) => void) | undefined;
-  /** Multiplies the time limit of the connection. */
+  /** Multiplier for the connection's time limit. */
   readonly timeoutFactor?: number;
   readonly signal?: AbortSignal | undefined;
   /**
-   * The address of one of the API servers behind the URL of the connection, such as `10.0.0.1:6443`. The certificate must be
-   * valid for the host of the URL. Rejects with a ConnectionError if the connection does not verify certificates.
+   * Address of one of the API servers behind the connection's URL, such as `10.0.0.1:6443`. The certificate must be
+   * valid for the URL's host. Rejects with a ConnectionError if the connection does not verify certificates.
    */
   readonly address?: string | undefined;
 }
@@ -40,16 +40,16 @@ export interface ApiRequest {
 export interface Connection {
   /** For example `https://127.0.0.1:6443`. */
   readonly server: string;
-  /** The namespace of objects that do not name one. */
+  /** Namespace for objects that do not set one. */
   readonly namespace: string;
   /**
-   * Sends a request and returns the object of the response. Retries if the response has the header `Retry-After`.
-   * Rejects with an ApiError for an error status, and with a ConnectionError if the server cannot be reached.
+   * Sends a request and returns the object in the response. Retries if the response has a `Retry-After` header. Rejects
+   * with an ApiError for an error status, and with a ConnectionError if the server cannot be reached.
    */
   request(request: ApiRequest): Promise<JsonObject>;
   /**
    * Sends a request and returns the bytes of the response as they arrive. They end when the connection breaks or the
-   * signal is aborted. Rejects as `request` does, without retries.
+   * signal is aborted. Rejects like `request`, but never retries.
    */
   stream(request: ApiRequest): Promise<AsyncIterable<Buffer>>;
   close(): void;
@@ -57,25 +57,25 @@ export interface Connection {
 
 export interface ConnectOptions extends ClusterSource {
   readonly userAgent: string;
-  /** The time limit of one request and its response. */
+  /** Time limit for one request and its response. */
   readonly timeoutMs?: number;
-  /** The clock of the time limit. */
+  /** Clock for the time limit. */
   readonly clock?: Clock;
-  /** Counts the responses by status code; a failed connection has the code `<error>`. */
+  /** Counts responses by status code. Failed connections have the code `<error>`. */
   readonly requests?: Tally<'code' | 'method' | 'host'>;
-  /** The client-side rate limit; if absent, only the server limits requests. */
+  /** Client-side rate limit. If absent, only the server limits requests. */
   readonly limit?: TokenBucket;
 }
 
 const TIMEOUT_MS = 30_000;
-/** The number of retries of client-go. */
+/** Number of retries in client-go. */
 const MAX_RETRIES = 10;
-/** The longest total wait between the retries of one request. */
+/** Maximum total wait between the retries of one request. */
 const MAX_WAIT_SECONDS = 60;
 
 /**
- * Creates the connection to a cluster; the first request opens it.
- * @throws {UserError} if the source does not name a cluster
+ * Creates the connection to a cluster, which opens with the first request.
+ * @throws {UserError} if the source does not identify a cluster
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
   const { userAgent, timeoutMs = TIMEOUT_MS, clock = systemClock, requests, limit, ...source } = options;
@@ -148,7 +148,7 @@ function unreachable(
   return new ConnectionError(`Unable to connect to the server: ${reason}`, { cause: error, timedOut });
 }
 
-/** Repeats a request as long as the response requests a retry and the limits permit it. */
+/** Repeats a request while the response asks for a retry and the limits permit it. */
 async function withRetries(
   request: ApiRequest,
   send: (request: ApiRequest) => Promise<JsonObject>,
@@ -181,13 +181,13 @@ function startTimeout(clock: Clock, ms: number): Timeout {
 
 function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {
   const url = new URL(server);
-  // The URL of the server may have a path.
+  // The server URL may have a path.
   url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   url.search = new URLSearchParams(query).toString();
   return url;
 }
 
-/** Connects to another address, with the certificate that the URL requires. */
+/** Connects to another address, but requires the certificate of the URL. */
 function socketOptions({ server, serverName, skipVerification }: ClusterTarget, address: string): SocketOptions {
   const { protocol, hostname } = new URL(server);
   if (protocol === 'http:' || skipVerification) {
@@ -221,7 +221,7 @@ function rawRequest(
   return {
     method,
     url,
-    // Node derives the server name of TLS from the header `Host`.
+    // Node derives the TLS server name from the `Host` header.
     headers: { accept, host: url.host, ...given, ...sent },
     body,
     socket: address === undefined ? {} : socketOptions(target, address),
@@ -237,7 +237,7 @@ export function httpStatusCode(error: unknown): number | undefined {
   return error instanceof ApiError ? error.status.code : undefined;
 }
 
-/** Returns the delay that the response requests before a retry, or `undefined` if a retry is useless. */
+/** Returns the delay that the response requests before a retry, or `undefined` if retrying is pointless. */
 export function retryAfterSeconds(error: unknown): number | undefined {
   if (!(error instanceof ApiError)) return undefined;
   const { code, details } = error.status;
@@ -250,7 +250,7 @@ function tooBusy(error: unknown, seconds: number): unknown {
   return new ApiError({ ...error.status, message });
 }
 
-/** Keeps one agent, and with it the connections, while the authority and the client certificate stay the same. */
+/** Keeps one agent and its connections while the CA and the client certificate stay the same. */
 function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   const base: AgentOptions = { keepAlive: true, proxyEnv: proxyEnvironment(target, env) };
   const isPlain = target.server.startsWith('http:');
@@ -270,7 +270,7 @@ function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   };
 }
 
-/** Closes idle connections at once and the others after their responses. */
+/** Closes idle connections immediately and the others after their responses. */
 function retire(agent: HttpAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
@@ -278,7 +278,7 @@ function retire(agent: HttpAgent): void {
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
 
-/** Returns the proxy of the kubeconfig, or those of the environment, which do not apply to loopback addresses. */
+/** Returns the kubeconfig's proxy, or the proxies in the environment, which do not apply to loopback addresses. */
 function proxyEnvironment({ proxyUrl, server }: ClusterTarget, env: ClusterSource['env']): ClusterSource['env'] {
   if (proxyUrl !== undefined) return { HTTPS_PROXY: proxyUrl, HTTP_PROXY: proxyUrl };
   return LOOPBACK.test(new URL(server).hostname) ? {} : env;
@@ -305,7 +305,7 @@ function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, cre
   };
 }
 
-/** Returns the authorities of the system; if there are none, Node uses its own. */
+/** Returns the system CAs. If there are none, Node uses its own. */
 function systemAuthorities(): string[] | undefined {
   const authorities = getCACertificates('system');
   return authorities.length === 0 ? undefined : authorities;
@@ -318,7 +318,7 @@ interface RawRequest {
   readonly body: string | undefined;
   readonly signal: AbortSignal;
   readonly agent: HttpAgent;
-  /** Take precedence over the URL. */
+  /** Override the URL. */
   readonly socket: SocketOptions;
 }
 
@@ -326,14 +326,14 @@ type SocketOptions = Pick<RequestOptions, 'hostname' | 'port' | 'checkServerIden
 
 interface RawResponse {
   readonly code: number;
-  /** The value of the header `Retry-After`. */
+  /** Value of the `Retry-After` header. */
   readonly retryAfter: string | undefined;
-  /** The values of the headers `Warning`. */
+  /** Values of the `Warning` headers. */
   readonly warnings: readonly string[];
   readonly body: string;
 }
 
-/** Sends a request and resolves when the headers of the response arrive. Rejects with the error of Node. */
+/** Sends a request and resolves when the response headers arrive. Rejects with Node's error. */
 async function open(request: RawRequest): Promise<IncomingMessage> {
   for (;;) {
     const response = await attempt(request);
@@ -342,8 +342,8 @@ async function open(request: RawRequest): Promise<IncomingMessage> {
 }
 
 /**
- * Sends a request once. The server may close a kept connection while it is used again: a GET is then safe to repeat. A
- * new connection is never stale.
+ * Sends a request once. The server may close a kept-alive connection just as it is reused. Repeating a GET is then
+ * safe. A new connection is never stale.
  */
 function attempt({
   method,
@@ -374,7 +374,10 @@ async function readBody(response: IncomingMessage): Promise<RawResponse> {
   return { code, retryAfter: headers['retry-after'], warnings, body: Buffer.concat(chunks).toString('utf8') };
 }
 
-/** Returns the object of a response; throws an ApiError for an error status, and a ConnectionError for anything but JSON. */
+/**
+ * Returns the object in a response. Throws an ApiError for an error status, and a ConnectionError if the response is
+ * not JSON.
+ */
 function responseObject({ code, retryAfter, body }: RawResponse, server: string): JsonObject {
   const value = parseJson(body);
   if (isSuccess(code)) {
@@ -395,7 +398,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The length of a response without a Status in an error message. */
+/** Maximum length of a response without a Status in an error message. */
 const MAX_TEXT = 200;
 
 const REASONS: ReadonlyMap<number, string> = new Map([
@@ -416,7 +419,7 @@ function errorStatus(code: number, value: unknown, body: string): Status {
   return createStatus(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
 }
 
-/** A warning: a code, the name of the agent, the text in quotes, and optionally a date. */
+/** A warning: a code, the agent name, the quoted text, and an optional date. */
 const WARNING = /^\s*,?\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
 
 /**

@@ -11,22 +11,22 @@ interface RecorderOptions {
   now(): Date;
 }
 
-/** Equal events about one object, which the API server stores as one event with a count. */
+/** Equal events for one object, which the API server stores as one event with a count. */
 interface Series {
   readonly path: string;
   count: number;
   lastMs: number;
 }
 
-/** The rate limit per object, with the values of client-go. */
+/** Rate limit per object, with the values of client-go. */
 const RATE = { burst: 25, perSecond: 1 / 300 };
-/** After this time an equal event starts a new series. */
+/** After this time, an equal event starts a new series. */
 const SERIES_MS = 600_000;
 const CACHE_SIZE = 4096;
 
 /**
- * Creates a function that writes events. Equal events become one series with a count, and events beyond the rate limit of
- * an object are dropped.
+ * Creates a function that writes events. Equal events are combined into one series with a count, and events beyond the
+ * rate limit of an object are dropped.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/record/events_cache.go
  */
 export function createEventRecorder(options: RecorderOptions): (event: ClusterEvent) => Promise<void> {
@@ -80,7 +80,7 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
   };
 }
 
-/** Sets an entry and drops the entry that was set first, if there are too many. */
+/** Sets an entry and drops the oldest entry if there are too many. */
 function remember<T>(cache: Map<string, T>, key: string, value: T): void {
   cache.delete(key);
   cache.set(key, value);
@@ -99,7 +99,7 @@ function eventIdentity(event: ClusterEvent): string {
 
 function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   const { apiVersion, kind, metadata: { name = '', namespace: ownNamespace, uid, resourceVersion } = {} } = regarding;
-  // Events about cluster-scoped objects belong to the namespace default.
+  // Events for cluster-scoped objects belong to the default namespace.
   const namespace = ownNamespace || 'default';
   return {
     apiVersion: 'events.k8s.io/v1',

@@ -22,59 +22,63 @@ import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettin
 import { printGrantSource, sccGrants, type GrantSource } from './scc-grants.ts';
 import type { Store } from './store.ts';
 
-/** The input of the inventory. All of it is plain data: nothing is requested from an API server. */
+/** Input of the inventory. It is plain data, so no request to an API server is needed. */
 interface ExemptionsInput {
   /** Namespaces, pods, SCCs, roles and bindings. ReplicaSets and other workloads are not read. */
   readonly store: Store;
-  /** The Pod Security configuration in force. */
+  /** The effective Pod Security configuration. */
   readonly podSecurity: Pick<PodSecurity, 'configuration' | 'defaults'>;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** The namespace of the installation. */
+  /** Namespace of the installation. */
   readonly namespace: string;
-  /** True if these settings come from a file: the times of the PortcullisConfiguration do not apply to them. */
+  /** True if these settings come from a file. The field times of the PortcullisConfiguration do not apply to them. */
   readonly isFromFile?: boolean;
-  /** False if no webhooks exist, for example without a server. Default: true. */
+  /** False if there are no webhooks, for example without a server. Default: true. */
   readonly hasWebhooks?: boolean;
-  /** The counts of the replicas; absent if they are unknown. */
+  /** Counts reported by the replicas. Absent if they are unknown. */
   readonly uses?: ExemptionUses | undefined;
 }
 
 /**
- * One exemption. `default`: the level or mode of namespaces without a label. `namespace`, `user`, `runtimeClass`: an exempt
- * name. `scc`: an SCC that admits pods which the level restricted denies. `grant`: a subject that may use such an SCC.
+ * One exemption. `default`: the level or mode for namespaces without a label. `namespace`, `user`, `runtimeClass`: an
+ * exempt name. `scc`: an SCC that admits pods that the restricted level denies. `grant`: a subject that may use such an
+ * SCC.
  */
 export interface PolicyExemption {
   readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant';
   /** The name of the exempt object. For a grant, the subject: `ServiceAccount shop/builder`. */
   readonly name: string;
-  /** The policy that does not apply. `webhook`: pods are admitted without a review, always or while no replica responds. */
+  /**
+   * The policy that does not apply. `webhook`: pods are admitted without review, either always or while no replica
+   * responds.
+   */
   readonly policy: 'Pod Security' | 'SCC' | 'webhook';
   /** The setting, label or binding that defines the exemption. */
   readonly source: string;
-  /** The SCC of a grant. */
+  /** SCC of the grant. */
   readonly scc?: string;
-  /** The only namespace of a grant. */
+  /** Namespace to which the grant is limited. */
   readonly namespace?: string;
-  /** The level of the Pod Security Standards that pods of the SCC satisfy. */
+  /** The Pod Security Standards level that pods of the SCC satisfy. */
   readonly level?: Level;
-  /** Number of namespaces of a default. */
+  /** Number of namespaces to which a default applies. */
   readonly namespaces?: number;
   /** RFC 3339. */
   readonly since?: string;
   /**
-   * The source of the time. `managedFields`: the last change of the field, which may have had the same effect before.
-   * `creationTimestamp`: the creation of the object, before which the exemption cannot exist.
+   * The source of the time. `managedFields`: the last change to the field, which may have had the same effect before.
+   * `creationTimestamp`: the creation of the object, which is the earliest time at which the exemption can exist.
    */
   readonly sinceSource?: 'managedFields' | 'creationTimestamp';
-  /** Number of running pods that the exemption concerns; absent if pods do not show it, as for users. */
+  /** Number of running pods to which the exemption applies. Absent if pods do not reveal it, as for users. */
   readonly pods?: number;
-  /** Number of admitted requests since the start of the replicas; absent if they are not counted. */
+  /** Number of requests admitted since the replicas started. Absent if requests are not counted. */
   readonly uses?: number;
 }
 
 /**
- * Lists all exemptions: defaults first, then namespaces, users, runtime classes, and SCCs with their grants; each sorted by
- * name. The group `system:masters` is omitted, since the API server permits it everything.
+ * Lists all exemptions, each group sorted by name: defaults, namespaces, users, runtime classes, and SCCs with their
+ * grants. The `system:masters` group is omitted because the API server grants it every permission.
  */
 export function listExemptions(input: ExemptionsInput): readonly PolicyExemption[] {
   const pods = input.store.list('Pod').filter(isActive);
@@ -92,7 +96,7 @@ export function listExemptions(input: ExemptionsInput): readonly PolicyExemption
 }
 
 interface Context extends ExemptionsInput {
-  /** The pods that are not completed. */
+  /** Pods that have not completed. */
   readonly pods: readonly Pod[];
   readonly podsByNamespace: ReadonlyMap<string, number>;
 }
@@ -114,7 +118,7 @@ function createdAt({ metadata }: KubeObject): Since {
   return since == null ? {} : { since, sinceSource: 'creationTimestamp' };
 }
 
-/** The time of the last change of a field of the settings, else the creation of the object. */
+/** Time of the last change to a field in the settings, otherwise of the object's creation. */
 function settingSince({ store, isFromFile = false }: Context, path: readonly string[]): Since {
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   if (isFromFile || object === undefined) return {};
@@ -174,7 +178,10 @@ function listDefaults(context: Context): readonly PolicyExemption[] {
   ];
 }
 
-/** One entry for each cause: a namespace may be exempt from several policies, or by the selectors of the webhooks. */
+/**
+ * Lists one entry for each cause, because a namespace may be exempt from several policies or excluded by webhook
+ * selectors.
+ */
 function listNamespaces(context: Context): readonly PolicyExemption[] {
   const { store, podSecurity, scc, podsByNamespace, uses } = context;
   const exempt = podSecurity.configuration.exemptions.namespaces;
@@ -215,7 +222,7 @@ function listNamespaces(context: Context): readonly PolicyExemption[] {
   ].sort((a, b) => compareBytes(a.name, b.name));
 }
 
-/** The labels by which a namespace is exempt, each with the policy. Labels of exempt namespaces have no effect. */
+/** The labels that exempt a namespace, each with the policy. Labels of exempt namespaces have no effect. */
 function exemptingLabels(
   namespace: Namespace,
   { podSecurity, scc }: Context,
@@ -239,7 +246,7 @@ function exemptingLabels(
   ];
 }
 
-/** The time of the last change of a label, else the creation of the namespace. */
+/** Time of the last change to a label, otherwise of the namespace's creation. */
 function labelSince(namespace: Namespace, key: string): Since {
   const owners = getMetadataOwners(namespace.metadata)?.filter(({ labels }) => labels.has(key)) ?? [];
   return latest(owners.map(({ time }) => time)) ?? createdAt(namespace);
@@ -274,10 +281,10 @@ function listRuntimeClasses(context: Context): readonly PolicyExemption[] {
 
 // SCCs and their grants.
 
-/** The level of an SCC does not depend on other parts of the namespace than its UID range. */
+/** The only property of the namespace that affects an SCC's level is its UID range. */
 const EXAMPLE: Namespace = { metadata: { name: 'any', annotations: { 'openshift.io/sa.scc.uid-range': '1/1' } } };
 
-/** Each SCC with grants that is less strict than the level restricted, followed by its grants. */
+/** Each granted SCC that is less strict than the restricted level, followed by its grants. */
 function listSccs(context: Context): readonly PolicyExemption[] {
   const { store, pods, uses } = context;
   const options = { profile: 'accurate', version: store.emulationVersion } as const;
@@ -334,15 +341,15 @@ function grantSince(through: GrantSource, scc: SecurityContextConstraints, store
   return binding ? createdAt(binding) : {};
 }
 
-// Counts of use.
+// Usage counts.
 
-/** The number of admitted requests of each exemption, as counted by the replicas since their start. */
+/** Number of requests admitted because of each exemption, as counted by the replicas since they started. */
 export interface ExemptionUses {
-  /** The start of the first replica, in RFC 3339. */
+  /** Start time of the oldest replica, in RFC 3339. */
   readonly since: string;
   /** Number of replicas that publish counts. */
   readonly replicas: number;
-  /** By kind and name: `user/alice`, `scc/privileged`. */
+  /** Keyed by kind and name: `user/alice`, `scc/privileged`. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -350,16 +357,19 @@ function countUses(uses: ExemptionUses | undefined, kind: string, name: string):
   return uses ? { uses: uses.counts.get(`${kind}/${name}`) ?? 0 } : {};
 }
 
-/** The largest annotation: 200 names of at most 253 characters are 56 KB. */
+/** Limits the annotation to 56 KB: 200 names of at most 253 characters. */
 const MAX_PUBLISHED = 200;
 
-/** Formats the counts of one replica for the annotation of its Lease. Names beyond 200 are omitted, the least used first. */
+/**
+ * Formats the counts of one replica for an annotation on its Lease. If there are more than 200 names, the least used
+ * are omitted.
+ */
 export function formatExemptionUses(since: string, counts: Iterable<readonly [name: string, count: number]>): string {
   const used = [...counts].filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);
   return JSON.stringify({ since, uses: Object.fromEntries(used.slice(0, MAX_PUBLISHED)) });
 }
 
-/** Adds up the counts of the Leases of the replicas; `undefined` if no replica publishes any. */
+/** Adds up the counts in the Leases of the replicas. Returns `undefined` if no replica publishes counts. */
 export function readExemptionUses(leases: readonly Lease[]): ExemptionUses | undefined {
   const published = leases.flatMap(
     ({ metadata }) => parseUses(metadata?.annotations?.[EXEMPTION_USES_ANNOTATION]) ?? [],

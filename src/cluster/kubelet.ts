@@ -1,4 +1,6 @@
-/** The minimum kubelet version of a cluster: the minimum and the nodes in the store, and which API servers enforce it. */
+/**
+ * Minimum kubelet version of a cluster: the minimum and the nodes in the store, and the API servers that enforce it.
+ */
 import { randomUUID } from 'node:crypto';
 import type { KubeletSettings } from '../config/portcullis-configuration.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
@@ -14,20 +16,20 @@ import type { Cluster } from './cluster.ts';
 import { hostPort } from './network-error.ts';
 import type { Store } from './store.ts';
 
-/** The store and the settings from which the minimum is read. */
+/** Store and settings from which the minimum is read. */
 export interface KubeletScope {
   readonly store: Store;
   settings(): KubeletSettings;
-  /** True if the settings are the PortcullisConfiguration, whose status contains the minimum in force. */
+  /** True if the settings come from the PortcullisConfiguration, whose status contains the enforced minimum. */
   readonly hasSettingsObject: boolean;
 }
 
-/** The name of the only object of `nodes.config.openshift.io`. */
+/** Name of the only `nodes.config.openshift.io` object. */
 export const NODES_CONFIG_NAME = 'cluster';
 
 /**
- * Returns the requested minimum: that of `nodes.config.openshift.io/cluster` if it exists, otherwise that of the settings.
- * The empty string means no minimum.
+ * Returns the requested minimum from `nodes.config.openshift.io/cluster` if it exists, otherwise from the settings. An
+ * empty string means no minimum.
  */
 export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store' | 'settings'>): string {
   const config = store.get('NodesConfig', NODES_CONFIG_NAME);
@@ -35,8 +37,8 @@ export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store'
 }
 
 /**
- * Returns the minimum in force, which webhooks apply; the empty string means no minimum. `kubelet-minimum-controller` maintains it in the status of
- * the PortcullisConfiguration. Without that object, the minimum of the settings is in force.
+ * Returns the minimum that webhooks enforce. An empty string means no minimum. `kubelet-minimum-controller` maintains
+ * it in the status of the PortcullisConfiguration. Without that object, the minimum in the settings applies.
  */
 export function minimumInForce({ store, settings, hasSettingsObject }: KubeletScope): string {
   if (!settings().isOn) return '';
@@ -44,7 +46,7 @@ export function minimumInForce({ store, settings, hasSettingsObject }: KubeletSc
   return store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.kubelet?.minimumVersion ?? '';
 }
 
-/** Creates a function that returns the minimum in force, parsed. An invalid version counts as no minimum. */
+/** Creates a function that returns the parsed minimum in force. An invalid version is treated as no minimum. */
 export function createMinimumReader(scope: KubeletScope): () => MinimumVersion | undefined {
   let last: { readonly text: string; readonly minimum: MinimumVersion | undefined } = { text: '', minimum: undefined };
   return () => {
@@ -57,7 +59,7 @@ export function createMinimumReader(scope: KubeletScope): () => MinimumVersion |
   };
 }
 
-/** Returns the state of a node. Fields of a wrong type count as absent. */
+/** Returns the state of a node. Fields with the wrong type are treated as absent. */
 export function nodeState(node: Node, { exemptNodes }: Pick<KubeletSettings, 'exemptNodes'>): NodeState {
   const { conditions, nodeInfo } = node.status ?? {};
   const version: unknown = nodeInfo?.kubeletVersion;
@@ -74,7 +76,7 @@ export function listNodeStates({ store, settings }: Pick<KubeletScope, 'store' |
   return store.list('Node').map((node) => nodeState(node, settings()));
 }
 
-/** Returns the state of a node; `undefined` if the node does not exist. */
+/** Returns the state of a node, or `undefined` if the node does not exist. */
 export function findNodeState(
   { store, settings }: Pick<KubeletScope, 'store' | 'settings'>,
   name: string,
@@ -83,10 +85,10 @@ export function findNodeState(
   return node && nodeState(node, settings());
 }
 
-/** The label of the API server if the addresses of the API servers cannot be read or reached. */
+/** Name for the API server if the addresses of the API servers cannot be read or reached. */
 const CONNECTED = 'the connected API server, the only one checked';
 
-/** The EndpointSlice with the addresses of the API servers, which they maintain themselves. */
+/** EndpointSlice with the addresses of the API servers, which the API servers maintain. */
 export const API_SERVERS = { name: 'kubernetes', namespace: 'default' } as const;
 
 /** Checks each API server of the cluster, or the connected one if no other can be reached. */
@@ -102,8 +104,8 @@ export async function checkApiServers(
 }
 
 /**
- * Checks the API server that answers the review. The name of the node is random, because API servers cache decisions. Only with
- * a minimum in force does the webhook deny the request.
+ * Checks the API server that answers the review. The node name is random because API servers cache decisions. The
+ * webhook denies the request only if a minimum is in force.
  */
 export async function checkApiServer(
   server: string,

@@ -1,17 +1,17 @@
 import { isIP } from 'node:net';
 
-/** An error of a connection as Node reports it. */
+/** A connection error as Node reports it. */
 interface NodeError {
   readonly code?: string;
   readonly message: string;
   readonly address?: string;
   readonly port?: number;
   readonly errors?: readonly unknown[];
-  /** The certificate that was rejected. */
+  /** The rejected certificate. */
   readonly cert?: { readonly subjectaltname?: string };
 }
 
-/** Formats the error of a connection in the words of Go's HTTP client, as kubectl prints it. */
+/** Formats a connection error with the text of Go's HTTP client, which kubectl prints. */
 export function networkError(thrown: unknown, url: string): string {
   const error = firstError(thrown);
   const hostname = URL.canParse(url) ? new URL(url).hostname : '';
@@ -56,7 +56,7 @@ const UNKNOWN_AUTHORITY = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** Returns the first error where a name has several addresses and all of them failed. */
+/** If a name has several addresses and all of them failed, returns the first error. */
 function firstError(thrown: unknown): NodeError {
   const error = thrown as NodeError;
   const [inner] = error.errors ?? [];

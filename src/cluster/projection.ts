@@ -1,6 +1,6 @@
 /**
- * The part of each object that the store keeps. Decisions read little of pods and workloads, and equal parts of several
- * objects are stored once, so that a large cluster fits into the memory of a small pod.
+ * The part of each object that is stored. Decisions read only small parts of pods and workloads, and identical parts of
+ * several objects are stored once, so the state of a large cluster fits into the memory of a small pod.
  */
 import { deepEqual } from '../kube/equality.ts';
 import { EPHEMERAL_CONTAINERS, podTemplatePath } from '../kube/pod.ts';
@@ -10,15 +10,15 @@ import { isObject, type JsonObject } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
 import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../policy/pod/selection.ts';
 
-/** The projection of one kind. */
+/** Projection of one kind. */
 export interface Projection {
-  /** Returns the part to store, or `undefined` for an object that is not stored. */
+  /** Returns the part to store, or `undefined` if the object is not stored. */
   project(object: JsonObject): Kinds[Kind] | undefined;
-  /** Returns true if two projected objects do not differ in a way that matters. */
+  /** Returns true if two projected objects do not differ in any relevant way. */
   isSame(before: Kinds[Kind], after: Kinds[Kind]): boolean;
 }
 
-/** Creates the projections of a store, which share their pools. */
+/** Creates the projections for a store, which share object pools. */
 export function createProjections(): (kind: Kind) => Projection {
   const share = createObjectPool();
   return (kind) => {
@@ -43,7 +43,7 @@ function isSameVersion({ metadata: a }: Kinds[Kind], { metadata: b }: Kinds[Kind
   return a?.uid === b?.uid && a?.resourceVersion === b?.resourceVersion;
 }
 
-/** An object of which only a part is stored has changed only if that part has. */
+/** A partially stored object is considered changed only if the stored part has changed. */
 function isSameContent(before: Kinds[Kind], after: Kinds[Kind]): boolean {
   const content = (object: Kinds[Kind]): JsonObject => ({
     ...object,
@@ -75,7 +75,7 @@ function ephemeralContainerTimes(metadata: unknown): JsonObject {
   return added.length === 0 ? {} : { managedFields: added };
 }
 
-/** The stored conditions of a Node. The time of the last heartbeat is omitted. */
+/** Node conditions to store. The last heartbeat time is omitted. */
 const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];
 const NODE_STATUS: Selection = {
   members: {
@@ -86,7 +86,7 @@ const NODE_STATUS: Selection = {
   },
 };
 
-/** A node reports its status several times a minute. Only the fields that change with its kubelet are stored. */
+/** A node reports its status several times a minute. Only the fields that depend on the kubelet are stored. */
 function projectNode({ metadata, spec, status }: JsonObject, { type, share }: Context): Kinds[Kind] {
   const node: JsonObject = {
     ...type,
@@ -104,7 +104,7 @@ function withoutOtherConditions(status: JsonObject): JsonObject {
   return { ...status, conditions: conditions.filter(isKept) };
 }
 
-/** Keeps the template of a workload at its path. A workload that belongs to another stored workload is not stored. */
+/** Keeps the pod template of a workload at its path. A workload owned by another stored workload is not stored. */
 function projectWorkload(path: readonly string[], object: JsonObject, context: Context): Kinds[Kind] | undefined {
   const { kind, type, share } = context;
   if (hasStoredOwner(kind, object)) return undefined;
@@ -146,14 +146,17 @@ function hasStoredOwner(kind: Kind, { metadata }: JsonObject): boolean {
   );
 }
 
-/** Pools the whole spec, which is equal for the pods of one controller, and its parts, which are equal for many pods. */
+/**
+ * Pools the whole spec, which is the same for all pods of a controller, and its parts, which are the same for many
+ * pods.
+ */
 function projectPodSpec(spec: unknown, share: Share): unknown {
   return share(withoutTokenSuffixes(select(spec, POD_SPEC)), (created) => select(created, POD_SPEC, share) as object);
 }
 
 const TOKEN_VOLUME = 'kube-api-access';
 
-/** The volume of the service account token has a random name, which would make each spec different. No check reads it. */
+/** The service account token volume has a random name, which would make each spec unique. No check reads it. */
 function withoutTokenSuffixes(spec: unknown): unknown {
   if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
   const rename = (volume: unknown): unknown => {
@@ -164,7 +167,7 @@ function withoutTokenSuffixes(spec: unknown): unknown {
   return { ...spec, volumes: spec['volumes'].map(rename) };
 }
 
-/** Members that are equal in many objects of a kind. */
+/** Fields whose values are the same in many objects of a kind. */
 const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
   Namespace: ['spec', 'status'],
   Role: ['rules'],
@@ -180,14 +183,14 @@ function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
   return whole;
 }
 
-/** Kinds whose field ownership decisions read. In other objects managedFields is the largest part. */
+/** Kinds for which decisions read field ownership. In other objects, managedFields is the largest part. */
 export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
   'Namespace',
   'PSAEnforcementConfig',
   'PortcullisConfiguration',
 ]);
 
-/** Kinds that this program never replaces, so that a dropped annotation is not lost. */
+/** Kinds that this program never replaces, so dropped annotations are not lost. */
 const READ_ONLY: ReadonlySet<Kind> = new Set(['ServiceAccount', 'Role', 'RoleBinding']);
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
@@ -204,7 +207,7 @@ function wholeMetadata(metadata: JsonObject, { kind, share }: Context): JsonObje
   return { ...pooled, managedFields: managedFields.map(shareFields) };
 }
 
-/** Metadata of pods and workloads that no decision reads. */
+/** Pod and workload metadata that no decision reads. */
 const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'selfLink'];
 
 function isRead(annotation: string): boolean {
@@ -217,7 +220,7 @@ function partialMetadata(metadata: unknown, { kind, share }: Context): JsonObjec
   return projectMetadata(metadata, share, dropped, isRead);
 }
 
-/** Drops members and annotations, and pools the parts that are equal in many objects. */
+/** Drops fields and annotations, and pools the parts that are the same in many objects. */
 function projectMetadata(
   metadata: JsonObject,
   share: Share,
@@ -235,19 +238,19 @@ function filterMembers(object: JsonObject, isKept: (key: string) => boolean): Js
   return Object.fromEntries(Object.entries(object).filter(([key]) => isKept(key)));
 }
 
-/** Only the marks of copies are stored. The other annotations contain whole manifests. */
+/** Only annotations that mark copies are stored. The other annotations contain entire manifests. */
 function projectCsv({ metadata }: JsonObject, { type, share }: Context): Kinds[Kind] {
   const marks = (key: string): boolean => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace';
   const kept = projectMetadata(isObject(metadata) ? metadata : {}, share, ['managedFields'], marks);
   return { ...type, metadata: kept };
 }
 
-/** The number of old entries that are checked for each new entry. */
+/** Number of old entries to check for each new entry. */
 const SWEPT = 2;
 
 /**
- * Creates a pool of JSON objects. An entry is a hash and a weak reference, so that unused objects are collected. If two
- * different objects have the same hash, only the first is shared.
+ * Creates a pool of JSON objects. An entry consists of a hash and a weak reference, so unused objects are
+ * garbage-collected. If two different objects have the same hash, only the first is shared.
  */
 export function createObjectPool(): Share {
   const pool = new Map<number, WeakRef<object>>();
@@ -275,7 +278,7 @@ export function createObjectPool(): Share {
   };
 }
 
-/** FNV-1a, shortened to 30 bits, which V8 stores without allocation. */
+/** FNV-1a truncated to 30 bits, which V8 stores without allocation. */
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);

@@ -1,4 +1,4 @@
-/** The rollout of enforcement according to the store: the same for webhooks, controllers and commands. */
+/** State of the enforcement rollout in the store, which webhooks, controllers and commands share. */
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
@@ -39,28 +39,28 @@ import type { RolloutView } from '../policy/rollout/state.ts';
 import { canUseScc } from './access.ts';
 import { memoize, type Store } from './store.ts';
 
-/** The store and the installation from which a rollout is read. */
+/** Store and installation from which the rollout state is read. */
 export interface RolloutScope {
   readonly store: Store;
   /** Namespace of the installation. */
   readonly namespace: string;
-  /** Version of the program: selects the entry of a FeatureGate. */
+  /** Program version, which selects the entry of a FeatureGate. */
   readonly version: string;
 }
 
-/** The level in the annotation of a ConfigMap or Lease; privileged if it is absent or invalid. */
+/** Level in the annotation of a ConfigMap or Lease. It is `privileged` if the annotation is absent or invalid. */
 export function publishedDefault(object: KubeObject | undefined): DefaultLevel {
   const level = object?.metadata?.annotations?.[POD_SECURITY_DEFAULT_ANNOTATION];
   return level === 'restricted' ? 'restricted' : 'privileged';
 }
 
-/** The generation in the annotation of a ConfigMap or Lease; 0 if it is absent or invalid. */
+/** Generation in the annotation of a ConfigMap or Lease. It is 0 if the annotation is absent or invalid. */
 export function publishedGeneration(object: KubeObject | undefined): number {
   const text = object?.metadata?.annotations?.[POD_SECURITY_GENERATION_ANNOTATION] ?? '';
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-/** The kinds that the view depends on. */
+/** Kinds on which the view depends. */
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
 interface CachedView extends Omit<RolloutScope, 'store'> {
@@ -71,7 +71,7 @@ interface CachedView extends Omit<RolloutScope, 'store'> {
 
 const views = new WeakMap<Store, CachedView>();
 
-/** Returns the view of the current objects of the store. It is computed again after a change of its kinds or the settings. */
+/** Returns the view of the current objects of the store. It is recomputed when its kinds or the settings change. */
 export function getRolloutView(scope: RolloutScope, settings: RolloutSettings): RolloutView {
   const { store, namespace, version } = scope;
   let revisions = 0;
@@ -106,7 +106,7 @@ function computeView({ store, namespace, version }: RolloutScope, settings: Roll
   };
 }
 
-/** The annotations of the Lease of a replica: the default level that it runs. */
+/** Annotations on a replica's Lease with the default level that the replica enforces. */
 export function replicaAnnotations(
   view: Pick<RolloutView, 'enforce' | 'generation'>,
 ): Readonly<Record<string, string>> {
@@ -116,12 +116,15 @@ export function replicaAnnotations(
   };
 }
 
-/** The configurations with the defaults of the rollout, which reviews use, by that of the settings. */
+/**
+ * The configurations that reviews use, which contain the rollout defaults. They are keyed by the configuration in the
+ * settings.
+ */
 const effective = new WeakMap<PodSecurity, Map<DefaultLevel, PodSecurity>>();
 
 /**
- * Returns the effective configuration of Pod Security at this time: that of the settings, with the defaults of the rollout
- * unless its phase is `Disabled`.
+ * Returns the current effective Pod Security configuration, which is the one in the settings with the rollout defaults,
+ * unless the phase is `Disabled`.
  */
 export function effectivePodSecurity(
   scope: RolloutScope,
@@ -139,14 +142,14 @@ export function effectivePodSecurity(
   return created;
 }
 
-/** Predicts the level of a namespace under enforcement; `undefined` if it is unknown. */
+/** Predicts the level of a namespace under enforcement. Returns `undefined` if it is unknown. */
 export function predictNamespaceLevel(
   namespace: Namespace,
   store: Store,
   management: ManagementSettings,
 ): Level | undefined {
   const owners = getMetadataOwners(namespace.metadata);
-  // Without SCC admission another component maintains the labels. Without owners the level is unknown.
+  // Without SCC admission, another component maintains the labels. Without owners the level is unknown.
   if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
   if (!isManaged(namespace, owners, management)) return 'restricted';
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
@@ -157,8 +160,9 @@ export function predictNamespaceLevel(
 }
 
 /**
- * The policy in force in a namespace, and the policy with enforcement. A label stays as it is unless the label syncer manages it.
- * @param podSecurity the configuration in force
+ * The policy that currently applies to a namespace, and the policy under enforcement. A label remains unchanged unless
+ * the label syncer manages it.
+ * @param podSecurity the effective configuration
  */
 export function namespacePolicies(
   namespace: Namespace,
@@ -176,7 +180,7 @@ export function namespacePolicies(
   return { current, planned: isChanged ? ({ level, version: 'latest' } satisfies Policy) : current, isSelected: false };
 }
 
-/** Creates the function that plans the labels of a namespace by the current objects of the store. */
+/** Creates the function that plans namespace labels from the current objects in the store. */
 export function createLabelPlanner(
   store: Store,
   options: Pick<LabelSyncInput, 'mode' | 'settings'>,

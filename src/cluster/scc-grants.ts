@@ -1,4 +1,4 @@
-/** The grants of the use of an SCC: by the SCC itself, and by roles and bindings. */
+/** Grants of an SCC, from the SCC itself and from roles and bindings. */
 import { USE_SCC } from './access.ts';
 import type { Store } from './store.ts';
 import { UserError } from '../config/files.ts';
@@ -8,23 +8,23 @@ import { quote, sortedSet } from '../kube/text.ts';
 import type { RbacObjects } from '../policy/rbac/rules.ts';
 import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
 
-/** A grant of the use of an SCC to a subject. */
+/** A grant of an SCC to a subject. */
 export interface SccGrant {
   readonly subject: SubjectName;
-  /** The only namespace of the grant; absent for all namespaces. */
+  /** Namespace of the grant. Absent for all namespaces. */
   readonly namespace?: string;
   readonly through: GrantSource;
 }
 
-/** A list in the SCC, a binding with its role, or the group that may do everything. */
+/** A list in the SCC, a binding with its role, or the group that has all permissions. */
 export type GrantSource =
   | { readonly field: 'users' | 'groups' }
   | { readonly binding: ObjectName; readonly role: ObjectName }
   | { readonly group: 'system:masters' };
 
 /**
- * Returns the SCC of that name.
- * @throws {UserError} with the existing SCCs if it does not exist
+ * Returns the named SCC.
+ * @throws {UserError} that lists the existing SCCs if it does not exist
  */
 export function findScc(store: Store, name: string): SecurityContextConstraints {
   const scc = store.get('SecurityContextConstraints', name);
@@ -33,7 +33,7 @@ export function findScc(store: Store, name: string): SecurityContextConstraints 
   throw new UserError(`SCC ${quote(name)} not found; existing SCCs: ${names.length === 0 ? 'none' : names.join(', ')}`);
 }
 
-/** Returns all grants of the use of an SCC, starting with those of the SCC itself. */
+/** Returns all grants of an SCC, starting with those in the SCC itself. */
 export function sccGrants(store: Store, scc: SecurityContextConstraints): readonly SccGrant[] {
   const named = (kind: string, names: unknown, through: GrantSource): readonly SccGrant[] =>
     strings(names).map((name) => ({ subject: { kind, name }, through }));

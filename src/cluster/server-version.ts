@@ -1,4 +1,4 @@
-/** The version of the API server, which decides what the version `latest` of a Pod Security policy means. */
+/** Version of the API server, which determines what `latest` means in a Pod Security policy. */
 import { createObservable, type Observable } from '../config/settings.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
@@ -7,8 +7,8 @@ import { sleep, type Clock } from './clock.ts';
 import type { Connection } from './connection.ts';
 
 /**
- * Reads the version of an API server; `undefined` for builds without a version. An API server that emulates an older version
- * evaluates Pod Security as that version.
+ * Parses the API server version. Returns `undefined` for builds without a version. An API server that emulates an older
+ * version also evaluates Pod Security at that version.
  */
 export async function readServerVersion(
   { request }: Pick<Connection, 'request'>,
@@ -17,7 +17,7 @@ export async function readServerVersion(
   return parseServerVersion(await request({ method: 'GET', path: '/version', ...(signal ? { signal } : {}) }));
 }
 
-/** The version in the document at `/version`. */
+/** Document at `/version`. */
 export function parseServerVersion(document: JsonObject): Version | undefined {
   return minorVersion(document, 'emulationMajor', 'emulationMinor') ?? minorVersion(document, 'major', 'minor');
 }
@@ -34,11 +34,14 @@ const INTERVAL_MS = 60_000;
 export interface ServerVersion extends Observable<Version | undefined> {
   /** Reads the version now and at intervals until the signal is aborted. */
   follow(signal: AbortSignal): Promise<void>;
-  /** Reads the version now. Calls at the same time share a request. */
+  /** Reads the version now. Concurrent calls share a request. */
   refresh(): Promise<void>;
 }
 
-/** Creates the version of an API server, which is unknown until it is followed. A failure keeps the last known version. */
+/**
+ * Creates the version of an API server. It is unknown until it is first read. After a failure, the last known version
+ * remains.
+ */
 export function createServerVersion(
   connection: Pick<Connection, 'request'>,
   { clock, logger }: { readonly clock: Clock; readonly logger?: Logger | undefined },

@@ -6,13 +6,13 @@ import type { Sink } from './reflector.ts';
 import type { WritableStore } from './store.ts';
 
 /**
- * Writes one kind into the store. Changes arrive from the watch and, earlier, as the results of own writes; the later
- * version takes precedence.
+ * Writes objects of one kind to the store. Changes arrive from the watch and, earlier, as results of the program's own
+ * writes. The later version takes precedence.
  */
 export interface StoreWriter extends Sink {
-  /** Stores the result of an own write. */
+  /** Stores the result of a write by this program. */
   written(object: JsonObject): void;
-  /** Removes an object that an own request has deleted. */
+  /** Removes an object that this program deleted. */
   deleted(uid: unknown, name: string, namespace: string | undefined): void;
 }
 
@@ -25,7 +25,7 @@ interface StoreWriterOptions {
 
 export function createStoreWriter({ kind, store, projection, clock }: StoreWriterOptions): StoreWriter {
   const ownWrites = createOwnWrites(clock);
-  /** The version that the watch has reached. */
+  /** Version that the watch has reached. */
   let watchVersion: string | undefined;
 
   const storeObject = (object: JsonObject): void => {
@@ -39,7 +39,7 @@ export function createStoreWriter({ kind, store, projection, clock }: StoreWrite
     if (before === undefined || !projection.isSame(before, projected)) store.put(kind, projected);
   };
   const removeObject = (uid: unknown, name: string, namespace: string | undefined): void => {
-    // An object with another UID is a new one of the same name.
+    // An object with another UID is a new object with the same name.
     if (store.get(kind, name, namespace)?.metadata?.uid === uid) store.remove(kind, name, namespace);
   };
 
@@ -62,7 +62,7 @@ export function createStoreWriter({ kind, store, projection, clock }: StoreWrite
     reached: (resourceVersion) => void (watchVersion = resourceVersion),
     written(object) {
       const { uid, resourceVersion } = readMetadata(object);
-      // The watch may already have passed this write and later ones.
+      // The watch may already have delivered this write and later ones.
       if (watchVersion !== undefined && !isBefore(watchVersion, resourceVersion)) return;
       ownWrites.add(uid, resourceVersion);
       storeObject(object);
@@ -75,20 +75,20 @@ export function createStoreWriter({ kind, store, projection, clock }: StoreWrite
 }
 
 /**
- * Compares resource versions of one resource, which are integers of any length.
+ * Compares resource versions of the same resource, which are integers of any length.
  * @see https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
  */
 function isBefore(version: string, other: string): boolean {
   return version.length === other.length ? version < other : version.length < other.length;
 }
 
-/** The own writes that the watch has not reached yet, by UID. */
+/** Writes by this program that the watch has not reached yet, by UID. */
 interface OwnWrites {
   /** Records a write, or a deletion, which has no version. */
   add(uid: unknown, resourceVersion: string | undefined): void;
-  /** Returns true if an own write is later than the version of the watch. */
+  /** Returns true if a write by this program is later than the watch version. */
   supersede(uid: unknown, resourceVersion: string): boolean;
-  /** Returns true if the object was written after the version of a list. */
+  /** Returns true if the object was written after the list version. */
   isLater(uid: unknown, listVersion: string): boolean;
   forget(uid: unknown): void;
 }
@@ -98,7 +98,10 @@ interface OwnWrite {
   readonly untilMs: number;
 }
 
-/** A write that the watch does not reach in this time is dropped: the cluster may have been restored from a backup. */
+/**
+ * A write that the watch does not reach within this time is dropped, because the cluster may have been restored from a
+ * backup.
+ */
 const OWN_WRITE_TTL_MS = 60_000;
 
 function createOwnWrites(clock: Clock): OwnWrites {

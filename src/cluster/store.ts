@@ -5,7 +5,7 @@ import type { Version } from '../policy/pss/policy.ts';
 export interface Change<K extends Kind = Kind> {
   readonly kind: K;
   readonly type: 'put' | 'remove';
-  /** The current state; after a removal the last state. */
+  /** The current state, or the last state of a removed object. */
   readonly object: Kinds[K];
   /** The previous state; absent for a new object. */
   readonly before?: Kinds[K];
@@ -14,35 +14,40 @@ export interface Change<K extends Kind = Kind> {
 /** The objects that decisions read, in memory. */
 export interface Store {
   get<K extends Kind>(kind: K, name: string, namespace?: string): Kinds[K] | undefined;
-  /** Returns all objects of a kind, or those of one namespace, in the order of their creation in the store. */
+  /** Returns all objects of a kind or those in one namespace, in the order in which they were added to the store. */
   list<K extends Kind>(kind: K, namespace?: string): readonly Kinds[K][];
   /** Increases with every change of the kind. Data derived from the kind is valid while the revision stays the same. */
   revision(kind: Kind): number;
   /** Calls the listener after each change. Returns a function that ends the subscription. */
   subscribe(listener: (change: Change) => void): () => void;
   /**
-   * The Kubernetes version whose Pod Security Standards apply: that of the settings, or else of the API server. Absent while
-   * it is unknown: the newest known standards apply.
+   * Kubernetes version of the applicable Pod Security Standards, from the settings or else from the API server. If it
+   * is absent, the newest known standards apply.
    */
   emulationVersion?: Version | undefined;
-  /** True when the kind, or without a kind all kinds that reviews need, have been read completely once. */
+  /** True when the kind has been read completely once. Without a kind, this applies to all kinds that reviews need. */
   synced(kind?: Kind): boolean;
 }
 
-/** The store as its cluster writes it. */
+/** The writable interface of the store. */
 export interface WritableStore extends Store {
   put<K extends Kind>(kind: K, object: Kinds[K]): void;
   remove(kind: Kind, name: string, namespace?: string): void;
-  /** Marks a kind as read completely; without a kind, all kinds that reviews need. A store without marked kinds has one state for all kinds. */
+  /**
+   * Marks a kind as completely read. Without a kind, marks all kinds that reviews need. A store without marked kinds
+   * has one sync state for all kinds.
+   */
   markSynced(kind?: Kind): void;
 }
 
 type ObjectsByName = Map<string, Kinds[Kind]>;
 
-/** The namespace of cluster-scoped objects in the store. */
+/** Namespace key for cluster-scoped objects in the store. */
 const CLUSTER_SCOPE = '';
 
-/** Creates an empty store. A listener that throws is reported to `onError` and does not affect the other listeners. */
+/**
+ * Creates an empty store. An exception from a listener is passed to `onError` and does not affect the other listeners.
+ */
 export function createStore(onError: (error: unknown) => void = reportUncaught): WritableStore {
   const namespaces = createTables();
   const lists = new Map<Kind, { revision: number; all: readonly Kinds[Kind][] }>();
@@ -127,17 +132,14 @@ function callListeners(
   }
 }
 
-/** Throws the error outside the call, where the handler of uncaught exceptions reports it. */
+/** Throws the error asynchronously, so the handler for uncaught exceptions reports it. */
 function reportUncaught(error: unknown): void {
   queueMicrotask(() => {
     throw error;
   });
 }
 
-/**
- * Caches values derived from a store, or from a list. A store returns the same list until an object of the
- * kind changes.
- */
+/** Caches values derived from a store or a list. A store returns the same list until an object of the kind changes. */
 export function memoize<K extends object, V>(derive: (key: K) => V): (key: K) => V {
   const values = new WeakMap<K, { readonly value: V }>();
   return (key) => {

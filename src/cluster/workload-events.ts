@@ -1,4 +1,4 @@
-/** Events about workloads with pods that are denied, or that enforcement would deny. */
+/** Events about workloads whose pods are denied, or would be denied under enforcement. */
 import { POD_SOURCES } from './workloads.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { truncate } from '../kube/text.ts';
@@ -11,8 +11,8 @@ import type { Store } from './store.ts';
 export type WorkloadReference = Required<Pick<KubeObject, 'apiVersion' | 'kind' | 'metadata'>>;
 
 /**
- * Returns the outermost controller of a pod, or the pod itself. The store does not contain the ReplicaSets of Deployments and
- * the Jobs of CronJobs: their owners are found by the name, without a request.
+ * Returns the outermost controller of a pod, or the pod itself. The store does not contain the ReplicaSets of
+ * Deployments or the Jobs of CronJobs. Their owners are derived from their names without a request.
  */
 export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   const { namespace = '' } = pod.metadata ?? {};
@@ -34,19 +34,22 @@ type Policy = 'PodSecurity' | 'SCC';
 
 const REASONS: Readonly<Record<Policy, string>> = { PodSecurity: 'PodSecurityViolation', SCC: 'SCCViolation' };
 
-/** The API server accepts no longer notes. */
+/** The API server rejects longer notes. */
 const MAX_NOTE = 1000;
 
 interface Refusal {
   readonly policy: Policy;
   readonly action: string;
-  /** The message of the policy, as upstream. */
+  /** The policy's message, in upstream's words. */
   readonly text: string;
-  /** The level that the pods violate; absent for SCCs. */
+  /** Level that the pods violate. Absent for SCCs. */
   readonly level?: string | undefined;
 }
 
-/** Creates an event about denied pods of a workload. The note is the message of the policy and the command that prints the fix or the reason. */
+/**
+ * Creates an event about the denied pods of a workload. The note consists of the policy's message and the command that
+ * prints the fix or the reason.
+ */
 export function refusalEvent(
   { kind, metadata }: WorkloadReference,
   { policy, action, text, level = 'restricted' }: Refusal,

@@ -4,7 +4,7 @@ import { compareBytes } from '../kube/text.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { Store } from './store.ts';
 
-/** The kinds that define pods, including pods themselves, sorted by name. */
+/** Kinds that define pods, including Pod itself, sorted by name. */
 export const POD_SOURCES = [
   'CronJob',
   'DaemonSet',
@@ -25,8 +25,8 @@ export interface PodSource {
 }
 
 /**
- * Lists the objects of a namespace that define pods, sorted by kind and name. Objects whose controller is also such an
- * object are omitted. Objects of other controllers, such as custom resources, are included.
+ * Lists the objects of a namespace that define pods, sorted by kind and name. Objects controlled by another such object
+ * are omitted. Objects of other controllers, such as custom resources, are included.
  */
 export function listPodSources(
   store: Store,
@@ -62,7 +62,7 @@ export function listPodCreators(
   return [...listPodSources(store, namespace, kinds).filter((source) => !isControlled(source)), ...custom];
 }
 
-/** The version of the group may differ. */
+/** The API version may differ. */
 function ownerKey(apiVersion: string | undefined, kind: string, name: string): string {
   return `${apiVersion?.split('/')[0]} ${kind} ${name}`;
 }

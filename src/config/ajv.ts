@@ -2,15 +2,15 @@ import { Ajv2020, type ErrorObject, type SchemaObject } from 'ajv/dist/2020.js';
 import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
 import { isObject } from '../kube/types.ts';
 
-/** The schemas are part of the program: their validation would take most of the time of the compilation. */
+/** The schemas are part of the program, and validating them would take most of the compilation time. */
 const OPTIONS = { strict: true, validateSchema: false } as const;
 
-/** Returns the first error of a value in one line, or `undefined` if the value is valid. */
+/** Returns the first validation error on one line, or `undefined` if the value is valid. */
 export type SchemaCheck = (value: unknown) => string | undefined;
 
 /**
- * Compiles a JSON schema. The check does not change the value: nothing is coerced, defaulted or removed. Lengths of texts are
- * those of JavaScript, since counting code points takes longer than all other checks of a review.
+ * Compiles a JSON schema. Validation does not change the value: nothing is coerced, defaulted or removed. String
+ * lengths are measured as in JavaScript, because counting code points takes longer than all other checks of a review.
  */
 export function compileSchema(schema: SchemaObject): SchemaCheck {
   // Ajv logs that the option for lengths is deprecated.
@@ -28,12 +28,12 @@ function describeError(error: ErrorObject | undefined): string {
   return path === '' ? message : `${path}: ${message}`;
 }
 
-/** The prefix of keywords that JSON Schema does not have. The API server applies them. */
+/** Prefix of keywords that are not part of JSON Schema. The API server applies them. */
 const CRD_PREFIX = 'x-kubernetes-';
 
 /**
- * Compiles the schema of a CRD. The check returns one error for each invalid field, unknown fields included, which the API
- * server rejects under strict validation.
+ * Compiles the schema of a CRD. The validator returns one error for each invalid field. This includes unknown fields,
+ * which the API server rejects under strict validation.
  */
 export function compileFields(schema: SchemaObject): (value: unknown) => readonly FieldError[] {
   const ajv = new Ajv2020({ ...OPTIONS, strictTypes: false, allErrors: true, verbose: true, validateFormats: false });
@@ -41,7 +41,7 @@ export function compileFields(schema: SchemaObject): (value: unknown) => readonl
   return (value) => {
     if (validate(value)) return [];
     const errors = validate.errors ?? [];
-    // A value of a wrong type is not also reported as an unknown value.
+    // A value with the wrong type is not reported a second time as an unsupported value.
     const mistyped = new Set(
       errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
     );
@@ -51,7 +51,7 @@ export function compileFields(schema: SchemaObject): (value: unknown) => readonl
   };
 }
 
-/** Returns the schema of a CRD as a JSON schema that forbids the properties which it does not list. */
+/** Converts a CRD schema to a JSON schema that forbids unlisted properties. */
 export function closeObjects(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(closeObjects);
   if (!isObject(schema)) return schema;

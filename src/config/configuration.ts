@@ -1,6 +1,6 @@
 /**
- * The configuration file of the server: a PortcullisConfiguration, or upstream's PodSecurityConfiguration, alone or in an
- * AdmissionConfiguration. Decoding is strict: a file with any error is rejected as a whole.
+ * Server configuration file: a PortcullisConfiguration or upstream's PodSecurityConfiguration, either standalone or
+ * embedded in an AdmissionConfiguration. Decoding is strict: a file with any error is rejected as a whole.
  */
 import { dirname, resolve } from 'node:path';
 import {
@@ -53,14 +53,14 @@ const ADMISSION_SHAPE: DocumentShape = {
   },
 };
 
-/** The configuration of one plugin: inline, in a file with a path relative to this one, or neither. */
+/** Configuration of one plugin: inline, in a file whose path is relative to this one, or neither. */
 interface PluginConfiguration {
   readonly inline?: ConfigNode;
   readonly path?: string;
 }
 
 /**
- * Finds the configuration of a plugin in a file for `--admission-control-config-file` of the API server.
+ * Finds the configuration of a plugin in a file for the API server's `--admission-control-config-file` flag.
  * @throws {UserError} if the file is invalid or does not contain the plugin
  */
 function findPluginConfiguration(node: ConfigNode, name: string): PluginConfiguration {
@@ -72,7 +72,7 @@ function findPluginConfiguration(node: ConfigNode, name: string): PluginConfigur
     throw userError(node, '', [{ message: `no plugin "${name}" in the AdmissionConfiguration`, path: ['plugins'] }]);
   }
   const inline = childNode(node, ['plugins', index, 'configuration']);
-  // As in the API server, the inline configuration precedes the path.
+  // As in the API server, the inline configuration takes precedence over the path.
   if (inline.value != null) return { inline };
   const path = childNode(node, ['plugins', index, 'path']).value;
   return typeof path === 'string' && path !== '' ? { path } : {};
@@ -97,7 +97,7 @@ const POD_SECURITY_SHAPE: DocumentShape = {
   },
 };
 
-/** The name of the plugin in an AdmissionConfiguration. */
+/** Name of the plugin in an AdmissionConfiguration. */
 const PLUGIN = 'PodSecurity';
 
 /**
@@ -113,8 +113,8 @@ export async function readPodSecuritySource(file: string): Promise<Source> {
 }
 
 /**
- * Parses a PodSecurityConfiguration. An empty text means the defaults.
- * @throws {UserError} with file, line and column of each error
+ * Parses a PodSecurityConfiguration. Empty text results in the defaults.
+ * @throws {UserError} with the file, line and column of each error
  */
 export function parsePodSecurity(source: Source): PodSecurity {
   const node = findConfiguration(source);
@@ -151,7 +151,7 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
   return {
     defaults: createRecord(
       DEFAULTS_FIELDS,
-      // An empty string counts as absent.
+      // An empty string is treated as absent.
       (field) => (childNode(node, ['defaults', field]).value as Text) || DEFAULT_CONFIGURATION.defaults[field],
     ),
     exemptions: createRecord(EXEMPTIONS_FIELDS, (field) => {
@@ -176,8 +176,8 @@ const PORTCULLIS_CONFIGURATION: ConfigKind = {
 };
 
 /**
- * Parses a configuration file. An empty file means the defaults.
- * @throws {UserError} with file, line and column of each error
+ * Parses a configuration file. An empty file results in the defaults.
+ * @throws {UserError} with the file, line and column of each error
  */
 export function parseSettings(source: Source, options: DecodeOptions): Settings {
   const root = source.text === '' ? undefined : firstDocument(source);
@@ -194,8 +194,8 @@ export function parseSettings(source: Source, options: DecodeOptions): Settings 
 }
 
 /**
- * Returns the settings that replicas apply: those of the object, or the last valid ones, which its status records. Without
- * an object, returns the defaults.
+ * Returns the settings that replicas apply: those in the object, or the last valid ones recorded in its status. If the
+ * object does not exist, returns the defaults.
  * @throws {UserError} with all errors if no settings were valid
  */
 export function settingsInForce(
@@ -218,7 +218,7 @@ export function lastValidObject(object: PortcullisConfiguration | undefined): Po
 }
 
 /**
- * Decodes the PortcullisConfiguration of a cluster. Without an object, returns the defaults.
+ * Decodes the PortcullisConfiguration of a cluster. If the object does not exist, returns the defaults.
  * @throws {UserError} with all errors
  */
 export function settingsFromObject(object: PortcullisConfiguration | undefined, options: DecodeOptions): Settings {

@@ -5,20 +5,20 @@ import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 import { UserError, type Source } from './files.ts';
 import { quote } from '../kube/text.ts';
 
-/** A node of a configuration document; the whole document if the path is empty. */
+/** A node of a configuration document. An empty path refers to the whole document. */
 export interface ConfigNode {
   readonly document: ManifestDocument;
   readonly path: Path;
   readonly value: unknown;
 }
 
-/** An error of a field. The path is relative to the node. */
+/** An error in a field. The path is relative to the node. */
 export interface Issue {
   readonly message: string;
   readonly path: Path;
 }
 
-/** Returns the node at a path below a node. The value of a missing node is `undefined`. */
+/** Returns the node at a path below a node. If the node is missing, its value is `undefined`. */
 export function childNode(node: ConfigNode, path: Path): ConfigNode {
   return { document: node.document, path: [...node.path, ...path], value: path.reduce(valueAt, node.value) };
 }
@@ -28,7 +28,7 @@ function valueAt(value: unknown, step: string | number): unknown {
   return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
 }
 
-/** Creates the error for the issues of a node: one line each, with file, line, column and the path of the field. */
+/** Creates the error for issues in a node, with one line per issue: file, line, column and field path. */
 export function userError(node: ConfigNode, prefix: string, issues: readonly Issue[]): UserError {
   const lines = issues.map(({ message, path }) => `${prefix}${message} (${formatLocation(childNode(node, path))})`);
   return new UserError(lines.join('\n'));
@@ -45,7 +45,7 @@ function printPath(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
 }
 
-/** The fields of a document, and the names of the Go types of its objects by path, without indexes; `''` is the root. */
+/** The fields of a document, and the Go type names of its objects by path without indexes. `''` is the root. */
 export interface DocumentShape {
   readonly fields: FieldShapes;
   readonly types: Readonly<Record<string, string>>;
@@ -53,7 +53,7 @@ export interface DocumentShape {
 
 /**
  * Checks the types of all fields, then for unknown fields and duplicate keys. Null is valid for every type.
- * @throws {UserError} in the words of the decoder of the API server
+ * @throws {UserError} with the messages of the API server's decoder
  */
 export function checkFields(node: ConfigNode, shape: DocumentShape): void {
   const mistyped = typeIssues(node.value, shape);
@@ -80,7 +80,7 @@ function typeIssues(document: unknown, { fields, types }: DocumentShape): Issue[
   });
 }
 
-/** Returns an error for each key that a map contains twice. */
+/** Returns an error for each duplicate key. */
 export function findDuplicateKeys({ document, path }: ConfigNode): Issue[] {
   return document.duplicateKeys
     .filter((duplicate) => path.every((step, index) => duplicate.path[index] === step))
@@ -91,8 +91,8 @@ export function findDuplicateKeys({ document, path }: ConfigNode): Issue[] {
 }
 
 /**
- * Parses the first document of a configuration file. Later documents are ignored, as by the API server.
- * @throws {UserError} if there is no document, or for a syntax error
+ * Parses the first document of a configuration file. Like in the API server, later documents are ignored.
+ * @throws {UserError} if there is no document or it has a syntax error
  */
 export function firstDocument({ file, text }: Source): ConfigNode {
   const { documents, errors } = readDocuments(text, file);
@@ -106,20 +106,20 @@ export function firstDocument({ file, text }: Source): ConfigNode {
   return { document, path: [], value: document.value };
 }
 
-/** A kind of configuration file and its versions. */
+/** A configuration file kind and its versions. */
 export interface ConfigKind {
   readonly kind: string;
   readonly apiVersions: readonly string[];
 }
 
-/** Returns true if the document has that kind, in any version. */
+/** Returns true if the document has that kind in any version. */
 export function isOfKind({ value }: ConfigNode, { kind }: ConfigKind): boolean {
   return isObject(value) && value.kind === kind;
 }
 
 /**
- * Checks that a document has one of these kinds and versions.
- * @throws {UserError} with the message of the API server
+ * Checks that the document has one of these kinds and versions.
+ * @throws {UserError} with the API server's message
  */
 export function requireKind(node: ConfigNode, kinds: readonly ConfigKind[]): void {
   const issues = typeIssues(node.value, {

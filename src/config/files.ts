@@ -3,28 +3,30 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 
-/** The error code for a path that is not a regular file. */
+/** Error code if the path is not a regular file. */
 export const NOT_REGULAR = 'ENOTSUP';
 
 /**
- * Opens a regular file for reading. Rejects for other files: opening a named pipe blocks until another process writes to
- * it, and cannot be interrupted.
+ * Opens a regular file for reading. Rejects for other files, because opening a named pipe blocks until another process
+ * writes to it and cannot be interrupted.
  */
 export async function openRegularFile(path: string): Promise<FileHandle> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const kind = await handle.stat();
-  // Reading a folder fails with another error.
+  // Reading a directory fails with another error.
   if (kind.isFile() || kind.isDirectory()) return handle;
   await handle.close();
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
 }
 
-/** An error in the input of the user: an option, a file or a manifest. It is printed as a message, without a stack. */
+/**
+ * An error in user input, such as an option, a file or a manifest. It is printed as a message without a stack trace.
+ */
 export class UserError extends Error {
   override readonly name = 'UserError';
 }
 
-/** The content of a file. */
+/** Content of a file. */
 export interface Source {
   readonly file: string;
   readonly text: string;
@@ -43,7 +45,7 @@ export async function readSource(file: string): Promise<Source> {
   }
 }
 
-/** Messages for error codes of the operating system. */
+/** Messages for operating system error codes. */
 const REASONS: ReadonlyMap<unknown, string> = new Map([
   ['ENOENT', 'there is no such file'],
   ['ENOTDIR', 'there is no such file'],
@@ -54,34 +56,35 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
   [NOT_REGULAR, 'it is not a regular file'],
 ]);
 
-/** Returns the reason why a file cannot be read or written, without its name. */
+/** Returns why a file cannot be read or written, without the file name. */
 export function failureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
 }
 
 interface FileWatch<T> {
-  /** Reads the content; called at each interval. */
+  /** Reads the content. Called at each interval. */
   readonly read: () => Promise<T>;
-  /** The content before the watch begins. */
+  /** Content before the watch begins. */
   readonly initial: T;
   /**
-   * Called when the content has changed and is stable for one interval, or is readable again after an error. If it throws,
-   * it is called again at the next interval.
+   * Called when the content has changed and has been stable for one interval, or becomes readable again after an error.
+   * If it throws, it is called again at the next interval.
    */
   readonly onChange: (content: T) => void;
-  /** Called for an error of `read` or `onChange`; once while the reason stays the same. */
+  /** Called for an error from `read` or `onChange`, once until the reason changes. */
   readonly onError: (error: unknown) => void;
   /** Ends the watch. */
   readonly signal: AbortSignal;
-  /** The time between two reads; 500 if absent. */
+  /** Interval between reads in milliseconds. Defaults to 500. */
   readonly intervalMs?: number;
 }
 
 /**
- * Watches the content of files until the signal is aborted. It polls, because Kubernetes updates a mounted ConfigMap or
- * Secret by swapping a symbolic link of its folder, which fs.watch on the file does not report. A change counts after two
- * equal reads: a file that is written in place is incomplete for a moment, and an incomplete configuration may be valid.
+ * Watches files for changes until the signal is aborted. It polls because Kubernetes updates a mounted ConfigMap or
+ * Secret by swapping a symbolic link to its directory, and fs.watch does not report this for the file. A change takes
+ * effect after two identical reads, because a file that is written in place is briefly incomplete, and an incomplete
+ * configuration may be valid.
  */
 export async function watchFile<T>(watch: FileWatch<T>): Promise<void> {
   const { read, onChange, onError, signal, intervalMs = 500 } = watch;
@@ -106,7 +109,7 @@ export async function watchFile<T>(watch: FileWatch<T>): Promise<void> {
   }
 }
 
-/** Waits; returns false if the signal is aborted. The timer does not keep the process alive. */
+/** Waits. Returns false if the signal is aborted. The timer does not keep the process alive. */
 async function waitInterval(intervalMs: number, signal: AbortSignal): Promise<boolean> {
   try {
     await sleep(intervalMs, undefined, { signal, ref: false });

@@ -1,6 +1,4 @@
-/**
- * Fixes of the pods and pod templates in a text of manifests. Runs without Node: a page in a browser may import it.
- */
+/** Fixes for pods and pod templates in manifest text. It does not depend on Node, so browser pages can import it. */
 import { quote } from '../kube/text.ts';
 import { isObject, type PodLike } from '../kube/types.ts';
 import type { Repair } from '../policy/pod/repair.ts';
@@ -11,12 +9,12 @@ import { manifestObjects, readPod, type ManifestObject } from './objects.ts';
 import { rewrite, withField, type FieldValue } from './rewrite.ts';
 import { parsePath, readDocuments, type ManifestError, type Path } from './yaml.ts';
 
-/** A violation with its fields, and the repairs of its rule. */
+/** A violation, its fields, and the fixes that its rule offers. */
 export interface RepairableViolation {
   readonly check: string;
   readonly reason: string;
   readonly detail: string;
-  /** How to fix the violation, in one sentence. */
+  /** One sentence that describes how to fix the violation. */
   readonly fix: string;
   readonly repairs: readonly Repair[];
   /** Paths in the pod. */
@@ -30,45 +28,45 @@ export interface RepairableViolation {
 /** A pod or pod template in the manifests. */
 export interface LocatedPod {
   readonly object: ManifestObject;
-  /** The path of the pod in the object. */
+  /** Path of the pod in the object. */
   readonly path: FieldPath;
 }
 
-/** A change of one field. */
+/** A change to one field. */
 export interface FieldChange extends LocatedPod {
   readonly check: string;
-  /** The path of the field in the object. */
+  /** Path of the field in the object. */
   readonly field: Path;
   /** A verb phrase without the field, such as `set to false` or `removed`. */
   readonly change: string;
-  /** A condition that the manifest does not show, and that the user has to verify. */
+  /** A condition that the manifest does not show and the user must verify. */
   readonly note?: string;
-  /** True: the note names the container, or the pod, that sets the field. */
+  /** If true, the note names the container or pod that sets the field. */
   readonly explicit?: true;
 }
 
-/** A violation that no repair fixes. */
+/** A violation that cannot be fixed automatically. */
 export interface Unfixed extends LocatedPod {
   readonly check: string;
   readonly detail: string;
   readonly field: Path;
-  /** The possible changes, each as a verb phrase; at least one. */
+  /** Possible changes, each as a verb phrase. Contains at least one. */
   readonly choices: readonly string[];
 }
 
 export interface FixedText {
-  /** The text with the changes. All text outside of the changed fields is as before. */
+  /** The changed text. All text outside the changed fields remains unchanged. */
   readonly text: string;
   readonly changes: readonly FieldChange[];
   readonly unfixed: readonly Unfixed[];
-  /** Documents that cannot be read. They are not changed. */
+  /** Documents that cannot be read. They remain unchanged. */
   readonly errors: readonly ManifestError[];
 }
 
-/** Returns the violations of a pod, with the defaults of the API server, that the fix has to remove. */
+/** Returns the violations to fix in a pod that has the API server's defaults. */
 export type FindViolations = (pod: PodLike, located: LocatedPod) => readonly RepairableViolation[];
 
-/** Returns the violations of a policy with the repairs of their checks. */
+/** Returns the violations of a policy and the fixes that the checks offer. */
 export function podSecurityViolations(pod: PodLike, policy: Policy): readonly RepairableViolation[] {
   return evaluatePod(pod, { ...policy, fields: true }).violations.map(({ check, reason, detail, fields = [] }) => ({
     check,
@@ -85,8 +83,8 @@ export function podSecurityViolations(pod: PodLike, policy: Policy): readonly Re
 }
 
 /**
- * Changes all pods and pod templates in a text so that they pass a policy of the Pod Security Standards, as far as the
- * repairs of the checks do so. The text is YAML or JSON, with any number of documents and lists.
+ * Changes all pods and pod templates in a text to pass a Pod Security Standards policy, as far as the checks offer
+ * fixes. The text is YAML or JSON, with any number of documents and lists.
  *
  * @example fixManifests('apiVersion: v1\nkind: Pod\n…', { level: 'restricted', version: 'latest' }).text
  */
@@ -94,7 +92,7 @@ export function fixManifests(text: string, policy: Policy, file = ''): FixedText
   return fixText(text, file, (pod) => podSecurityViolations(pod, policy));
 }
 
-/** As `fixManifests`, for violations of any rules. `file` is the name of the text in messages. */
+/** Like `fixManifests`, for violations of any rules. `file` is the name that messages use for the text. */
 export function fixText(text: string, file: string, findViolations: FindViolations): FixedText {
   const { documents, errors } = readDocuments(text, file);
   const read = documents.map(manifestObjects);
@@ -129,7 +127,7 @@ interface FixedPod {
   readonly unfixed: readonly Unfixed[];
 }
 
-/** A repair may uncover a violation that another one concealed. */
+/** A fix may uncover a violation that another one concealed. */
 const MAX_PASSES = 10;
 
 function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
@@ -177,7 +175,7 @@ function repairViolation(
       field: [...path, ...parsePath(field)],
       choices,
     });
-  // The removal of an item changes the indexes of the later ones.
+  // Removing an item changes the indexes of later ones.
   for (const { path: field, values, isMissing } of fields.toReversed()) {
     const repair = repairs.find((one) => (one.missing ?? isMissing) === isMissing && (one.field?.test(field) ?? true));
     if (repair === undefined || 'choices' in repair) {
@@ -205,13 +203,13 @@ const CONTAINER_TYPES: Readonly<Record<string, string>> = {
   ephemeralContainers: 'ephemeral container',
 };
 
-/** Returns the container of a field with its name, or `pod`. */
+/** Returns the name of the container that contains a field, or `pod`. */
 function fieldOwner(pod: unknown, field: Path): string {
   const type = CONTAINER_TYPES[String(field[1])];
   return type === undefined ? 'pod' : `${type} ${quote(String(readField(pod, [...field.slice(0, 3), 'name'])))}`;
 }
 
-/** Returns the new value of a field, `undefined` for a removed one. */
+/** Returns the new value of a field, or `undefined` if it is removed. */
 function applyRepair(
   was: unknown,
   repair: Exclude<Repair, { readonly choices: unknown }>,
@@ -227,7 +225,7 @@ function applyRepair(
   return { value: kept.length === 0 ? undefined : kept, change };
 }
 
-/** Fields that mean the same if they are empty or absent. */
+/** Fields for which empty and absent mean the same. */
 const PRUNED: ReadonlySet<unknown> = new Set([
   'add',
   'annotations',
@@ -238,7 +236,7 @@ const PRUNED: ReadonlySet<unknown> = new Set([
   'sysctls',
 ]);
 
-/** Returns a copy of a pod without a field, and without its parents that are empty then and may be absent. */
+/** Returns a copy of a pod without a field. Parents that become empty are removed if they are optional. */
 function withoutField(pod: unknown, path: Path): unknown {
   const parentPath = path.slice(0, -1);
   const step = path.at(-1);

@@ -1,4 +1,4 @@
-/** Manifests from files, folders, URLs and the standard input, as `kubectl apply -f` takes them. */
+/** Manifests from files, directories, URLs and standard input, as `kubectl apply -f` accepts them. */
 import { isUtf8 } from 'node:buffer';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -9,7 +9,7 @@ import { failureReason, NOT_REGULAR, openRegularFile, UserError } from './files.
 import { CHART_FILE, manifestObjects, type ManifestObjects } from './objects.ts';
 import { readSteps, type Documents, type ManifestDocument, type ManifestError } from './yaml.ts';
 
-/** The documents and objects of several files, in order. */
+/** Documents and objects from several files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}
 
 interface ReadOptions {
@@ -17,30 +17,30 @@ interface ReadOptions {
   readonly signal?: AbortSignal;
   /** Called with the text of each file. */
   readonly onText?: (file: string, text: string) => void;
-  /** Called at each percent of each file. */
+  /** Called for each percent of each file. */
   readonly onProgress?: (progress: ReadProgress) => void;
-  /** True: the files are rewritten. A symbolic link in a folder that leads out of the folder is an error. */
+  /** If true, the files will be rewritten. A symbolic link that points outside its directory is an error. */
   readonly isRewrite?: boolean;
 }
 
 interface ReadProgress {
   readonly file: string;
-  /** The number of the file, from 1. */
+  /** Number of the file, starting at 1. */
   readonly number: number;
   readonly files: number;
   readonly percent: number;
 }
 
-/** The argument that stands for the standard input, and its name in messages. */
+/** The argument for standard input, and its name in messages. */
 export const STDIN = { path: '-', name: 'stdin' } as const;
 
-/** The size limit of one file. */
+/** Maximum size of one file. */
 const MAX_FILE_BYTES = 256 * 1024 * 1024;
 
 /**
- * Reads all objects from files, folders, URLs and, for `-`, the standard input. An unreadable file or document is reported
- * in `errors`. Rejects if the signal is aborted.
- * @throws {UserError} for a path that does not exist, and for a folder without manifests
+ * Reads all objects from files, directories and URLs, and from standard input for `-`. An unreadable file or document
+ * is reported in `errors`. Rejects if the signal is aborted.
+ * @throws {UserError} if a path does not exist or a directory contains no manifests
  */
 export async function readManifests(paths: readonly string[], options: ReadOptions): Promise<Manifests> {
   const documents: ManifestDocument[] = [];
@@ -52,7 +52,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
     let percent = 0;
     const report = async (): Promise<void> => {
       options.onProgress?.({ file, number: index + 1, files: files.length, percent });
-      // Parsing does not yield; this lets signals be handled.
+      // Parsing does not yield, so this call lets signals be handled.
       await setImmediate(undefined, options.signal ? { signal: options.signal } : {});
     };
     await report();
@@ -72,16 +72,16 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
   return { documents, objects, errors };
 }
 
-/** A file, and the argument that names it or its folder. */
+/** A file, and the argument that names it or its directory. */
 interface ListedFile {
   readonly path: string;
   readonly folder: string;
 }
 
 /**
- * Lists the files that the paths name, each once. A folder stands for its .yaml, .yml and .json files and those of its
- * subfolders, sorted by name, without hidden files and without folders behind symbolic links. The folder of a Helm chart
- * results in its Chart.yaml only, which is reported as an error: templates are not manifests.
+ * Lists the files at the given paths, each once. A directory stands for the .yaml, .yml and .json files in it and its
+ * subdirectories, sorted by name. Hidden files and symbolic links to directories are skipped. For a Helm chart
+ * directory, only Chart.yaml is returned. It is reported as an error because templates are not manifests.
  */
 async function listManifestFiles(paths: readonly string[]): Promise<readonly ListedFile[]> {
   const files = new Map<string, ListedFile>();
@@ -125,7 +125,7 @@ async function filesBelow(folder: string): Promise<string[]> {
   return files;
 }
 
-/** A broken link counts as a file, so that reading it reports the error. */
+/** A broken link is listed, so reading it reports the error. */
 async function linksToFile(path: string): Promise<boolean> {
   return await stat(path).then(
     (target) => target.isFile(),
@@ -133,7 +133,7 @@ async function linksToFile(path: string): Promise<boolean> {
   );
 }
 
-/** Returns an error for a file that is a symbolic link out of the folder of the argument. */
+/** Returns an error if a file is a symbolic link that points outside the directory of the argument. */
 async function findOutsideTarget(path: string, folder: string): Promise<FileText | undefined> {
   if (path === folder) return undefined;
   const target = await realpath(path).catch(() => undefined);
@@ -172,7 +172,7 @@ async function openStream(
 
 const DOWNLOAD_TIMEOUT_MS = 30_000;
 
-/** @throws {UserError} if the server cannot be reached, or its response is an error */
+/** @throws {UserError} if the server cannot be reached or returns an error */
 async function download(url: string, signal: AbortSignal | undefined): Promise<AsyncIterable<unknown>> {
   const timeout = AbortSignal.timeout(DOWNLOAD_TIMEOUT_MS);
   const response = await fetch(url, { signal: signal ? AbortSignal.any([signal, timeout]) : timeout }).catch(
@@ -188,7 +188,7 @@ async function download(url: string, signal: AbortSignal | undefined): Promise<A
   );
 }
 
-/** `fetch` reports the reason as the cause of its error. */
+/** `fetch` reports the reason as the error's cause. */
 function unreadableUrl(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = cause instanceof Error ? cause.message : String(cause);

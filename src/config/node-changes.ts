@@ -1,4 +1,4 @@
-/** The splices of a text that change the value of a node. Functions throw a `Refusal` for changes that affect other fields. */
+/** Text splices that change the value of a node. Functions throw a `Refusal` if a change would affect other fields. */
 import { isAlias, isMap, isScalar, isSeq } from 'yaml';
 import type { Node } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
@@ -23,7 +23,7 @@ import {
   type Sequence,
 } from './yaml-layout.ts';
 
-/** A replacement of a part of a text. */
+/** Replacement of a section of text. */
 export interface Splice {
   readonly start: number;
   readonly end: number;
@@ -52,7 +52,7 @@ function refuseShared(node: Node | null, layout: Layout): void {
   throw new Refusal(`${printAnchor(name, node, layout)} is used for other fields, too: replace its aliases by copies`);
 }
 
-/** `the anchor "x" in line 3`: the last one of that name before the end of the node. */
+/** `the anchor "x" in line 3`: the last anchor with that name before the end of the node. */
 function printAnchor(name: string, node: Node | null, { text, lineAt }: Layout): string {
   const offset = text.slice(0, node?.range?.[1]).lastIndexOf(`&${name}`);
   return `the anchor ${quote(name)} in line ${lineAt(offset)}`;
@@ -124,7 +124,7 @@ function mergeMessage(node: Mapping, layout: Layout): string {
 
 function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout: Layout): Splices {
   const keyOf = (member: Member | undefined): number => member?.key.range?.[0] ?? 0;
-  // The first member of an item of a list follows `- `.
+  // The first field of a list item follows `- `.
   const isInline = (member: Member | undefined): boolean =>
     /\S/.test(layout.text.slice(lineStart(layout, keyOf(member)), keyOf(member)));
   const first = items.findIndex((member) => !removed.has(member));
@@ -138,7 +138,7 @@ function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout:
   });
 }
 
-/** Aligns the lists: items that changed in lists of one length, removed items, and items added at the end. */
+/** Aligns two lists: items changed in lists of equal length, removed items, and items appended at the end. */
 function changeList(node: Sequence, before: readonly unknown[], after: readonly unknown[], layout: Layout): Splices {
   if (node.items.length !== before.length) throw new Refusal(AMBIGUOUS);
   const changed: Splice[] = [];
@@ -167,7 +167,7 @@ function changeList(node: Sequence, before: readonly unknown[], after: readonly 
   ];
 }
 
-/** The offset of the hyphen before an item of a block list. */
+/** Offset of the hyphen before a block list item. */
 function dash(item: Node | null, layout: Layout): number {
   const from = lineStart(layout, startOf(item));
   const [prefix] = /^ *-(?=\s)/.exec(layout.text.slice(from, startOf(item))) ?? [];
@@ -205,13 +205,13 @@ function insertion(offset: number, text: string): Splice {
   return { start: offset, end: offset, text };
 }
 
-/** Inserts lines before the line at the offset. The last line of a text may have no line end. */
+/** Inserts lines before the line at the offset. The last line of a text may lack a line break. */
 function insertLines(offset: number, lines: readonly string[], { text, eol }: Layout): Splice {
   const isUnterminated = offset === text.length && text[offset - 1] !== '\n';
   return insertion(offset, lines.map((line) => (isUnterminated ? eol + line : line + eol)).join(''));
 }
 
-/** Removes whole lines. At the end of a text without a last line end, the line end before them is removed. */
+/** Removes whole lines. At the end of a text without a final line break, the preceding line break is removed. */
 function removeLines(from: number, to: number, { text, eol }: Layout): Splice {
   const isUnterminated = to === text.length && text[to - 1] !== '\n';
   return { start: isUnterminated ? Math.max(from - eol.length, 0) : from, end: to, text: '' };

@@ -1,4 +1,4 @@
-/** Objects of the Kubernetes API in manifests, and the parts of an object that may be missing or invalid there. */
+/** Kubernetes API objects in manifests, and the parts of an object that may be missing or invalid there. */
 import { applyDefaults } from '../kube/defaults.ts';
 import { draft, isObject, type JsonObject, type PodLike } from '../kube/types.ts';
 import type { FieldPath } from '../policy/pod/templates.ts';
@@ -6,32 +6,32 @@ import type { Labels } from '../policy/psa/policy.ts';
 import { decodeError } from '../policy/pss/index.ts';
 import type { ManifestDocument, ManifestError, Path, Position } from './yaml.ts';
 
-/** An object of the Kubernetes API in a document: the whole document, or an item of a list. */
+/** A Kubernetes API object in a document, which is the whole document or a list item. */
 export interface ManifestObject extends Position {
   readonly document: ManifestDocument;
-  /** The path of the object in the document; empty for the whole document. */
+  /** Path of the object in the document. Empty for the whole document. */
   readonly path: Path;
   readonly apiVersion: string;
   readonly kind: string;
   readonly value: JsonObject;
-  /** The position of a field of the object, or of its nearest ancestor that exists. */
+  /** Position of a field in the object, or of its nearest existing ancestor. */
   locate(path: Path): Position;
 }
 
-/** The objects of a document or of several, and the values that are no objects. */
+/** Objects in one or several documents, and values that are not objects. */
 export interface ManifestObjects {
   readonly objects: readonly ManifestObject[];
   readonly errors: readonly ManifestError[];
 }
 
-/** The type of a file of that name, which kustomize adds. */
+/** Type of files with that name, which kustomize assumes. */
 const KUSTOMIZATION_FILE = /(?:^|\/)kustomization\.ya?ml$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
-/** The description of a Helm chart, in the folder of the chart. */
+/** Description of a Helm chart in the chart's directory. */
 export const CHART_FILE = 'Chart.yaml';
 
-/** Returns the objects of a document. Items of a list are separate objects; any other value is an error. */
+/** Returns the objects of a document. List items are separate objects. Any other value is an error. */
 export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const objects: ManifestObject[] = [];
   const errors: ManifestError[] = [];
@@ -66,7 +66,7 @@ function chartMessage(file: string): string {
   return `a Helm chart must be rendered first: helm template ${folder} | portcullis check -f -`;
 }
 
-/** The type of the items of, for example, a PodList, which the API server omits in each item. */
+/** Type of the items in a list such as PodList, which the API server omits from each item. */
 interface TypeMeta {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -84,20 +84,20 @@ function readTypeMeta(value: unknown, inherited: TypeMeta): Typed {
   return { apiVersion, kind, value: value['kind'] == null ? { ...value, apiVersion, kind } : value };
 }
 
-/** Returns the name of an object; for `generateName`, the prefix with an asterisk. */
+/** Returns the name of an object. For `generateName`, returns the prefix with an asterisk. */
 export function manifestName(object: JsonObject): string {
   const { name, generateName } = objectMetadata(object);
   if (typeof name === 'string' && name !== '') return name;
   return typeof generateName === 'string' && generateName !== '' ? `${generateName}*` : '';
 }
 
-/** Returns the namespace of an object; `undefined` if the manifest does not set it. */
+/** Returns the namespace of an object, or `undefined` if the manifest does not set it. */
 export function manifestNamespace(object: JsonObject): string | undefined {
   const { namespace } = objectMetadata(object);
   return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
 }
 
-/** Returns the namespace of a field: that of the innermost enclosing object that has one. */
+/** Returns the namespace that applies to a field, which is that of the innermost enclosing object that sets one. */
 export function fieldNamespace(object: JsonObject, path: FieldPath): string | undefined {
   let namespace = manifestNamespace(object);
   let value: unknown = object;
@@ -109,7 +109,7 @@ export function fieldNamespace(object: JsonObject, path: FieldPath): string | un
   return namespace;
 }
 
-/** Returns the labels of an object; no labels if the field has another type. */
+/** Returns the labels of an object. If the field has the wrong type, returns no labels. */
 export function manifestLabels(object: JsonObject): Labels {
   const { labels } = objectMetadata(object);
   return isObject(labels) ? labels : {};
@@ -119,15 +119,16 @@ function objectMetadata(object: JsonObject): JsonObject {
   return isObject(object.metadata) ? object.metadata : {};
 }
 
-/** Returns the API group of an apiVersion; the core group is empty. */
+/** Returns the API group of an apiVersion. The core group is empty. */
 export function apiGroup(apiVersion: string): string {
   const slash = apiVersion.indexOf('/');
   return slash < 0 ? '' : apiVersion.slice(0, slash);
 }
 
 /**
- * Returns the pod or pod template of an object as the API server would evaluate it, with its path. A missing template is an
- * empty pod. A value that is no object on the way to the template is returned itself, and fails to decode.
+ * Returns the pod or pod template of an object as the API server would evaluate it, with its path. A missing template
+ * results in an empty pod. If a value on the path to the template is not an object, that value is returned and fails to
+ * decode.
  */
 export function readPod(object: unknown, path: FieldPath): { readonly pod: PodLike; readonly path: Path } {
   let value: unknown = object;
@@ -139,7 +140,7 @@ export function readPod(object: unknown, path: FieldPath): { readonly pod: PodLi
   return { pod: withDefaults(value as PodLike), path };
 }
 
-/** Returns the pod with the defaults of the API server. A pod that cannot be decoded is returned unchanged. */
+/** Returns the pod with the API server's defaults. A pod that cannot be decoded is returned unchanged. */
 function withDefaults(pod: PodLike): PodLike {
   if (decodeError(pod) !== undefined) return pod;
   const { metadata, spec } = draft(pod);

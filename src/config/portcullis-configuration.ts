@@ -1,6 +1,6 @@
 /**
- * The PortcullisConfiguration: every policy setting, as an object of the cluster or as a document in a file. The schema is
- * the one of the CRD; rules that a schema cannot express are checked here.
+ * PortcullisConfiguration, which contains all policy settings, as a cluster object or as a document in a file. The CRD
+ * contains the schema. Rules that a schema cannot express are checked here.
  */
 import type { V1LabelSelector } from '@kubernetes/client-node';
 import {
@@ -42,19 +42,19 @@ import schema from './portcullis-configuration.schema.json' with { type: 'json' 
 
 type LabelSelector = Wire<V1LabelSelector>;
 
-/** The JSON schema of the document, in the form of a CRD. Objects with other fields are rejected, too. */
+/** JSON schema of the document, in CRD form. Objects with unknown fields are also rejected. */
 export const CONFIGURATION_SCHEMA = schema;
 
-/** Every policy setting of an installation. */
+/** All policy settings of an installation. */
 export interface Settings {
   /** Defaults and exemptions of Pod Security Admission. */
   readonly podSecurity: PodSecurity;
   /** Resources whose pod templates get warnings and audit annotations, in addition to those of Kubernetes. */
   readonly workloadResources: readonly WorkloadResource[];
-  /** The Kubernetes version as which Pod Security is evaluated; absent: that of the API server. */
+  /** Kubernetes version at which Pod Security is evaluated. Defaults to the API server's version. */
   readonly emulationVersion?: Version;
   readonly rollout: RolloutSettings;
-  /** Defaults for the security contexts of new pods. */
+  /** Security context defaults for new pods. */
   readonly defaults: PodDefaults;
   readonly scc: SccAdmissionSettings;
   readonly ranges: RangeSettings;
@@ -75,14 +75,14 @@ export type WebhookManagement = 'managed' | 'static';
 
 interface WebhookSettings {
   readonly management: WebhookManagement;
-  /** Timeout of the webhooks that fail closed. If absent, each webhook has its own default. */
+  /** Timeout of fail-closed webhooks. If absent, each webhook uses its own default. */
   readonly timeoutSeconds?: number | undefined;
-  /** `Ignore`: pods are admitted without a review while no replica responds and the policies of the floor are in force. */
+  /** `Ignore`: pods are admitted without review while no replica responds and the floor policies are in force. */
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
 
 export interface SccAdmissionSettings extends SccSettings {
-  /** `rbac`: roles and bindings in the store; `sar`: SubjectAccessReviews of the API server. */
+  /** `rbac`: roles and bindings in the store. `sar`: SubjectAccessReviews by the API server. */
   readonly authorization: 'rbac' | 'sar';
   /** `install`: the standard SCCs are created and restored. */
   readonly standardSccs: 'install' | 'ignore';
@@ -90,54 +90,58 @@ export interface SccAdmissionSettings extends SccSettings {
 
 /** The minimum kubelet version and its enforcement. */
 export interface KubeletSettings {
-  /** True if the document has the section `spec.kubelet`, which may be empty. */
+  /** True if the document contains `spec.kubelet`, which may be empty. */
   readonly isOn: boolean;
-  /** Absent: no minimum. The object of `nodes.config.openshift.io`, if it exists, takes precedence. */
+  /** If absent, there is no minimum. If the `nodes.config.openshift.io` object exists, it takes precedence. */
   readonly minimumVersion?: string;
   readonly authorizer: { readonly mode: 'recoverable' | 'strict' };
   readonly admission: {
-    /** True if updates of `nodes.config.openshift.io` that keep the minimum are allowed while nodes are below it. */
+    /**
+     * If true, updates of `nodes.config.openshift.io` that keep the minimum are allowed even while nodes are below it.
+     */
     readonly ratchet: boolean;
-    /** True if nodes that have not reported a version count as below the minimum. */
+    /** If true, nodes that have not reported a version are treated as below the minimum. */
     readonly strictNodes: boolean;
-    /** True if certificate requests of nodes below the minimum are denied. */
+    /** If true, certificate requests from nodes below the minimum are denied. */
     readonly certificates: boolean;
-    /** True if Leases and mirror pods of nodes below the minimum are denied. */
+    /** If true, Leases and mirror pods of nodes below the minimum are denied. */
     readonly nodeWrites: boolean;
   };
-  /** True if nodes below the minimum are tainted. */
+  /** If true, nodes below the minimum are tainted. */
   readonly taint: boolean;
-  /** LabelSelector of the nodes to which the minimum does not apply. Absent: it applies to all nodes. */
+  /** LabelSelector for nodes to which the minimum does not apply. If absent, it applies to all nodes. */
   readonly exemptNodes?: LabelSelector;
 }
 
-/** The namespaces and pods of the Operator Lifecycle Manager. */
+/** Namespaces and pods of the Operator Lifecycle Manager. */
 export interface OlmSettings {
   readonly autoLabeler: {
-    /** Absent: `managed`; `off` in clusters with the labeler of OpenShift. */
+    /** Defaults to `managed`, or `off` in clusters that run OpenShift's labeler. */
     readonly mode?: LabelerMode;
     readonly exemptNamespaces: readonly string[];
   };
   readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
 }
 
-/** Names that the settings may contain, and the namespace of the installation, which SCC admission exempts by default. */
+/**
+ * Names that the settings may contain, and the namespace of the installation, which SCC admission exempts by default.
+ */
 export interface DecodeOptions {
   readonly controllers: readonly string[];
   readonly namespace: string;
 }
 
-/** The default settings: nothing is enforced beyond the labels of namespaces. */
+/** The default settings, which enforce only namespace labels. */
 export function createDefaultSettings(options: DecodeOptions): Settings {
   return toSettings({}, options, []);
 }
 
-/** The settings, or all errors with their paths from the root of the document. */
+/** The settings, or all errors with paths from the document root. */
 export type DecodedSettings = { readonly settings: Settings } | { readonly errors: readonly FieldError[] };
 
 /** Decodes a document and sets defaults. The argument may have any type. */
 export function decodeSettings(document: unknown, options: DecodeOptions): DecodedSettings {
-  // As the API server does for objects of a CRD.
+  // As in the API server for custom resources.
   const content = withoutNulls(document);
   const malformed = validate(content);
   if (malformed.length > 0) return { errors: malformed };
@@ -149,7 +153,7 @@ export function decodeSettings(document: unknown, options: DecodeOptions): Decod
 
 const validate = compileFields(schema);
 
-/** The spec after validation by the schema. */
+/** The spec after schema validation. */
 interface Spec {
   readonly podSecurity?: {
     readonly defaults?: Partial<Record<(typeof DEFAULTS)[number][0], string>>;
@@ -197,7 +201,7 @@ interface Spec {
   readonly featureGates?: Readonly<Record<string, boolean>>;
 }
 
-/** The fields of `spec.podSecurity.defaults`, and those of upstream's PodSecurityConfiguration. */
+/** Fields of `spec.podSecurity.defaults` and the corresponding fields in upstream's PodSecurityConfiguration. */
 const DEFAULTS = [
   ['enforce', 'enforce'],
   ['enforceVersion', 'enforce-version'],
@@ -231,7 +235,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
   };
 }
 
-/** Webhooks fail open only where the leader maintains both them and the policies that then decide. */
+/** Webhooks fail open only if the leader maintains both them and the policies that then apply. */
 function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSettings {
   const settings: WebhookSettings = { management: 'managed', failurePolicy: 'Fail', ...webhooks };
   const missing = [
@@ -245,7 +249,7 @@ function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSet
   return settings;
 }
 
-/** A rollout manages the defaults, so that the document must not set them. */
+/** A rollout manages the defaults, so the document must not set them. */
 function toPodSecurity(
   { defaults, exemptions }: NonNullable<Spec['podSecurity']> = {},
   { phase }: RolloutSettings,
@@ -292,7 +296,7 @@ function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptio
   };
 }
 
-/** The fields of deviations from OpenShift, which `compatibility: openshift` excludes. */
+/** Fields that configure deviations from OpenShift. `compatibility: openshift` rejects them. */
 const DEVIATIONS = ['identity', 'brokenSCC', 'requiredSCCs', 'unprocessedPods'] as const;
 
 function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: FieldError[]): SccAdmissionSettings {
@@ -364,7 +368,7 @@ function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSetti
   };
 }
 
-/** Returns the errors that the schema cannot express. */
+/** Returns errors that the schema cannot express. */
 function findSelectorErrors(path: string, { matchLabels = {}, matchExpressions = [] }: LabelSelector): FieldError[] {
   return [
     ...Object.keys(matchLabels).flatMap((key) => {
@@ -423,7 +427,7 @@ function durationMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : parseDurationMs(text);
 }
 
-/** Date.parse accepts February 30 and returns a day of March. */
+/** Date.parse accepts February 30 and returns a day in March. */
 function isDate(text: string): boolean {
   const ms = Date.parse(`${text}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);

@@ -1,5 +1,5 @@
 /**
- * Changes of values in YAML and JSON text. All text outside of the changed fields remains as it is: comments, order, quotes,
+ * Changes values in YAML and JSON text. All text outside the changed fields remains unchanged: comments, order, quotes,
  * white space and other documents.
  */
 import { parseAllDocuments } from 'yaml';
@@ -9,20 +9,20 @@ import { changeNode, type Splice } from './node-changes.ts';
 import { AMBIGUOUS, readLayout, Refusal, type Layout } from './yaml-layout.ts';
 import { READ_OPTIONS, readDocuments, type ManifestDocument, type Path } from './yaml.ts';
 
-/** A new value of a field. It shares the unchanged parts with the old value. */
+/** A new value of a field. It shares unchanged parts with the old value. */
 export interface FieldValue {
   readonly document: ManifestDocument;
   readonly path: Path;
   readonly value: unknown;
 }
 
-/** The changes of a text that are possible, and the reasons for the others, by their index. */
+/** The changes that are possible in a text, and the reasons why others are not, by index. */
 export interface Rewritten {
   readonly text: string;
   readonly refusals: ReadonlyMap<number, string>;
 }
 
-/** Writes new values of fields into a text. No field may contain another one. */
+/** Writes new field values into a text. No field may contain another one in the list. */
 export function rewrite(text: string, values: readonly FieldValue[]): Rewritten {
   const refusals = new Map<number, string>();
   const parts = Map.groupBy(values.entries(), ([, { document }]) => document.source.start);
@@ -32,12 +32,12 @@ export function rewrite(text: string, values: readonly FieldValue[]): Rewritten 
 
 type Entry = readonly [index: number, value: FieldValue];
 
-/** Returns the splices of the changes in one part of the text, and adds the refusals. */
+/** Returns the splices for the changes in one part of the text, and records the refusals. */
 function rewritePart(text: string, entries: readonly Entry[], refusals: Map<number, string>): readonly Splice[] {
   const { start = 0, end = 0 } = entries[0]?.[1].document.source ?? {};
   const part = text.slice(start, end);
   const lineAt = (offset: number): number => text.slice(0, start + offset).split('\n').length;
-  // The layout of a document is read once, because that visits the whole document.
+  // The layout of a document is read once because reading it visits the whole document.
   const layouts = parseAllDocuments(part, READ_OPTIONS).map((document) => readLayout(part, document, lineAt));
   const results = entries.map((entry) => ({ entry, splices: findSplices(layouts, entry[1]) }));
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
@@ -67,7 +67,7 @@ function findSplices(
   }
 }
 
-/** True if the changed text is read as the documents with the new values, and nothing else. */
+/** True if parsing the changed text results in exactly the documents with the new values. */
 function readsAs(
   part: string,
   changes: readonly { readonly entry: Entry; readonly splices: readonly Splice[] }[],
@@ -89,7 +89,7 @@ function readsAs(
   return [...expected].every(([index, value]) => deepEqual(read.get(index), value));
 }
 
-/** Returns a copy of a value with another value of one field. Missing objects on the way are created. */
+/** Returns a copy of a value in which one field has a new value. Missing parent objects are created. */
 export function withField(value: unknown, [step, ...rest]: Path, field: unknown): unknown {
   if (step === undefined) return field;
   if (typeof step === 'number')
@@ -98,7 +98,7 @@ export function withField(value: unknown, [step, ...rest]: Path, field: unknown)
   return { ...object, [step]: withField(object[step], rest, field) };
 }
 
-/** Splices of one offset are applied in their order; insertions come before a replacement. */
+/** Splices at the same offset are applied in order, and insertions precede a replacement. */
 function applySplices(text: string, splices: readonly Splice[]): string {
   let result = '';
   let position = 0;

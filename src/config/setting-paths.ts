@@ -1,9 +1,9 @@
-/** Reads and changes single settings of the spec of a PortcullisConfiguration by their paths. */
+/** Reads and changes individual settings in the spec of a PortcullisConfiguration by path. */
 import { isObject, type JsonObject, type PortcullisConfiguration } from '../kube/types.ts';
 
 /** A setting and its value. */
 export interface Setting {
-  /** Names of fields, starting below the spec. */
+  /** Field names, starting below the spec. */
   readonly path: readonly string[];
   readonly value: unknown;
 }
@@ -15,7 +15,7 @@ export function withSetting(spec: JsonObject, { path: [name = '', ...rest], valu
   return { ...spec, [name]: rest.length === 0 ? value : withSetting(content, { path: rest, value }) };
 }
 
-/** Returns the settings of a spec. A list is one setting. */
+/** Returns the settings of a spec. A list is treated as one setting. */
 export function listSettings(spec: JsonObject, parents: readonly string[] = []): readonly Setting[] {
   return Object.entries(spec).flatMap(([name, value]) => {
     const path = [...parents, name];
@@ -23,15 +23,15 @@ export function listSettings(spec: JsonObject, parents: readonly string[] = []):
   });
 }
 
-/** Returns the value of a setting; `undefined` if it is absent. */
+/** Returns the value of a setting, or `undefined` if it is absent. */
 export function settingAt(spec: JsonObject | undefined, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), spec);
 }
 
-/** The field manager of the leader, which applies the initial settings. */
+/** Field manager with which the leader applies the initial settings. */
 export const SETTINGS_MANAGER = 'settings-status-controller';
 
-/** Returns the field managers of a setting other than the leader. */
+/** Returns the field managers of a setting, except the leader. */
 export function settingOwners({ metadata }: PortcullisConfiguration, path: readonly string[]): readonly string[] {
   const entries: readonly JsonObject[] = metadata?.managedFields ?? [];
   const fields = ['fieldsV1', 'f:spec', ...path.map((name) => `f:${name}`)];

@@ -1,6 +1,6 @@
 /**
- * The settings in force. Webhooks and controllers read the current value from one observable, so that a change of the
- * PortcullisConfiguration or of the configuration file takes effect without a restart.
+ * The effective settings. Webhooks and controllers read the current value from one observable, so changes to the
+ * PortcullisConfiguration or to the configuration file take effect without a restart.
  */
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -17,21 +17,23 @@ export type {
   WebhookManagement,
 } from './portcullis-configuration.ts';
 
-/** A value that changes over time. Readers take the current value at each use and may subscribe to changes. */
+/** A value that changes over time. Readers use the current value each time and may subscribe to changes. */
 export interface Observable<T> {
   readonly value: T;
-  /** Calls the listener after each change, not with the current value. Returns a function that ends the subscription. */
+  /**
+   * Calls the listener after each change, but not for the current value. Returns a function that ends the subscription.
+   */
   subscribe(listener: (value: T) => void): () => void;
 }
 
-/** An observable and the means to change it. */
+/** An observable that can be changed. */
 interface ObservableValue<T> extends Observable<T> {
-  /** Replaces the value and calls the listeners. The same value again (`Object.is`) is not a change. */
+  /** Replaces the value and calls the listeners. Setting an identical value (`Object.is`) is not a change. */
   set(value: T): void;
 }
 
 /**
- * Creates an observable value. An error thrown by a listener is passed to `onError` and does not affect the other
+ * Creates an observable value. An exception from a listener is passed to `onError` and does not affect the other
  * listeners or the caller of `set`.
  */
 export function createObservable<T>(initial: T, onError: (error: unknown) => void = () => {}): ObservableValue<T> {
@@ -61,7 +63,10 @@ export function createObservable<T>(initial: T, onError: (error: unknown) => voi
   };
 }
 
-/** Derives an observable: its value is selected from the source, and listeners are called only if the selection changes. */
+/**
+ * Derives an observable whose value is selected from the source. Listeners are called only if the selected value
+ * changes.
+ */
 export function select<T, U>(source: Observable<T>, project: (value: T) => U): Observable<U> {
   return {
     get value() {
@@ -79,7 +84,7 @@ export function select<T, U>(source: Observable<T>, project: (value: T) => U): O
   };
 }
 
-/** Settings and the file that they were parsed from; an empty text without a file. */
+/** Settings and the text from which they were parsed. The text is empty if there is no file. */
 export interface LoadedSettings {
   readonly settings: Settings;
   readonly source: Source;
@@ -88,43 +93,43 @@ export interface LoadedSettings {
 const NO_FILE: Source = { file: '', text: '' };
 
 /**
- * Reads a configuration file. Without a file, returns the defaults.
- * @throws {UserError} with file, line and column of each error
+ * Reads a configuration file. Without a file, it returns the defaults.
+ * @throws {UserError} with the file, line and column of each error
  */
 export async function loadSettings(file: string | undefined, options: DecodeOptions): Promise<LoadedSettings> {
   const source = file === undefined ? NO_FILE : await readPodSecuritySource(file);
   return { settings: parseSettings(source, options), source };
 }
 
-/** The last document, and the one in force. */
+/** The last loaded document, and the document in force. */
 export interface SettingsStatus {
-  /** The `metadata.generation` of the document in force; absent for a file, for the defaults, and before the first load. */
+  /** `metadata.generation` of the document in force. Absent for files, for the defaults, and before the first load. */
   readonly generation?: number | undefined;
-  /** The spec of the object in force. */
+  /** Spec of the object in force. */
   readonly spec?: JsonObject | undefined;
-  /** Why the last document is not in force. */
+  /** Reason why the last document is not in force. */
   readonly problem?: string | undefined;
 }
 
-/** An object that settings are read from. */
+/** An object from which settings are read. */
 type SettingsObject = Pick<SettingsStatus, 'generation' | 'spec'>;
 
-/** The settings in force, and the means to replace them. */
+/** The settings in force, and the function that replaces them. */
 export interface CurrentSettings extends Observable<Settings> {
   status(): SettingsStatus;
   /**
-   * Reads a document and puts its settings in force once they are prepared, unless a later document was loaded in between.
-   * If `read` throws, the error is logged and the last valid settings stay in force.
+   * Reads a document and applies its settings once they are prepared, unless a later document is loaded in the
+   * meantime. If `read` throws, the error is logged and the last valid settings remain in force.
    */
   load(read: () => Settings, object?: SettingsObject): Promise<void>;
-  /** Resolves when a document is in force for the first time. */
+  /** Resolves when a document is first in force. */
   readonly loaded: Promise<void>;
 }
 
 interface SettingsOptions {
-  /** The value until a document is loaded. */
+  /** Value until a document is loaded. */
   readonly initial: Settings;
-  /** Prepares the process for the settings, for example by reading the kinds of objects that they need. */
+  /** Prepares the process for the settings, for example by reading the kinds that they require. */
   prepare(next: Settings): Promise<void>;
   readonly logger: Logger;
   readonly metrics: Metrics['config'];
@@ -138,7 +143,7 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
   const first = Promise.withResolvers<undefined>();
   let inForce: SettingsObject = {};
   let problem: string | undefined;
-  /** The number of valid documents. An invalid one does not replace settings that are still being prepared. */
+  /** The number of valid documents. An invalid document does not replace settings that are still being prepared. */
   let loads = 0;
   return {
     get value() {
@@ -171,17 +176,17 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
 
 interface FileOptions {
   readonly file: string;
-  /** The content in force. */
+  /** Content in force. */
   readonly loaded: LoadedSettings;
   readonly decode: DecodeOptions;
   readonly settings: CurrentSettings;
-  /** Ends the watch of the file. */
+  /** Stops the file watch. */
   readonly signal: AbortSignal;
-  /** Interval between two reads of the file; 500 if absent. */
+  /** Interval between reads of the file in milliseconds. Defaults to 500. */
   readonly intervalMs?: number;
 }
 
-/** Loads each change of a configuration file. */
+/** Loads each change to a configuration file. */
 export function watchSettings({ file, loaded, decode, settings, signal, ...interval }: FileOptions): void {
   const fail = (error: unknown): void =>
     void settings.load(() => {
@@ -189,7 +194,8 @@ export function watchSettings({ file, loaded, decode, settings, signal, ...inter
     });
   const onChange = (source: Source): void => {
     void settings.load(() => {
-      // At start an empty file means the defaults. Later it is more likely a truncated file, and the defaults enforce nothing.
+      // At startup, an empty file results in the defaults. Later, an empty file is more likely truncated, and the
+      // defaults would enforce nothing.
       if (source.text === '') throw new UserError(`${source.file} is empty`);
       return parseSettings(source, decode);
     });

@@ -1,4 +1,7 @@
-/** The layout of a YAML or JSON document: the positions of its nodes in the text, and values printed in its style. */
+/**
+ * Layout of a YAML or JSON document: the positions of its nodes in the text, and functions that print values in its
+ * style.
+ */
 import { isCollection, isMap, isPair, isScalar, visit } from 'yaml';
 import type { Document, Node, Pair, YAMLMap, YAMLSeq } from 'yaml';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -7,7 +10,7 @@ export type Member = Pair<Node, Node | null>;
 export type Mapping = YAMLMap<Node, Node | null>;
 export type Sequence = YAMLSeq<Node | null>;
 
-/** The text of a document, and its style. */
+/** Text and style of a document. */
 export interface Layout {
   readonly text: string;
   readonly contents: Node | null;
@@ -15,11 +18,11 @@ export interface Layout {
   readonly isJson: boolean;
   /** True for JSON without white space. */
   readonly isCompact: boolean;
-  /** The indentation of the first nested map; two spaces if there is none. */
+  /** Indentation of the first nested map. Defaults to two spaces. */
   readonly step: number;
-  /** The space inside of the braces of flow maps. */
+  /** Padding inside the braces of flow maps. */
   readonly pad: string;
-  /** The names of the anchors that aliases refer to. */
+  /** Names of anchors to which aliases refer. */
   readonly referenced: ReadonlySet<string>;
   /** Returns the line of an offset for messages. */
   lineAt(offset: number): number;
@@ -57,12 +60,12 @@ function findStep(text: string, document: Document.Parsed): number {
 
 type Text = Pick<Layout, 'text'>;
 
-/** The offset of the start of a line. */
+/** Offset of the start of a line. */
 export function lineStart({ text }: Text, offset: number): number {
   return text.lastIndexOf('\n', offset - 1) + 1;
 }
 
-/** The offset of the next line; the same offset at the start of a line. */
+/** Offset of the next line, or the same offset if it is at the start of a line. */
 export function nextLine({ text }: Text, offset: number): number {
   if (text[offset - 1] === '\n') return offset;
   const end = text.indexOf('\n', offset);
@@ -73,12 +76,12 @@ export function columnAt(layout: Text, offset: number): number {
   return offset - lineStart(layout, offset);
 }
 
-/** The reason why a change is impossible without a change of other fields. */
+/** Reason why a value cannot be changed without changing other fields. */
 export class Refusal extends Error {}
 
 export const AMBIGUOUS = 'the form of the YAML does not allow this change without others';
 
-/** The start of a node; for a block map, that of its first key. */
+/** Start of a node. For a block map, this is the start of its first key. */
 export function startOf(item: Member | Node | null): number {
   const node = isPair<Node, Node | null>(item) ? item.key : item;
   const offset = node?.range?.[0];
@@ -86,7 +89,7 @@ export function startOf(item: Member | Node | null): number {
   return isMap<Node, Node | null>(node) && node.flow !== true ? (node.items[0]?.key.range?.[0] ?? offset) : offset;
 }
 
-/** The end of the last scalar: the range of a collection includes comments. */
+/** Uses the end of the last scalar, because the range of a collection includes comments. */
 export function endOf(item: Member | Node | null): number {
   if (isPair<Node, Node | null>(item)) {
     const end = item.key.range?.[1] ?? 0;
@@ -98,10 +101,10 @@ export function endOf(item: Member | Node | null): number {
   return end;
 }
 
-/** Words that are strings in YAML 1.1 without quotes. */
+/** Unquoted words that are strings in YAML 1.1. */
 const PLAIN = /^(?!(?:y|yes|n|no|true|false|on|off|null)$)[a-z][\w/-]*$/i;
 
-/** Prints a value in one line. */
+/** Prints a value on one line. */
 export function printInline(layout: Layout, value: unknown): string {
   return layout.isCompact ? JSON.stringify(value) : printFlow(layout, value);
 }
@@ -118,13 +121,13 @@ function printFlow(layout: Layout, value: unknown): string {
   return !isJson && typeof value === 'string' && PLAIN.test(value) ? value : JSON.stringify(value);
 }
 
-/** Prints a scalar in the quotes of another. */
+/** Prints a scalar with the quotes of another one. */
 export function printLike(layout: Layout, node: Node | null | undefined, value: unknown): string {
   const mark = layout.isJson ? undefined : layout.text[startOf(node ?? null)];
   return mark === '"' || mark === "'" ? mark + String(value) + mark : printInline(layout, value);
 }
 
-/** Prints a member of a block map as lines. */
+/** Prints a block map entry as lines. */
 export function printMember(layout: Layout, key: string, value: unknown, indent: number): readonly string[] {
   const pad = ' '.repeat(indent);
   return isObject(value)
@@ -136,7 +139,7 @@ export function printMembers(layout: Layout, value: JsonObject, indent: number):
   return Object.entries(value).flatMap(([key, member]) => printMember(layout, key, member, indent));
 }
 
-/** Prints a member of a flow map. The lines after the first one of JSON in several lines are indented as its first member. */
+/** Prints a flow map entry. In multi-line JSON, the lines after the first one are indented like its first member. */
 export function printFlowMember(layout: Layout, node: Mapping, key: string, value: unknown): string {
   const { text, isJson, isCompact, step } = layout;
   if (!isJson) return `${key}: ${printInline(layout, value)}`;

@@ -15,13 +15,13 @@ import {
   type YAMLMap,
 } from 'yaml';
 
-/** A position in a text. Lines and columns count from 1, columns in UTF-16 units. */
+/** A position in a text. Lines and columns start at 1, and columns are counted in UTF-16 code units. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** The path of a field: the names of members and the indexes of items. */
+/** Path of a field: member names and item indexes. */
 export type Path = readonly (string | number)[];
 
 /** Splits a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]`. */
@@ -35,30 +35,30 @@ export function parsePath(path: string): Path {
 /** One document of a file. */
 export interface ManifestDocument {
   readonly file: string;
-  /** The number of the document in the file, from 0. Unreadable documents count, empty documents do not. */
+  /** Index of the document in the file, starting at 0. Unreadable documents are counted, empty documents are not. */
   readonly index: number;
-  /** The first line of the value, from 1. */
+  /** First line of the value, starting at 1. */
   readonly line: number;
   readonly value: unknown;
   readonly source: DocumentSource;
-  /** The position of a field (of a member: its key), or of its nearest ancestor that exists. */
+  /** Position of a field (for a member, its key), or of its nearest existing ancestor. */
   locate(path: Path): Position;
-  /** Keys that an object contains more than once. The last value is in effect. */
+  /** Keys that occur more than once in an object. The last value is used. */
   readonly duplicateKeys: readonly (Position & { readonly path: Path })[];
 }
 
-/** The part of a text that contains a document: its offsets, and the number of the document in it. */
+/** Part of a text that contains a document: its offsets and the index of the document. */
 export interface DocumentSource {
   readonly start: number;
   readonly end: number;
   readonly index: number;
 }
 
-/** A syntax error of a document, or a file that cannot be read. */
+/** A syntax error in a document, or a file that cannot be read. */
 export interface ManifestError extends Position {
   readonly file: string;
   readonly message: string;
-  /** True if the error is not about a part of the file. Its position is the beginning. */
+  /** True if the error does not refer to a position in the file. Its position is the beginning of the file. */
   readonly isWholeFile?: boolean;
 }
 
@@ -67,7 +67,7 @@ export interface Documents {
   readonly errors: readonly ManifestError[];
 }
 
-/** Reads a stream of YAML documents or JSON values. Empty documents are left out; `file` is used in messages. */
+/** Reads a stream of YAML documents or JSON values. Empty documents are skipped. `file` is used in messages. */
 export function readDocuments(text: string, file: string): Documents {
   const steps = [...readSteps(text, file)];
   return {
@@ -76,7 +76,7 @@ export function readDocuments(text: string, file: string): Documents {
   };
 }
 
-/** One document or its error, and the part of the text that has been read so far, from 0 to 1. */
+/** One document or its error, and the fraction of the text read so far, from 0 to 1. */
 export interface ReadStep {
   readonly document?: ManifestDocument;
   readonly error?: ManifestError;
@@ -122,7 +122,7 @@ function* splitDocuments(text: string): Generator<{ readonly start: number; read
   yield { start, end: text.length };
 }
 
-/** Error messages of the library may quote a text of any length. */
+/** Error messages from the library may quote text of any length. */
 function shorten(message: string): string {
   const [line = ''] = message.split('\n');
   return line.length > 200 ? `${line.slice(0, 200)}…` : line;
@@ -144,7 +144,7 @@ function createDocument(
   };
 }
 
-/** The offsets of a value and its parts in the text. */
+/** Offsets of a value and its parts in the text. */
 interface Location {
   readonly offset: number;
   readonly members?: Members;
@@ -182,7 +182,7 @@ class ReadError extends Error {
   }
 }
 
-/** Deeper nesting is an error, so that consumers of the value may recurse. */
+/** Deeper nesting is an error, so consumers of the value may recurse. */
 const MAX_DEPTH = 500;
 const TOO_DEEP = `nested more than ${MAX_DEPTH} levels deep`;
 
@@ -197,7 +197,7 @@ function attempt(read: () => Parsed): Parsed | ReadError {
 }
 
 /**
- * Parses a text without separators. JSON has a separate reader because a dump of a cluster may have many megabytes,
+ * Parses text that contains no separators. JSON has a separate parser because a cluster dump may have many megabytes,
  * for which the YAML library takes ten times as long.
  */
 function parse(text: string): readonly (Parsed | ReadError)[] {
@@ -215,7 +215,7 @@ function parse(text: string): readonly (Parsed | ReadError)[] {
 
 const BRACE = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}]/gs;
 
-/** Splits a sequence of JSON objects, such as `{…}{…}`. A text that does not consist of objects is not split. */
+/** Splits a sequence of JSON objects, such as `{…}{…}`. Text that does not consist of objects is not split. */
 function splitObjects(text: string): readonly { readonly start: number; readonly end: number }[] {
   const parts: { start: number; end: number }[] = [];
   let start = 0;
@@ -233,7 +233,7 @@ function splitObjects(text: string): readonly { readonly start: number; readonly
 
 const JSON_TOKEN = /[\s,:]*("[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]]|[^\s,:{}[\]"]+)/y;
 
-/** Finds the offsets of all fields of a valid JSON text, which begins at `base`. */
+/** Finds the offsets of all fields in valid JSON text that starts at `base`. */
 function locateJson(text: string, base: number, value: unknown): Parsed {
   const duplicateKeys: { path: Path; offset: number }[] = [];
   const path: (string | number)[] = [];
@@ -276,10 +276,10 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
   return { value, source, location: locate(), duplicateKeys };
 }
 
-/** The YAML library has recursed too deeply. */
+/** The YAML library recursed too deeply. */
 const STACK_OVERFLOW = /call stack/;
 
-/** In place of the tag of the library, which takes `e1` and `.` for numbers. */
+/** Replaces the library's tag, which parses `e1` and `.` as numbers. */
 const FLOAT: ScalarTag = {
   tag: 'tag:yaml.org,2002:float',
   default: true,
@@ -290,7 +290,9 @@ const FLOAT: ScalarTag = {
   },
 };
 
-/** kubectl reads YAML 1.1, where `yes` is a boolean and `0777` is octal, but without times such as `1:30`. */
+/**
+ * kubectl parses YAML 1.1, in which `yes` is a boolean and `0777` is octal, but not sexagesimal numbers such as `1:30`.
+ */
 function kubectlTags(tags: Tags): Tags {
   const isUsed = (tag: Tags[number]): boolean =>
     typeof tag !== 'object' ||
@@ -327,11 +329,11 @@ function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
   }
 }
 
-/** The number of nodes that the aliases of one document may expand to. */
+/** Maximum number of nodes to which the aliases of one document may expand. */
 const MAX_ALIASED_NODES = 10_000;
 const EXCESSIVE_ALIASING = `excessive aliasing: the aliases expand to more than ${MAX_ALIASED_NODES.toLocaleString('en')} values`;
 
-/** Reads a document with aliases expanded and keys merged. A merged field is located where its anchor is. */
+/** Reads a document, expanding aliases and merging keys. The position of a merged field is that of its anchor. */
 function readContents(document: Document.Parsed, source: DocumentSource): Parsed {
   const { start: base } = source;
   const [error] = document.errors;
@@ -390,7 +392,7 @@ function toValue(document: Document.Parsed, offset: number): unknown {
   }
 }
 
-/** Plain text that kubectl does not read as a string. */
+/** Plain scalars that kubectl does not parse as strings. */
 const AMBIGUOUS = {
   tag: '!ambiguous',
   default: true,
@@ -398,7 +400,7 @@ const AMBIGUOUS = {
   resolve: (text: string) => text,
 } as const;
 
-/** Literal blocks, because kubectl reads folded blocks with indented lines differently. */
+/** Uses literal blocks because kubectl parses folded blocks with indented lines differently. */
 const WRITE_OPTIONS = { compat: [AMBIGUOUS], aliasDuplicateObjects: false, blockQuote: 'literal' as const };
 
 /** Formats a value as indented JSON with escaped control characters. */
@@ -407,8 +409,8 @@ export function printIndented(value: unknown): string {
 }
 
 /**
- * Formats values as YAML documents that kubectl reads as the same values. A document with control characters has the form of
- * JSON, which escapes them.
+ * Formats values as YAML documents that kubectl parses to the same values. Documents with control characters are
+ * formatted as JSON, which escapes them.
  */
 export function printYaml(values: readonly unknown[]): string {
   const documents = values.map((value) => {

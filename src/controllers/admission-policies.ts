@@ -1,6 +1,7 @@
 /**
- * The policies in the cluster that API servers evaluate even if no replica responds, by the settings in force: the floor, whose
- * ValidatingAdmissionPolicies make the decisions of the webhooks, and the MutatingAdmissionPolicy with the defaults of pods.
+ * Policies that API servers evaluate even if no replica responds. They consist of the floor, whose
+ * ValidatingAdmissionPolicies make the same decisions as the webhooks, and the MutatingAdmissionPolicy that defaults
+ * pods.
  */
 import { createHash } from 'node:crypto';
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
@@ -60,20 +61,21 @@ export const admissionPolicies: ControllerDefinition = {
     {
       role: 'admission-policies',
       clusterRules: [
-        // Server-side apply creates an object with permissions for its name only. No policy can limit writes of policies.
+        // Server-side apply creates an object with permissions for only its name. No policy can restrict writes to
+        // policies.
         ...POLICY_KINDS.map((kind) => rule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
         rule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
     },
     {
-      // The author of a MutatingAdmissionPolicy can change any object. Without the role, the webhook sets the defaults.
+      // The author of a MutatingAdmissionPolicy can change any object. Without the role, the webhook defaults pods.
       role: 'admission-policies-defaults',
       clusterRules: [rule(['create', 'patch', 'update'], DEFAULTS_KINDS, [DEFAULTS_POLICY])],
       isNeeded: ({ podDefaults }) => podDefaults,
     },
   ],
-  // Policies that the settings no longer require are deleted after a restart, too.
+  // Policies that the settings no longer require are deleted even after a restart.
   isEnabled: () => true,
   create: createReconciler,
 };
@@ -82,8 +84,8 @@ export const admissionPolicies: ControllerDefinition = {
 const STANDBY_MS = 5_000;
 
 /**
- * After a failure of the leader, a deleted policy would be missing until the Lease expires. Replicas may create it at the same
- * time: server-side apply of equal content changes nothing.
+ * If the leader fails, a deleted policy would otherwise be missing until the Lease expires. Several replicas may create
+ * it at the same time, because server-side apply of identical content changes nothing.
  */
 export const admissionPolicyStandby: ControllerDefinition = {
   name: 'admission-policy-standby',
@@ -94,19 +96,19 @@ export const admissionPolicyStandby: ControllerDefinition = {
   create: createStandbyReconciler,
 };
 
-// The policies that the settings require.
+// Policies that the settings require.
 
 interface FloorInput {
-  /** The settings, with the defaults of a rollout. */
+  /** Settings that include the rollout defaults. */
   readonly podSecurity: PodSecurity;
-  /** The version that `latest` means in reviews. */
+  /** The version to which `latest` refers in reviews. */
   readonly emulationVersion: Version;
   readonly serverVersion: Version;
-  /** The namespace of the installation. */
+  /** Namespace of the installation. */
   readonly namespace: string;
 }
 
-/** Returns the policies of the floor with the defaults of the API server, each before its bindings. */
+/** Returns the floor policies with the API server's defaults, each before its bindings. */
 export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
   const { podSecurity, emulationVersion, serverVersion, namespace } = input;
   const options = { modes: 'enforce', kubernetesMinor: minorVersion(serverVersion) } as const;
@@ -116,7 +118,10 @@ export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/** Gives a generated object the name that it has in the floor. Policies exclude the namespace of the installation, as webhooks do. */
+/**
+ * Renames a generated object to its name in the floor. Like webhooks, policies exclude the namespace of the
+ * installation.
+ */
 function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
   const named = draft({
     ...object,
@@ -146,8 +151,8 @@ function excludeNamespace(spec: Spec, name: string): Spec {
 type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'apiServerVersion'>;
 
 /**
- * Creates the function that returns the policies that the settings require: none if the floor is off, or without the
- * namespace of the installation; `undefined` while the version of the API server is unknown.
+ * Creates the function that returns the policies that the settings require. It returns none if the floor is off or the
+ * namespace of the installation is unknown, and `undefined` while the API server's version is unknown.
  */
 export function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;
@@ -163,18 +168,18 @@ export function createFloorRequirements({ settings, service, version, apiServerV
       serverVersion,
       namespace,
     };
-    // In a rollout, the other members of the effective Pod Security differ at each call.
+    // During a rollout, the remaining fields of the effective configuration differ on each call.
     const key = { ...input, podSecurity: input.podSecurity.configuration };
     if (!deepEqual(cached?.key, key)) cached = { key, policies: requiredPolicies(input) };
     return cached?.policies;
   };
 }
 
-// The policies in the cluster.
+// Policies in the cluster.
 
 /**
- * Creates the function that returns a digest of the policies, which changes when one of them is recreated or changed.
- * `undefined` unless the settings require policies and all of them are as required.
+ * Creates the function that returns a digest of the policies, which changes when one of them is recreated or modified.
+ * `undefined` unless the settings require policies and all of them match.
  */
 export function createFloorState(context: RequirementContext) {
   const getRequired = createFloorRequirements(context);
@@ -189,7 +194,7 @@ export function createFloorState(context: RequirementContext) {
   };
 }
 
-/** True if API servers evaluate the object as it is required. */
+/** True if the object in the API server matches the required one. */
 function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
   { spec }: Pick<MaintainedPolicy, 'spec'>,
   current: T | undefined,
@@ -197,14 +202,16 @@ function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
   return current?.metadata?.deletionTimestamp == null && deepEqual(current?.spec, spec);
 }
 
-/** The key of the policies of the floor, and that of the policy with the defaults of pods. */
+/** Keys of the floor policies and of the policy that defaults pods. */
 const ALL = '*';
 const DEFAULTS = 'defaults';
 const MAX_RETRY_MS = 30_000;
-/** Interval between checks whether the API server serves policies. */
+/** Interval at which to check whether the API server serves policies. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
-/** Creates, corrects and deletes the policies. While break-glass is on, they do not change unless none is required. */
+/**
+ * Creates, corrects and deletes the policies. While break-glass is on, policies do not change unless none are required.
+ */
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, apiServerVersion } = context;
   const getRequired = createFloorRequirements(context);
@@ -271,7 +278,7 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Until API servers serve MutatingAdmissionPolicies, a webhook sets the defaults. */
+/** A webhook defaults pods until API servers serve MutatingAdmissionPolicies. */
 async function reconcileDefaults(
   { settings, service }: ControllerContext,
   reconcileContext: ReconcileContext,
@@ -295,7 +302,7 @@ async function reconcileDefaults(
   return undefined;
 }
 
-/** False without the namespace of the installation, and while it is deleted. */
+/** False if the namespace of the installation is unknown or terminating. */
 function isRunning(store: Store, namespace: string): boolean {
   const installation = store.get('Namespace', namespace);
   return installation !== undefined && installation.metadata?.deletionTimestamp == null;
@@ -305,7 +312,7 @@ function describeTooOld(version: Version | undefined): string {
   return `spec.floor has no effect: ValidatingAdmissionPolicies require Kubernetes 1.${MIN_POLICY_MINOR}, and the version of the API server is ${version ?? 'unknown'}`;
 }
 
-/** Creates the function that logs each change of the problem, and records it as an event of the settings. */
+/** Creates the function that logs each change to the problem and records it as an event on the settings. */
 function createProblemReporter() {
   let reported: string | undefined;
   return (problem: string | undefined, { cluster, logger, recordEvent }: ReconcileContext): void => {
@@ -322,7 +329,7 @@ function createProblemReporter() {
   };
 }
 
-/** Enqueues the keys after changes of the objects that break-glass changes. */
+/** Enqueues the keys when an object that break-glass changes is modified. */
 export function watchBreakGlass(keys: readonly string[]): readonly Source[] {
   return [
     ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? keys : []))),
@@ -351,7 +358,9 @@ function listFloorPolicies(store: Store) {
   );
 }
 
-/** Deletes the policies that are not required, bindings first: a binding without a policy has no effect. */
+/**
+ * Deletes policies that are not required. Bindings are deleted first because a binding without a policy has no effect.
+ */
 async function removeOthers(required: readonly PolicyObject[], { cluster, logger }: ReconcileContext): Promise<void> {
   const others = listFloorPolicies(cluster.store).filter(
     ({ kind, name }) => !required.some((one) => one.kind === kind && one.metadata.name === name),

@@ -67,36 +67,36 @@ export const configObserver: ControllerDefinition = {
       isNeeded: ({ rollout }) => rollout,
       clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
       namespaceRules: [
-        // RBAC cannot limit a POST to names. The policy for the service account does.
+        // RBAC cannot limit a POST to names. The policy for the service account limits it.
         rule(['create'], ['ConfigMap']),
         rule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
       ],
     },
   ],
-  // Without a rollout, it ends the state of the last one.
+  // Without a rollout, it cleans up the state of the previous rollout.
   isEnabled: () => true,
   create: createReconciler,
 };
 
 const KEY = 'cluster';
-/** Interval between checks of time-dependent state: settled labels and expired Leases. */
+/** Interval at which to check time-dependent state: settled labels and expired Leases. */
 const CHECK_MS = 5_000;
-/** After a longer pause, it is unknown whether labels were present all the time. */
+/** After a longer gap, it is unknown whether labels were continuously present. */
 const MAX_PAUSE_MS = 4 * CHECK_MS;
 
-/** The state of the cluster at one moment. */
+/** State of the cluster at one moment. */
 interface Observation {
   readonly settings: RolloutSettings;
   readonly view: RolloutView;
   readonly configMap: ConfigMap | undefined;
-  /** When the default was last raised, in milliseconds since 1970. */
+  /** Time when the default was last raised, in milliseconds since the epoch. */
   readonly raisedAtMs: number | undefined;
   readonly labels: NamespaceLabels;
   readonly replicas: readonly PublishedLevel[];
   readonly currentEnforce: DefaultLevel;
 }
 
-/** An observation and what follows from it. */
+/** An observation and its consequences. */
 interface Outcome extends Observation {
   readonly effect: Pick<EnforcementPlan, 'enforce' | 'syncer'>;
   readonly namespace: string;
@@ -105,9 +105,9 @@ interface Outcome extends Observation {
 }
 
 /**
- * Raises the default once enforcement is desired, all managed namespaces have had their labels for the settle time, and
- * the last raise is long enough ago. Lowers it at once when enforcement is not desired. Labels are removed only after
- * no replica runs the raised default.
+ * Raises the default once enforcement is desired, all managed namespaces have been labeled for the settle time, and the
+ * minimum interval since the last raise has passed. Lowers it immediately when enforcement is no longer desired. Labels
+ * are removed only once no replica uses the raised default.
  */
 function createReconciler({ settings, service, version, date }: ControllerContext): Reconciler {
   const { namespace } = service;
@@ -119,10 +119,10 @@ function createReconciler({ settings, service, version, date }: ControllerContex
     const { store } = context.cluster;
     const rollout = settings.value.rollout;
     const found = await readLabels(store, date().getTime(), context);
-    // Everything below is read at one moment.
+    // The following state is read at one moment.
     const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
     const storedMs = parseTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
-    // A time in the future was written by a wrong clock.
+    // A future time was written by a wrong clock.
     const raisedAtMs = storedMs === undefined ? undefined : Math.min(storedMs, date().getTime());
     const view = getRolloutView({ store, namespace, version }, rollout);
     const replicas = observeReplicas(store.list('Lease', namespace), context.now())
@@ -166,7 +166,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
   };
 }
 
-/** Measures since when all namespaces have their labels, and since when enforcement is desired. */
+/** Measures how long all namespaces have been labeled, and how long enforcement has been desired. */
 function createTiming() {
   const labeled = createStopwatch();
   const wanted = createStopwatch();
@@ -187,15 +187,15 @@ function createTiming() {
   };
 }
 
-/** Names of namespaces whose labels are incomplete. */
+/** Names of namespaces with missing labels. */
 interface NamespaceLabels {
-  /** Managed, without the label that they need before the default is raised. */
+  /** Managed namespaces without the label that they need before the default is raised. */
   readonly unlabeled: readonly string[];
-  /** With an enforce label of the syncer. */
+  /** Namespaces with an enforce label from the syncer. */
   readonly unreleased: readonly string[];
 }
 
-/** Reads the labels of all namespaces. The state of each version of a namespace is computed once. */
+/** Reads the labels of all namespaces. The state is computed once for each version of a namespace. */
 function createLabelReader(management: ManagementSettings) {
   const states = new WeakMap<Namespace, SyncState>();
   const syncState = (namespace: Namespace): SyncState => {
@@ -227,7 +227,7 @@ type Publication = Pick<Outcome, 'effect' | 'configMap' | 'namespace' | 'exempti
   readonly raisedAtMs?: number | undefined;
 };
 
-/** Writes the ConfigMap if it differs. Its generation increases whenever the configuration of the replicas changes. */
+/** Writes the ConfigMap if it differs. Its generation increases whenever the replicas' configuration changes. */
 async function publish(outcome: Publication, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const { view, effect, configMap, namespace, date, raisedAtMs } = outcome;
   const { enforce, syncer } = effect;
@@ -245,7 +245,7 @@ async function publish(outcome: Publication, { cluster, logger, recordEvent }: R
   const isSameData = deepEqual(configMap?.data, data);
   const isPublished = view.generation > 0 && Object.entries(annotations).every(([key, value]) => before[key] === value);
   if (isPublished && isSameData) return;
-  // The mode of the syncer is not part of the configuration of the replicas.
+  // The syncer's mode is not part of the replicas' configuration.
   const isSameConfig = view.generation > 0 && before[POD_SECURITY_DEFAULT_ANNOTATION] === enforce && isSameData;
   const generation = isSameConfig ? view.generation : nextGeneration(view, cluster.store.list('Lease', namespace));
   const metadata = {
@@ -265,7 +265,7 @@ async function publish(outcome: Publication, { cluster, logger, recordEvent }: R
   });
 }
 
-/** The Leases may have a higher generation than the ConfigMap if it was deleted. */
+/** The Leases may have a higher generation than the ConfigMap if the ConfigMap was deleted. */
 function nextGeneration({ generation }: Pick<RolloutView, 'generation'>, leases: readonly Lease[]): number {
   return Math.max(generation, ...leases.map(publishedGeneration)) + 1;
 }
@@ -280,8 +280,8 @@ const ENDED: readonly ConditionState[] = [
 ];
 
 /**
- * Ends the state of the last rollout: the default level is privileged, and the syncer removes its labels. Afterwards, it
- * holds, so that it removes no labels of other installations.
+ * Cleans up the state of the previous rollout: sets the default level to privileged and makes the syncer remove its
+ * labels. Afterwards, it makes no changes, so it does not remove the labels of other installations.
  */
 async function endRollout(
   outcome: Omit<Publication, 'effect' | 'configMap'>,

@@ -1,4 +1,4 @@
-/** The definition of a controller, its context, and the helpers that controllers share. */
+/** Controllers, their context, and helpers that they share. */
 import { setImmediate } from 'node:timers/promises';
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import type { Clock } from '../cluster/clock.ts';
@@ -28,44 +28,44 @@ import type { KeyPair } from '../tls/certificate-pair.ts';
 import type { ServerNames } from '../tls/issue.ts';
 import type { Service } from '../tls/trust.ts';
 
-/** A controller as the registry lists it. RBAC manifests, the settings and the reference follow from it. */
+/** A controller in the registry. The RBAC manifests, the settings and the reference are generated from it. */
 export interface ControllerDefinition {
-  /** Name in settings, logs and metrics, and reporting controller of events. */
+  /** Name in settings, logs and metrics, and as the reporting controller of events. */
   readonly name: string;
-  /** One line for help and reference. */
+  /** One line for the help and the reference. */
   readonly description: string;
   /** `leader`: runs on one replica at a time; `replica`: runs on every replica. */
   readonly runsOn: 'leader' | 'replica';
   readonly permissions: readonly PermissionSet[];
-  /** True if `create` reads the settings of SCC admission, of ranges or of defaults. */
+  /** True if `create` reads the settings for SCC admission, ranges or defaults. */
   readonly readsSettings?: boolean;
   isEnabled(features: Features): boolean;
   create(context: ControllerContext): Reconciler;
 }
 
-/** The features of an installation that decide which controllers run and which permissions they need. */
+/** Features of an installation that determine which controllers run and which permissions they need. */
 export interface Features {
   /** SCC admission is not `off`. */
   readonly scc: boolean;
   /** The rollout of enforcement is not `Disabled`. */
   readonly rollout: boolean;
-  /** The permissions of the rollout are installed, so workloads are evaluated in every phase. */
+  /** The rollout permissions are installed, so workloads are evaluated in every phase. */
   readonly evaluation: boolean;
-  /** The standard SCCs are kept (`spec.scc.standardSCCs: install`). */
+  /** The standard SCCs are maintained (`spec.scc.standardSCCs: install`). */
   readonly standardSccs: boolean;
-  /** The replicas create their serving certificate and distribute its authority. */
+  /** The replicas create their serving certificate and distribute its CA. */
   readonly managedCertificate: boolean;
-  /** The settings are the PortcullisConfiguration of the cluster, not a file. */
+  /** The settings come from the PortcullisConfiguration in the cluster, not from a file. */
   readonly settingsObject: boolean;
-  /** Several replicas may run: each publishes its state in a Lease. */
+  /** Several replicas may run, and each publishes its state in a Lease. */
   readonly replicas: boolean;
   /** The leader maintains the webhook configurations. */
   readonly managedWebhooks: boolean;
-  /** The minimum kubelet version is installed. */
+  /** The minimum kubelet version feature is installed. */
   readonly kubelet: boolean;
   /** Nodes with a kubelet below the minimum are tainted (`spec.kubelet.taint`). */
   readonly kubeletTaint: boolean;
-  /** The support for the Operator Lifecycle Manager is installed. */
+  /** Support for the Operator Lifecycle Manager is installed. */
   readonly olm: boolean;
   /** New pods get defaults (`spec.defaults.mode` is not `off`). */
   readonly podDefaults: boolean;
@@ -73,23 +73,23 @@ export interface Features {
 
 export type PolicyRule = Wire<V1PolicyRule>;
 
-/** Rules that are granted together, by a ClusterRole and a Role of one name. */
+/** Rules that are granted together by a ClusterRole and a Role with the same name. */
 export interface PermissionSet {
-  /** Name of the roles, after the name of the installation: `label-syncer`. */
+  /** Suffix of the role name, which follows the name of the installation: `label-syncer`. */
   readonly role: string;
   readonly clusterRules?: readonly PolicyRule[];
-  /** Rules for the namespace of the installation. */
+  /** Rules that apply in the namespace of the installation. */
   readonly namespaceRules?: readonly PolicyRule[];
-  /** The labels and annotations of namespaces that the controller writes. RBAC cannot limit patches to these. */
+  /** Namespace labels and annotations that the controller writes. RBAC cannot limit patches to them. */
   readonly namespaceKeys?: readonly string[];
   /** If absent, the rules are needed whenever the controller is enabled. */
   isNeeded?(features: Features): boolean;
 }
 
-/** The verbs that the store needs to follow a kind. */
+/** Verbs that the store needs to follow a kind. */
 export const WATCH_VERBS = ['list', 'watch'] as const;
 
-/** An RBAC rule for kinds of one API group, limited to objects of these names if there are any. */
+/** An RBAC rule for kinds in one API group, limited to the given object names, if any. */
 export function rule(
   verbs: readonly string[],
   kinds: readonly [Kind, ...Kind[]],
@@ -110,7 +110,7 @@ export const ACCESS_REVIEW_RULE: PolicyRule = {
   verbs: ['create'],
 };
 
-/** RBAC rules for the webhook configurations of the installation whose feature satisfies the predicate. */
+/** RBAC rules for the webhook configurations whose feature satisfies the predicate. */
 export function configurationRules(
   verbs: readonly string[],
   includes: (feature: string | undefined) => boolean,
@@ -121,7 +121,7 @@ export function configurationRules(
   });
 }
 
-/** True for features that are off by default. Their permissions are separate roles. */
+/** True for features that are off by default. Their permissions are in separate roles. */
 export function isOptionalFeature(feature: string | undefined): feature is OptionalFeature {
   return OPTIONAL_FEATURES.some((one) => one === feature);
 }
@@ -132,40 +132,40 @@ export function statusRule(verbs: readonly string[], kind: Kind): PolicyRule {
   return { apiGroups: [group], resources: [`${resource}/status`], verbs };
 }
 
-/** Everything that controllers are created with. The cluster and the logger come with each reconcile. */
+/** Dependencies of `create`. The cluster and the logger are passed to each reconcile. */
 export interface ControllerContext {
   readonly settings: Observable<Settings>;
-  /** The state of the document that the settings come from. */
+  /** State of the document from which the settings are read. */
   settingsStatus(): SettingsStatus;
-  /** Fields of the spec of the PortcullisConfiguration that the leader applies when it starts. */
+  /** PortcullisConfiguration spec fields that the leader applies when it starts. */
   readonly initialSettings: JsonObject;
-  /** The service of the installation. Its namespace is that of the installation. */
+  /** Service of the installation. Its namespace is the namespace of the installation. */
   readonly service: Service;
-  /** Version of the program: selects the entry of a FeatureGate. */
+  /** Program version, which selects the entry of a FeatureGate. */
   readonly version: string;
-  /** The version of the API server; `undefined` until it is known. */
+  /** Version of the API server, or `undefined` until it is known. */
   readonly apiServerVersion: Observable<Version | undefined>;
   readonly replica: ReplicaIdentity;
   readonly certificate: {
     readonly served: ServedPair;
-    /** Names and addresses that a managed certificate is issued for. */
+    /** Names and addresses for which a managed certificate is issued. */
     readonly names: ServerNames;
     /** `managed`: the replicas create the certificate; `provided`: it comes from files. */
     readonly source: 'managed' | 'provided';
   };
-  /** The webhooks of this version, and how API servers reach them. */
+  /** Webhooks of this version, and how API servers reach them. */
   readonly webhooks: {
     readonly registrations: readonly WebhookRegistration[];
-    /** Base URL of the webhooks, in place of the service. */
+    /** Base URL of the webhooks, used instead of the Service. */
     readonly url: string | undefined;
-    /** Annotations of the webhook configurations. */
+    /** Annotations for the webhook configurations. */
     readonly annotations: Readonly<Record<string, string>>;
   };
   /** The optional features of the installation. */
   readonly features: Pick<Features, OptionalFeature>;
   readonly metrics: Metrics;
   readonly date: () => Date;
-  /** Returns a number from 0 to less than 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
 }
 
@@ -179,34 +179,34 @@ export interface ReplicaIdentity {
 /** The serving certificate of this replica. */
 export interface ServedPair {
   current(): KeyPair;
-  /** True for the self-signed certificate that is served before another is available. */
+  /** True for the self-signed certificate that is served until another one is available. */
   isTemporary(): boolean;
   use(pair: KeyPair): void;
 }
 
-/** Reconciles keys. Sources produce the keys; equal keys that wait are merged. */
+/** Reconciles keys. Sources produce the keys. Equal keys that are waiting are merged. */
 export interface Reconciler {
   readonly sources: readonly Source[];
-  /** Keys that are enqueued at start, before those of the sources. */
+  /** Keys to enqueue at startup, before those from the sources. */
   readonly initialKeys?: readonly string[];
-  /** Interval between resyncs. A resync enqueues the keys of all objects of the sources. */
+  /** Interval between resyncs. A resync enqueues the keys of all objects from the sources. */
   readonly resyncMs?: number;
-  /** Number of keys that are processed at a time; 1 if absent. */
+  /** Number of keys that are processed concurrently. Defaults to 1. */
   readonly concurrency?: number;
-  /** Longest delay before a failed key is processed again. */
+  /** Maximum delay before a failed key is retried. */
   readonly maxRetryMs?: number;
   /**
-   * Brings the cluster to the desired state of the key. After a rejection the key is retried with backoff, except for an
-   * `ApiError` 404: an object that is gone needs no work.
+   * Brings the cluster to the desired state of the key. If it rejects, the key is retried with backoff, except after an
+   * `ApiError` 404, because a deleted object needs no reconciliation.
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
-  /** Deletes the state that the controller published. Called once, after the last reconcile. */
+  /** Deletes the state that the controller has published. Called once, after the last reconcile. */
   onStop?(context: Pick<ReconcileContext, 'cluster' | 'logger' | 'clock'>): Promise<void>;
 }
 
 export interface Controller extends Reconciler, Pick<ControllerDefinition, 'name' | 'runsOn'> {}
 
-/** The context of a reconcile. On the leader, writes to the cluster fail as soon as leadership is lost. */
+/** The context of a reconcile. On the leader, writes fail as soon as leadership is lost. */
 export interface ReconcileContext {
   readonly cluster: Cluster;
   readonly logger: Logger;
@@ -223,12 +223,12 @@ export interface ReconcileContext {
 /** `requeueAfterMs`: the key is processed again after this delay. */
 export type ReconcileResult = { readonly requeueAfterMs: number } | undefined;
 
-/** Produces keys from the objects of a kind, or from changes of an observable value. */
+/** Produces keys from objects of a kind or from changes to an observable value. */
 export type Source = ObjectSource | ValueSource;
 
 interface ObjectSource {
   readonly kind: Kind;
-  /** True: objects that exist at start, and resyncs, produce no keys. */
+  /** If true, objects that exist at startup and resyncs produce no keys. */
   readonly isChangesOnly: boolean;
   keys(object: Kinds[Kind], store: Store, event: SourceEvent<Kind>): readonly string[];
 }
@@ -237,17 +237,17 @@ interface ValueSource {
   subscribe(enqueue: (keys: readonly string[]) => void): () => void;
 }
 
-/** Why a source is evaluated. */
+/** Reason why a source is evaluated. */
 export interface SourceEvent<K extends Kind> {
-  /** `put`: created or changed; `remove`: deleted; `sync`: exists at start or at a resync. */
+  /** `put`: created or updated. `remove`: deleted. `sync`: exists at startup or during a resync. */
   readonly type: 'put' | 'remove' | 'sync';
-  /** The previous version; absent for a new object. */
+  /** Previous version. Absent for a new object. */
   readonly before?: Kinds[K];
 }
 
 type Keys<K extends Kind> = (object: Kinds[K], store: Store, event: SourceEvent<K>) => readonly string[];
 
-/** Produces keys from all objects of a kind: at start, at resyncs, and when they change. */
+/** Produces keys from all objects of a kind at startup, during resyncs, and when they change. */
 export function watch<K extends Kind>(kind: K, keys: Keys<K>, isChangesOnly = false): Source {
   return {
     kind,
@@ -256,12 +256,12 @@ export function watch<K extends Kind>(kind: K, keys: Keys<K>, isChangesOnly = fa
   };
 }
 
-/** Produces keys from changes of the objects of a kind. */
+/** Produces keys from changes to objects of a kind. */
 export function watchChanges<K extends Kind>(kind: K, keys: Keys<K>): Source {
   return watch(kind, keys, true);
 }
 
-/** Computes the namespaces whose level may have changed with an object. */
+/** Computes the namespaces whose level a change to the object may affect. */
 export function getAffectedNamespaces(
   kind: AffectingKind,
   object: KubeObject,
@@ -281,7 +281,7 @@ export function watchValue<T>(observable: Observable<T>, keys: (value: T) => rea
   return { subscribe: (enqueue) => observable.subscribe((value) => enqueue(keys(value))) };
 }
 
-/** An event about an object, as `kubectl describe` shows it. */
+/** An event for an object, as `kubectl describe` shows it. */
 export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 'action'> {
   readonly message: string;
 }
@@ -289,7 +289,7 @@ export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 
 /** Records an event for an object in the background. Failures are logged. */
 export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEvent) => void;
 
-/** The API server accepts no longer messages. */
+/** The API server rejects longer messages. */
 const MAX_EVENT_MESSAGE = 1000;
 
 /** Creates the event recorder of a controller. `track` receives the promise of each write. */
@@ -313,12 +313,12 @@ export function createEventRecorder(
   };
 }
 
-/** Reviews share the thread: a loop yields after this time. */
+/** Reviews share the thread, so a loop yields after this time. */
 const SLICE_MS = 5;
 
 /**
- * Visits all items and yields to other work by a time budget. Items may change between visits.
- * Rejects with the reason of the signal if it is aborted.
+ * Visits all items within a time budget, yielding to other work. Items may change between visits. Rejects with the
+ * signal's reason if it is aborted.
  */
 export async function forEachYielding<T>(
   items: Iterable<T>,
@@ -336,8 +336,8 @@ export async function forEachYielding<T>(
 }
 
 /**
- * Creates an object. Rejects with a plain error, which is retried, if the cluster does not serve the kind: its
- * CustomResourceDefinition may be installed later.
+ * Creates an object. If the cluster does not serve the kind, rejects with a plain error, which is retried because the
+ * CRD may be installed later.
  */
 export async function createObject<K extends Kind>(
   cluster: Cluster,
@@ -371,8 +371,9 @@ export async function orUndefined<T>(result: Promise<T>): Promise<T | undefined>
 }
 
 /**
- * Makes a ClusterRole of the installation the owner of an object. The garbage collector deletes the object with the role:
- * without it, no replica could delete the object. A replica outside of the cluster may have no ClusterRole.
+ * Makes a ClusterRole of the installation the owner of an object. When the role is deleted, the garbage collector
+ * deletes the object, because no replica could delete it without the role. A replica outside the cluster may have no
+ * ClusterRole.
  */
 export async function withOwner(metadata: ObjectMeta, role: string, cluster: Cluster): Promise<ObjectMeta> {
   const owner = await orUndefined(cluster.get('ClusterRole', role));
@@ -389,7 +390,10 @@ export type Stopwatch = ReturnType<typeof createStopwatch>;
 export function createStopwatch() {
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;
   return {
-    /** Milliseconds since the state was first seen; 0 if it has just changed. Returns `undefined` for `undefined`. */
+    /**
+     * Milliseconds since the state was first observed. It is 0 if the state has just changed. Returns `undefined` if
+     * the state is `undefined`.
+     */
     elapsedMs(state: string | undefined, nowMs: number): number | undefined {
       if (state === undefined) seen = undefined;
       else if (seen?.state !== state) seen = { state, sinceMs: nowMs };

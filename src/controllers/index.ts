@@ -1,4 +1,4 @@
-/** The registry of controllers. A new controller is one file in this folder and one line in this array. */
+/** The registry of controllers. Adding a controller requires one file in this folder and one line in this array. */
 import type { Settings } from '../config/settings.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { admissionPolicies, admissionPolicyStandby } from './admission-policies.ts';
@@ -19,7 +19,7 @@ import { uidRangeAllocator, uidRangeStandby } from './uid-range-allocator.ts';
 import { unreviewedPods } from './unreviewed-pods.ts';
 import { webhookConfigurations } from './webhook-configurations.ts';
 
-/** All controllers, in the order in which they start. */
+/** All controllers, in startup order. */
 export const CONTROLLERS: readonly ControllerDefinition[] = [
   servingCertificate,
   replica,
@@ -41,10 +41,10 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   kubeletReporter,
 ];
 
-/** The names that `spec.controllers.disabled` of the settings accepts. */
+/** Names that `spec.controllers.disabled` accepts. */
 export const CONTROLLER_NAMES: readonly string[] = CONTROLLERS.map(({ name }) => name);
 
-/** The controllers that the features need and that are not disabled. */
+/** Controllers that the features require and the settings do not disable. */
 export function enabledControllers(
   features: Features,
   disabled: readonly string[] = [],
@@ -61,8 +61,8 @@ export function createController(
 }
 
 /**
- * Creates the function that returns the controllers of the current settings. After a change of the settings of SCC admission,
- * of ranges or of defaults, the controllers that have read them at their creation are created again.
+ * Creates the function that returns the controllers for the current settings. When the settings for SCC admission,
+ * ranges or defaults change, the controllers that read them in `create` are recreated.
  */
 export function createControllerSelector(
   context: ControllerContext,

@@ -1,4 +1,7 @@
-/** Reports whether API servers call the authorization webhook of the minimum kubelet version. It changes no minimum. */
+/**
+ * Reports whether API servers call the authorization webhook for the minimum kubelet version. It does not change the
+ * minimum.
+ */
 import { API_SERVERS, checkApiServers, minimumInForce } from '../cluster/kubelet.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { CONFIGURATION_NAME } from '../kube/well-known.ts';
@@ -37,7 +40,7 @@ export const kubeletEnforcement: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Delay of the first check, in which the webhooks observe a new minimum. */
+/** Delay before the first check, during which the webhooks observe a new minimum. */
 const FIRST_CHECK_MS = 5_000;
 const CHECK_INTERVAL_MS = 300_000;
 

@@ -1,4 +1,4 @@
-/** Raises and lowers the minimum kubelet version in force in safe steps, and reports the nodes below it. */
+/** Raises and lowers the effective minimum kubelet version in safe steps, and reports nodes below it. */
 import {
   minimumInForce,
   listNodeStates,
@@ -54,7 +54,7 @@ export const kubeletMinimum: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Interval of checks while a change is in progress, in addition to the checks after each change of a Node. */
+/** Check interval while a change is in progress. Each change to a Node also triggers a check. */
 const CHECK = { requeueAfterMs: 30_000 };
 const CONDITIONS: readonly string[] = ['KubeletsMeetMinimum', 'Progressing'];
 
@@ -95,7 +95,7 @@ interface Review {
   readonly conditions: readonly ConditionState[];
 }
 
-/** Plans the next step from the objects of the store. */
+/** Plans the next step from the objects in the store. */
 function reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): Review {
   const { store } = scope;
   const kubelet = scope.settings();
@@ -131,14 +131,14 @@ function describeKubelets(minimum: string, nodes: readonly NodeState[]): readonl
 interface Request {
   readonly requested: string;
   readonly problem?: { readonly reason: RequestProblem; readonly message: string };
-  /** The object that requests the minimum; absent without a minimum. */
+  /** Object that requests the minimum. Absent if there is no minimum. */
   readonly source: string | undefined;
 }
 
 const NODES_CONFIG = `nodes.config.openshift.io/${NODES_CONFIG_NAME}`;
 const SETTINGS = `portcullisconfiguration/${CONFIGURATION_NAME}`;
 
-/** An invalid minimum, and the deletion of the object with the minimum, leave the minimum in force unchanged. */
+/** If the minimum is invalid or its object is deleted, the minimum in force remains unchanged. */
 function readRequest(object: PortcullisConfiguration, inForce: string, scope: KubeletScope): Request {
   const { isOn, minimumVersion } = scope.settings();
   if (!isOn) return { requested: '', source: undefined };
@@ -162,7 +162,10 @@ function readRequest(object: PortcullisConfiguration, inForce: string, scope: Ku
   return { requested, source: undefined, problem };
 }
 
-/** API servers drop the field of an object whose definition lacks it: the administrator may have set a minimum. */
+/**
+ * API servers drop a field that the CRD lacks, so the administrator may have set a minimum that the object does not
+ * show.
+ */
 function describeUnset(ignored: string | undefined): string {
   const unset = `${NODES_CONFIG} has no spec.minimumKubeletVersion: no minimum is requested, or its definition lacks the field (OpenShift: feature gate MinimumKubeletVersion)`;
   return ignored === undefined ? unset : `${unset}; spec.kubelet.minimumVersion ${ignored} has no effect`;
@@ -172,7 +175,7 @@ function describeKept(inForce: string): string {
   return inForce === '' ? 'No minimum is in force' : `The minimum ${inForce} stays in force`;
 }
 
-/** Returns the value of the annotation that confirms a rendered minimum. */
+/** Returns the annotation value that confirms a rendered minimum. */
 function confirmedValue(rendered: string): string {
   return rendered === '' ? 'none' : rendered;
 }
@@ -184,11 +187,11 @@ function confirmation(rendered: string): string {
 interface PoolOptions {
   readonly rendered: string;
   readonly exemptNodes: unknown;
-  /** The rendered minimum that an administrator has confirmed for all pools. */
+  /** Rendered minimum that an administrator has confirmed for all pools. */
   readonly confirmed: string | undefined;
 }
 
-/** Returns the MachineConfigPools of OpenShift; in other clusters, the nodes by role. */
+/** Returns OpenShift's MachineConfigPools. In other clusters, returns the nodes by role. */
 function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptions): readonly Pool[] {
   const isConfirmed = confirmed === confirmedValue(rendered);
   const machinePools = store.list('MachineConfigPool');
@@ -213,7 +216,10 @@ function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptio
   }));
 }
 
-/** Changes when a machine registers again or boots; simulated nodes report no boot. A beginning of both random identifiers is unique enough for a pool. */
+/**
+ * Changes when a machine reregisters or reboots. Simulated nodes report no boot ID. A prefix of both random identifiers
+ * is unique enough within a pool.
+ */
 function bootIdentity({ metadata, status }: Node): string {
   const { bootID }: { readonly bootID?: string } = status?.nodeInfo ?? {};
   return `${metadata?.uid?.slice(0, 8) ?? ''}/${bootID?.slice(0, 8) ?? ''}`;
@@ -249,7 +255,7 @@ async function write(object: PortcullisConfiguration, review: Review, context: W
   context.logger.info(fields, 'minimum kubelet version changed');
 }
 
-/** The order in which the API server returns conditions depends on their creation. */
+/** The API server returns conditions in the order in which they were created. */
 function byType(conditions: readonly ConditionState[]): readonly ConditionState[] {
   return conditions.toSorted((a, b) => compareBytes(a.type, b.type));
 }

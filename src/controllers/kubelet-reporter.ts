@@ -69,14 +69,14 @@ function createReconciler({ settings, date }: ControllerContext): Reconciler {
   };
 }
 
-/** The reason of the condition and the value of the annotation, by the status of the condition. */
+/** Condition reason and annotation value by condition status. */
 const REPORTS = {
   True: { reason: 'KubeletOutdated', state: 'outdated' },
   False: { reason: 'KubeletVersionSufficient', state: 'ok' },
   Unknown: { reason: 'KubeletVersionUnknown', state: 'unknown' },
 } as const;
 
-/** Returns the condition of a node; `undefined` without a minimum, and for exempt nodes. */
+/** Returns the condition for a node, or `undefined` if there is no minimum or the node is exempt. */
 function describeNode(
   node: Node,
   minimum: MinimumVersion | undefined,
@@ -94,7 +94,9 @@ interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger' | 're
   readonly time: string;
 }
 
-/** Writes the condition if it differs, and records an event when the kubelet falls below the minimum or meets it again. */
+/**
+ * Writes the condition if it differs, and records an event when the kubelet falls below the minimum or meets it again.
+ */
 async function writeReport(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
   const condition = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
   const annotation = node.metadata?.annotations?.[KUBELET_STATE_ANNOTATION];
@@ -123,7 +125,7 @@ function describeTransition(wasOutdated: boolean, report: ConditionState): Contr
   return status === 'False' && wasOutdated ? { ...event, type: 'Normal' } : undefined;
 }
 
-/** Without a report, the condition is not applied, and the API server removes it. */
+/** Without a report, the condition is omitted from the apply, so the API server removes it. */
 async function writeCondition(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const before = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
@@ -143,7 +145,9 @@ async function writeAnnotation(node: Node, state: string | undefined, { cluster 
   await cluster.apply('Node', { metadata: { name, annotations } }, { ...OPTIONS, force: true });
 }
 
-/** All managers share one list of taints: the write fails with a conflict if the node has changed since it was read. */
+/**
+ * All managers share one list of taints, so the write fails with a conflict if the node has changed since it was read.
+ */
 async function writeTaint(node: Node, isTainted: boolean, { cluster, logger }: ReconcileContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const isOwn = ({ key }: { readonly key: string }): boolean => key === KUBELET_TAINT;

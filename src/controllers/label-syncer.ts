@@ -36,22 +36,22 @@ export const labelSyncer: ControllerDefinition = {
     {
       role: 'label-syncer',
       clusterRules: [rule(['patch'], ['Namespace'])],
-      // The last is for break-glass with the permissions of a replica.
+      // The last rule is used when break-glass runs with a replica's permissions.
       namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
       isNeeded: ({ rollout }) => rollout,
     },
   ],
-  // Without a rollout, it removes the labels of the last one.
+  // Without a rollout, it removes the labels of the previous rollout.
   isEnabled: ({ scc, rollout }) => scc || !rollout,
   create: createReconciler,
 };
 
-/** The key of all namespaces; other keys are names of namespaces. */
+/** Key for all namespaces. Other keys are namespace names. */
 const ALL = '*';
-/** The resync interval of the controller in OpenShift. */
+/** Resync interval of OpenShift's controller. */
 const RESYNC_MS = 600_000;
 
-/** The parts of a running label syncer. */
+/** Parts of a running label syncer. */
 interface Syncer extends Pick<ControllerContext, 'settings' | 'service' | 'version'> {
   readonly metrics: ControllerContext['metrics']['rollout']['syncer'];
   readonly events: ReturnType<typeof createEventFilter>;
@@ -92,19 +92,19 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   };
 }
 
-/** Returns the function that plans a namespace by the present state of the cluster. */
+/** Returns the function that plans a namespace based on the current state of the cluster. */
 function createPlanner({ settings, service, version }: Syncer, store: Store): (namespace: Namespace) => LabelSyncPlan {
   const { rollout, scc } = settings.value;
   const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
   if (rollout.phase === 'Disabled') {
-    // Without a past rollout, the labels are those of OpenShift, whose controller has the same name.
+    // If there was no rollout, the labels belong to OpenShift's controller, which has the same name.
     const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
     return (namespace) => ({ isManaged: false, apply: release(namespace), events: [] });
   }
   return createLabelPlanner(store, { mode, settings: managementSettings(scc) });
 }
 
-/** Plans all namespaces and enqueues those that need a write or an event. A change during the walk enqueues `ALL`. */
+/** Plans all namespaces and enqueues those that need a write or an event. A change during the loop enqueues `ALL`. */
 async function syncAll(syncer: Syncer, context: ReconcileContext): Promise<void> {
   const { metrics, events } = syncer;
   const { store } = context.cluster;
@@ -145,7 +145,7 @@ async function sync(syncer: Syncer, name: string, { cluster, logger, recordEvent
 /** Enqueues the namespaces whose level may depend on an object. */
 function watchAffected(kind: AffectingKind): Source {
   return watch(kind, (object, store, event) => {
-    // A resync enqueues all namespaces once, not once for each kind.
+    // A resync enqueues all namespaces once, not once per kind.
     if (event.type === 'sync') return kind === 'SecurityContextConstraints' ? [ALL] : [];
     const affected = getAffectedNamespaces(kind, object, store, event);
     return affected === 'all' ? [ALL] : [...affected];
@@ -154,7 +154,7 @@ function watchAffected(kind: AffectingKind): Source {
 
 type SyncEvent = LabelSyncPlan['events'][number];
 
-/** Selects the events that have not been recorded yet, so that each is recorded once for as long as its cause lasts. */
+/** Selects the events that have not been recorded yet, so each is recorded once while its cause persists. */
 function createEventFilter() {
   const recorded = new Map<string, ReadonlySet<string>>();
   const isNew = (name: string, { message }: SyncEvent): boolean => recorded.get(name)?.has(message) !== true;

@@ -13,7 +13,7 @@ type LeaseSpec = NonNullable<Lease['spec']>;
 
 const LABELS = { [PART_OF_LABEL]: PART_OF };
 
-/** The holder of the Lease; empty if it is not held. */
+/** Holder of the Lease. Empty if the Lease is not held. */
 function getHolder(lease: Lease): string {
   return lease.spec?.holderIdentity ?? '';
 }
@@ -29,10 +29,10 @@ interface Holding {
   readonly date: Date;
 }
 
-/** The maximum that the API server accepts. */
+/** Maximum that the API server accepts. */
 const MAX_TRANSITIONS = 2 ** 31 - 1;
 
-/** The spec after the Lease is acquired or renewed. A change of the holder counts as a transition. */
+/** Lease spec after it is acquired or renewed. A change of holder counts as a transition. */
 export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
   const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
   const isRenewed = lease !== undefined && getHolder(lease) === identity;
@@ -47,21 +47,21 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
   };
 }
 
-/** The spec after the Lease is released. Without a holder, the next candidate does not wait. */
+/** Lease spec after it is released. Without a holder, the next candidate does not have to wait. */
 function releasedSpec({ spec }: Lease, date: Date): LeaseSpec {
   const time = microTime(date);
   return { ...spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
 }
 
-/** The time of the last write, by the clock of the API server, which also sets the creation times of objects. */
+/** Time of the last write according to the API server's clock, which also sets creation timestamps. */
 function lastWriteTime({ metadata, spec }: Lease): string {
   const times = (metadata?.managedFields ?? []).flatMap(({ time }) => time ?? []).sort();
   return times.at(-1) ?? spec?.renewTime ?? '';
 }
 
 /**
- * The time, advanced by a microsecond if the millisecond has not changed: candidates detect a renewal by the change of
- * the lease alone.
+ * The time, plus one microsecond if the millisecond has not changed, because candidates detect a renewal only by a
+ * change of the Lease.
  */
 function nextTime(before: string | undefined, time: string): string {
   const toMillisecond = time.slice(0, -'000Z'.length);
@@ -70,9 +70,9 @@ function nextTime(before: string | undefined, time: string): string {
   return `${toMillisecond}${String(micros).padStart(3, '0')}Z`;
 }
 
-/** The times of an election. The defaults of 15, 10 and 2 seconds are those of Kubernetes. */
+/** Leader election timing. The defaults of 15, 10 and 2 seconds are the Kubernetes defaults. */
 export interface LeaseTimes {
-  /** Candidates take the lease after it has not changed for this time. */
+  /** Candidates acquire the Lease after it has not changed for this time. */
   readonly leaseDurationMs?: number;
   /** The leader stops this long after it sent its last successful renewal. */
   readonly renewDeadlineMs?: number;
@@ -80,10 +80,10 @@ export interface LeaseTimes {
   readonly retryPeriodMs?: number;
 }
 
-/** Candidates add a random delay of up to this multiple of the retry period. */
+/** Maximum random delay of candidates, as a multiple of the retry period. */
 const JITTER = 1.2;
 
-/** Returns all times. Throws a UserError if they are inconsistent. */
+/** Returns the complete timing. Throws a UserError if they are inconsistent. */
 function checkLeaseTimes({
   leaseDurationMs = 15_000,
   renewDeadlineMs = 10_000,
@@ -100,13 +100,13 @@ function checkLeaseTimes({
 }
 
 /**
- * Records the last observed Lease, and since when it has not changed, by the clock of this process. A Lease expires after it has
- * not changed for its duration: clocks of two machines are never compared.
+ * Records the last observed Lease and how long it has not changed, according to this process's clock. A Lease expires
+ * if it does not change for its duration. Clocks of different machines are never compared.
  */
 function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
   let observed: { readonly lease: Lease; readonly printed: string; readonly sinceMs: number } | undefined;
   return {
-    /** The Lease; `undefined` if it does not exist. */
+    /** The Lease, or `undefined` if it does not exist. */
     lease: () => observed?.lease,
     holder: () => (observed ? getHolder(observed.lease) : ''),
     isValid(nowMs: number): boolean {
@@ -128,8 +128,9 @@ function withFormerLeader(metadata: ObjectMeta = {}, time: string | undefined): 
 }
 
 /**
- * Creates a lock from a Lease, which may not exist yet. Every write contains the resource version that was read, so that one
- * of two concurrent writes fails. After its signal is aborted, a call neither writes nor observes.
+ * Creates a lock based on a Lease, which may not exist yet. Every write contains the resource version that was read, so
+ * one of two concurrent writes fails. After its signal is aborted, a call neither writes nor updates the observed
+ * Lease.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/tools/leaderelection/leaderelection.go
  */
 function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number, logger: Logger) {
@@ -137,8 +138,8 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   const by = { fieldManager: name };
   const observed = createLeaseObserver(clock, leaseDurationMs);
   /**
-   * Time of the last renewal before this candidate began to acquire the Lease. The former leader may be this process, whose
-   * leadership ended while it was suspended or could not reach the API server.
+   * Time of the last renewal before this candidate tried to acquire the Lease. The former leader may be this process if
+   * it lost leadership while it was suspended or could not reach the API server.
    */
   let formerTime: string | undefined;
 
@@ -163,9 +164,12 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   };
 
   return {
-    /** The holder when the Lease was last observed. */
+    /** Holder when the Lease was last observed. */
     holder: observed.holder,
-    /** Acquires or renews the Lease. Resolves to the time of the request, or to `undefined` while another candidate holds it. */
+    /**
+     * Acquires or renews the Lease. Resolves to the time of the request, or to `undefined` while another candidate
+     * holds the Lease.
+     */
     async acquireOrRenew(isLeading: boolean, signal: AbortSignal): Promise<number | undefined> {
       const startMs = clock.now();
       const known = observed.lease();
@@ -194,20 +198,20 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
 
 export interface LeaderElectionOptions extends LeaseTimes {
   readonly cluster: Pick<Cluster, 'get' | 'create' | 'update' | 'recordEvent'>;
-  /** Name of the Lease and field manager. */
+  /** Name of the Lease and the field manager. */
   readonly name: string;
   readonly namespace: string;
   /** Unique for each process. A restarted process has another identity. */
   readonly identity: string;
-  /** True for the identity of an ended process, whose Lease can be acquired without waiting. */
+  /** True if the identity is that of a terminated process, whose Lease can be acquired without waiting. */
   readonly isEnded?: (identity: string) => boolean;
   readonly clock: Clock;
-  /** Writes the times of the Lease. No decision depends on it. */
+  /** Writes the timestamps of the Lease. Decisions do not depend on this clock. */
   readonly date?: () => Date;
-  /** Returns a number from 0 to less than 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random?: () => number;
   onStarted(): void;
-  /** Stops the work of the leader. The lease is neither released nor requested before it resolves. */
+  /** Stops the work of the leader. The Lease is neither released nor requested before this resolves. */
   onStopped(): Promise<void>;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'leading'>;
@@ -216,8 +220,8 @@ export interface LeaderElectionOptions extends LeaseTimes {
 export interface LeaderElection {
   start(): void;
   /**
-   * True while no other candidate can lead. A call after the deadline, as after a suspension of the process, ends
-   * leadership.
+   * True while no other candidate can lead. A call after the deadline, for example after the process was suspended,
+   * ends leadership.
    */
   isLeading(): boolean;
   /** Ends leadership and releases the lease. */
@@ -228,7 +232,7 @@ const TOO_LATE = 'the lease was not renewed in time';
 /** A conflict on release is caused by a renewal that is still in flight. */
 const RELEASE_ATTEMPTS = 3;
 
-/** Creates the leadership of a candidate, which lasts until the renew deadline after its last renewal. */
+/** Creates the leadership of a candidate, which lasts until the renew deadline after the last renewal. */
 function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, logger: Logger) {
   const { cluster, name, namespace, identity, clock, metrics } = options;
   let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;
@@ -257,7 +261,7 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
     lose,
     /** Resolves when the work of the last leadership has ended. */
     workEnded: () => workEnded,
-    /** Begins or extends leadership after a renewal that was sent at a time, unless the candidate has stopped meanwhile. */
+    /** Starts or extends leadership after a renewal sent at the given time, unless the candidate has stopped. */
     async lead(sinceMs: number, isStopped: () => boolean): Promise<void> {
       const untilMs = sinceMs + renewDeadlineMs;
       // The response may arrive after leadership has ended.
@@ -280,8 +284,9 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
 }
 
 /**
- * Creates a candidate for a Lease. At most one candidate leads at a time: the leader counts from the time of the request, not
- * of the response, so it stops before others take over. Throws a UserError if the times are inconsistent.
+ * Creates a candidate for a Lease. At most one candidate leads at a time, because the leader measures from the time of
+ * the request, not of the response, and stops before others take over. Throws a UserError if the times are
+ * inconsistent.
  */
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { name, namespace, identity, clock, random = Math.random } = options;
@@ -338,7 +343,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   };
 }
 
-/** A pause of the campaign, which ends early if the candidate stops. */
+/** A pause between attempts, which ends early if the candidate stops. */
 function createPause(clock: Clock) {
   let end = (): void => undefined;
   return {
@@ -388,7 +393,7 @@ interface LeadershipOptions
 
 export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'> & Pick<RunningControllers, 'update'>;
 
-/** Runs the controllers of a replica: its own until it stops, those of the leader while it leads. */
+/** Runs the controllers of a replica: its own until it stops, and the leader's while it leads. */
 export function runWithLeadership(controllers: readonly Controller[], options: LeadershipOptions): Leadership {
   let current = controllers;
   const which = (runs: Controller['runsOn']) => current.filter((controller) => controller.runsOn === runs);
@@ -419,8 +424,8 @@ export function runWithLeadership(controllers: readonly Controller[], options: L
 }
 
 /**
- * The cluster, with writes that fail when this replica does not lead: a process that was suspended for longer than its
- * lease may continue just before a write.
+ * The cluster, with writes that fail while this replica is not the leader. A process that was suspended longer than its
+ * Lease may resume just before a write.
  */
 function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
   const asLeader = async <T>(write: () => Promise<T>): Promise<T> => {

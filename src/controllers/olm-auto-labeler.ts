@@ -64,12 +64,15 @@ export const olmAutoLabeler: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** The key for the mode and the condition. Other keys are names of namespaces. */
+/** Key for the mode and the condition. Other keys are namespace names. */
 const ALL = '*';
-/** Interval of checks whether the Operator Lifecycle Manager is installed. */
+/** Interval at which to check whether the Operator Lifecycle Manager is installed. */
 const CHECK_MS = 30_000;
 const RESYNC_MS = 600_000;
-/** Delay of the removal of labels: an upgrade may delete an operator shortly before it creates the next version. */
+/**
+ * Delay before labels are removed, because an upgrade may delete an operator shortly before it creates the next
+ * version.
+ */
 const SETTLE_MS = 10_000;
 
 type Active = Pick<LabelerInput, 'mode' | 'exemptNamespaces'>;
@@ -79,10 +82,12 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings } = controllerContext;
   const triggers = createTriggers();
   const labeler = createLabeler(triggers, controllerContext);
-  /** The settings of the last evaluation of all namespaces. Absent while the controller is idle. */
+  /** Settings at the last evaluation of all namespaces. Absent while the controller is idle. */
   let active: Active | undefined;
 
-  /** Enqueues all namespaces, as after a start, when the Operator Lifecycle Manager is installed or the settings change. */
+  /**
+   * Enqueues all namespaces, as at startup, when the Operator Lifecycle Manager is installed or the settings change.
+   */
   const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, enqueue } = context;
     const isInstalled = cluster.serves(KIND);
@@ -136,9 +141,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 }
 
-/** Creates the labeler of namespaces. */
+/** Creates the namespace labeler. */
 function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
-  /** For each namespace without operators, the time in milliseconds at which its label is removed. */
+  /** For each namespace without operators, the time in milliseconds at which to remove its label. */
   const releases = new Map<string, number>();
   /** Returns the time until a decision takes effect, in milliseconds. */
   const findDelayMs = (name: string, { action }: LabelerDecision, nowMs: number): number => {
@@ -151,7 +156,7 @@ function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
     reset: () => releases.clear(),
     async label(name: string, active: Active | undefined, context: ReconcileContext): Promise<ReconcileResult> {
       const { cluster, logger, recordEvent, now } = context;
-      // The event of an operator may arrive before the event of its namespace.
+      // The event for an operator may arrive before the event for its namespace.
       const namespace = cluster.store.get('Namespace', name) ?? (await orUndefined(cluster.get('Namespace', name)));
       if (!namespace || !active) {
         triggers.take(name);
@@ -195,7 +200,7 @@ async function applyCondition({ cluster }: ReconcileContext, state: ConditionSta
   await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
 }
 
-/** The events of each namespace since its last decision. */
+/** Events for each namespace since its last decision. */
 function createTriggers() {
   const byNamespace = new Map<string, ReadonlySet<LabelerTrigger>>();
   const get = (name: string): ReadonlySet<LabelerTrigger> => byNamespace.get(name) ?? new Set();
@@ -235,7 +240,9 @@ function describeCondition(mode: LabelerMode | undefined, hasLabeler: boolean): 
   return { type, status: 'True', reason: 'Installed', message };
 }
 
-/** Returns the event of a change. With the label, the label syncer overwrites labels of other managers. */
+/**
+ * Returns the event that a change represents. With the label, the label syncer overwrites labels from other managers.
+ */
 function describeEvent(
   { metadata }: Namespace,
   { action, reason }: LabelerDecision,

@@ -1,4 +1,4 @@
-/** Evaluates namespaces from the store, or by dry runs of the API server. */
+/** Evaluates namespaces from the store or through dry runs by the API server. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { namespacePolicies } from '../cluster/rollout.ts';
@@ -31,16 +31,16 @@ import { forEachYielding, isNotFound, type ReconcileContext } from './controller
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
 export interface EvaluationSettings {
-  /** Returns the configuration in force. */
+  /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
   readonly management: ManagementSettings;
-  /** The defaults of new pods; absent: none. */
+  /** Defaults for new pods. If absent, there are none. */
   readonly defaults?: PodDefaults;
-  /** Pod templates of kinds that the store does not have. */
+  /** Pod templates of kinds that the store does not contain. */
   readonly customSources?: readonly CustomPodSource[];
-  /** Returns the policy in force in a namespace and the planned policy. */
+  /** Returns the current policy and the planned policy of a namespace. */
   policies(namespace: Namespace, store: Store): ReturnType<typeof namespacePolicies>;
-  /** The Kubernetes version to evaluate; absent: that of the store. */
+  /** Kubernetes version to evaluate. Defaults to the store's version. */
   readonly emulationVersion?: Version;
 }
 
@@ -94,7 +94,7 @@ export function* evaluateFromStore(
   });
 }
 
-/** The input with which SCC admission completes templates. Without it, nearly all workloads would violate the level. */
+/** Input with which SCC admission defaults pod templates. Without it, nearly all workloads would violate the level. */
 function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]): string | undefined {
   if ((metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') === '') {
     return `annotation ${NAMESPACE_RANGE_ANNOTATIONS.uidRange} is missing`;
@@ -102,10 +102,10 @@ function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]):
   return sccs.length === 0 ? 'no SecurityContextConstraints exist' : undefined;
 }
 
-/** Called with the evaluation of a namespace; `undefined` if the namespace is gone or exempt. */
+/** Called with the evaluation of a namespace, or `undefined` if the namespace was deleted or is exempt. */
 type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
 
-/** Evaluates the namespaces that are not exempt, and yields to other work by a time budget. */
+/** Evaluates namespaces that are not exempt within a time budget, yielding to other work. */
 export async function evaluateNamespaces(
   settings: EvaluationSettings,
   names: readonly string[],
@@ -128,24 +128,24 @@ export function listNamespaces(store: Store): readonly string[] {
   return store.list('Namespace').flatMap(({ metadata }) => metadata?.name ?? []);
 }
 
-/** An evaluation of all namespaces that has not ended. */
+/** An evaluation of all namespaces that is in progress. */
 export interface RunningSweep {
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the epoch. */
   readonly startMs: number;
   /** Generation of the configuration object at the start. */
   readonly generation: number | undefined;
   readonly settings: RolloutSettings;
   readonly evaluations: Map<string, NamespaceEvaluation>;
-  /** The remaining names of a sweep by dry runs. */
+  /** Remaining namespace names in a dry-run sweep. */
   pending?: string[];
 }
 
 interface SweepSettings extends EvaluationSettings {
-  /** The level that applies to namespaces without a label now. */
+  /** Level that currently applies to namespaces without a label. */
   readonly currentEnforce: DefaultLevel;
 }
 
-/** Continues a sweep. Resolves to `undefined` at its end, else to the delay of the next batch of dry runs. */
+/** Continues a sweep. Resolves to `undefined` at its end, otherwise to the delay before the next batch of dry runs. */
 export async function continueSweep(
   sweep: RunningSweep,
   evaluation: SweepSettings,
@@ -171,8 +171,8 @@ export async function continueSweep(
 }
 
 /**
- * The API server decides whether a namespace violates the level. The violating workloads, and namespaces that keep their
- * level, are evaluated in process.
+ * The API server determines whether a namespace violates the level. Violating workloads, and namespaces that keep their
+ * level, are evaluated in-process.
  */
 async function evaluateByDryRun(
   name: string,
@@ -206,11 +206,11 @@ async function evaluateByDryRun(
   return { ...clean, verdict: 'inconclusive', error };
 }
 
-/** Field manager of dry runs, as in OpenShift. */
+/** Field manager for dry runs, as in OpenShift. */
 const DRY_RUN_MANAGER = 'pod-security-readiness-controller';
 
 /**
- * Evaluates a namespace by a dry run that labels it with the level. A namespace that was deleted is clean.
+ * Evaluates a namespace with a dry run that labels it with the level. A deleted namespace has no violations.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/blob/main/pkg/operator/podsecurityreadinesscontroller/violation.go
  */
 async function dryRun(
@@ -221,7 +221,7 @@ async function dryRun(
 ): Promise<'clean' | 'violating' | { readonly error: string }> {
   const warnings: string[] = [];
   const labels = { [POD_SECURITY_LABELS.enforce]: level };
-  // Without the uid, a namespace that was deleted would be created.
+  // Without the uid, a deleted namespace would be recreated.
   const metadata = { name, ...(uid === undefined ? {} : { uid }), labels };
   try {
     await cluster.apply(

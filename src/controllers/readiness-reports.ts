@@ -1,4 +1,4 @@
-/** Keeps the reports of the readiness controller up to date, in the API for reports that the cluster serves. */
+/** Keeps the readiness controller's reports up to date, in the first report API that the cluster serves. */
 import { createHash } from 'node:crypto';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
@@ -31,9 +31,9 @@ const OPTIONS = { fieldManager: ROLLOUT_MANAGER, force: true };
 const REPORTS_PER_BATCH = 20;
 /** Interval between batches. */
 const BATCH_MS = 1_000;
-/** Shortest interval between writes of the report of the cluster. */
+/** Minimum interval between writes of the cluster report. */
 const CLUSTER_MS = 10_000;
-/** Interval between attempts while the cluster serves no API for reports. */
+/** Interval between attempts while the cluster serves no report API. */
 const UNSERVED_MS = 60_000;
 
 interface ReportWriterOptions {
@@ -41,29 +41,29 @@ interface ReportWriterOptions {
   evaluations(): readonly NamespaceEvaluation[];
   findEvaluation(name: string): NamespaceEvaluation | undefined;
   exemptions(): Pick<Exemptions, 'runtimeClass'>;
-  /** Returns the time of day in milliseconds since 1970. */
+  /** Returns the current time in milliseconds since the epoch. */
   nowMs(): number;
 }
 
-/** The state of the writer of the reports. */
+/** State of the report writer. */
 interface ReportWriter extends ReportWriterOptions {
   /** Namespaces whose reports may be outdated. */
   readonly queue: Set<string>;
-  /** Digests of the written reports by namespace, and that of the report of the cluster. */
+  /** Digests of the written namespace reports and of the cluster report. */
   readonly written: Map<string, string>;
-  /** The API in use, and its report of the cluster. */
+  /** The API in use, and its cluster report. */
   api: ReportApi | undefined;
   owner: ReportOwner | undefined;
-  /** True if the report of the cluster may be outdated. */
+  /** True if the cluster report may be outdated. */
   isStale: boolean;
-  /** When the report of the cluster may be written again; `Infinity` before all namespaces are evaluated. */
+  /** Earliest time for the next write of the cluster report. It is `Infinity` before all namespaces are evaluated. */
   dueMs: number;
   isUnserved: boolean;
 }
 
 /**
- * Creates the writer of the reports. The report of the cluster owns the reports of the namespaces: its deletion deletes all
- * of them. It belongs to the PSAEnforcementConfig, or to the PortcullisConfiguration before the first rollout.
+ * Creates the report writer. The cluster report owns the namespace reports, so deleting it deletes all of them. Its
+ * owner is the PSAEnforcementConfig, or the PortcullisConfiguration before the first rollout.
  */
 export function createReportWriter(options: ReportWriterOptions) {
   const writer: ReportWriter = {
@@ -72,20 +72,20 @@ export function createReportWriter(options: ReportWriterOptions) {
     ...{ isStale: true, dueMs: Infinity, isUnserved: false },
   };
   return {
-    /** Enqueues the report of a namespace. Nothing is written if it is up to date. */
+    /** Enqueues the report for a namespace. Nothing is written if the report is up to date. */
     enqueue(name: string): void {
       writer.queue.add(name);
       writer.isStale = true;
     },
-    /** Called after an evaluation of all namespaces. Before the first one, nothing is written. */
+    /** Called after an evaluation of all namespaces. Nothing is written before the first one. */
     start(): void {
       if (writer.dueMs === Infinity) writer.dueMs = -Infinity;
     },
-    /** Requests that the next batch writes the report of the cluster, even if it is deleted or in another API. */
+    /** Makes the next batch write the cluster report, even if it was deleted or belongs to another API. */
     refresh: () => refresh(writer),
-    /** True if another attempt to find an API for reports is due. */
+    /** True if the next attempt to find a report API is due. */
     isRetryDue: (now: number): boolean => writer.isUnserved && now >= writer.dueMs,
-    /** Writes a batch, and requests the next one until all reports are up to date. */
+    /** Writes a batch and schedules the next one until all reports are up to date. */
     writeBatch: (context: ReconcileContext): Promise<ReconcileResult> => writeBatch(writer, context),
   };
 }
@@ -110,7 +110,7 @@ async function writeBatch(writer: ReportWriter, context: ReconcileContext): Prom
       await writeReport(writer, name, { api, cluster });
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      // The namespace was deleted, or the API is not served any more.
+      // The namespace was deleted, or the API is no longer served.
       refresh(writer);
     }
     queue.delete(name);
@@ -119,7 +119,7 @@ async function writeBatch(writer: ReportWriter, context: ReconcileContext): Prom
   return writer.isStale ? { requeueAfterMs: Math.max(BATCH_MS, writer.dueMs - now()) } : undefined;
 }
 
-/** Writes the report of the cluster in the first API that is served. */
+/** Writes the cluster report to the first served API. */
 async function writeClusterReport(writer: ReportWriter, { cluster, logger, now }: ReconcileContext): Promise<void> {
   const failures: string[] = [];
   for (const candidate of REPORT_APIS) {
@@ -176,7 +176,7 @@ async function writeReport(
 ): Promise<void> {
   const { written, owner } = writer;
   const evaluation = writer.findEvaluation(name);
-  // The last report is kept while the verdict is unknown.
+  // The last report is kept while the result is unknown.
   if (evaluation?.verdict === 'inconclusive') return;
   if (!evaluation) {
     // A deleted namespace has no report.
@@ -198,12 +198,12 @@ async function writeReport(
   written.set(name, digest);
 }
 
-/** The digest of a namespace without a report. */
+/** Digest for a namespace without a report. */
 const ABSENT = '';
-/** The key of the report of the cluster. Other keys are names of namespaces. */
+/** Key for the cluster report. Other keys are namespace names. */
 const CLUSTER = '';
 
-/** Deletes the reports of the cluster. Kubernetes deletes the reports of the namespaces, which they own. */
+/** Deletes the cluster reports. The garbage collector deletes the namespace reports that they own. */
 export async function removeReports(cluster: Pick<Cluster, 'remove'>): Promise<void> {
   for (const api of REPORT_APIS) await orUndefined(cluster.remove(api.cluster, REPORT_NAME));
 }
@@ -212,7 +212,7 @@ function isUnavailable(error: unknown): error is ApiError {
   return isNotFound(error) || (error instanceof ApiError && error.status.code === 403);
 }
 
-/** A digest of everything but the time of the evaluation. */
+/** A digest of everything except the evaluation time. */
 function reportDigest(report: Report): string {
   const text = JSON.stringify(report, (key, value: unknown) => (key === 'timestamp' ? undefined : value));
   return createHash('sha256').update(text).digest('base64');
@@ -241,7 +241,7 @@ function workloadSubject({
   };
 }
 
-/** The workloads of a namespace, and the pods without one, by the objects of the store. Completed pods are omitted. */
+/** The workloads of a namespace and its bare pods, from the objects in the store. Completed pods are omitted. */
 function listReportedWorkloads(
   store: Store,
   namespace: string,

@@ -1,4 +1,4 @@
-/** The state of the readiness controller while this process is the leader. */
+/** State of the readiness controller while this process is the leader. */
 import { parseTimestamp } from '../kube/units.ts';
 import { EVALUATE_ANNOTATION } from '../kube/well-known.ts';
 import type { PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
@@ -11,14 +11,14 @@ import type { WorkloadRefusal } from './readiness-writes.ts';
 
 interface StateOptions {
   getConfig(): PSAEnforcementConfig | undefined;
-  /** Returns the configuration in force. */
+  /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
   nowMs(): number;
 }
 
 export type ReadinessState = ReturnType<typeof createState>;
 
-/** Creates the state. Times of `…Ms` fields are those of the runtime's clock. */
+/** Creates the state. Fields named `…Ms` use the runtime's clock. */
 export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
   const wasViolating = (name: string): boolean =>
     getConfig()?.status?.violatingNamespaces?.some((one) => one.name === name && one.state !== 'Previous') === true;
@@ -32,32 +32,32 @@ export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
     }),
     requestedMs: createRequestReader(),
     settling: createSettling(),
-    /** Violating namespaces whose event is not recorded yet. */
+    /** Violating namespaces whose event has not been recorded yet. */
     unrecorded: [] as string[],
     refusals: createRefusals(wasViolating),
     evaluatedMs: new Map<string, number>(),
     allMs: -Infinity,
-    /** True if all namespaces have to be evaluated again. */
+    /** True if all namespaces must be reevaluated. */
     isAllStale: true,
-    /** What all evaluations depend on. */
+    /** Dependencies of all evaluations. */
     basis: [] as readonly unknown[],
-    /** Number of incomplete sweeps in a row. */
+    /** Number of consecutive incomplete sweeps. */
     failures: 0,
     running: undefined as RunningSweep | undefined,
     sweep: undefined as CompletedSweep | undefined,
     sweptGeneration: undefined as number | undefined,
     deniedGeneration: undefined as number | undefined,
-    /** Revision of the findings in the metrics. */
+    /** Revision of the findings that the metrics show. */
     measured: -1,
   };
 }
 
-/** Events about workloads that wait at a time. Further ones are dropped: reports contain all workloads. */
+/** Maximum number of pending workload events. Further events are dropped, because reports contain all workloads. */
 const MAX_REFUSALS = 500;
 
 /**
- * The workloads that are denied for the first time, whose events are not recorded yet.
- * @param wasViolating the result of an earlier process, which has recorded its events
+ * Workloads that are newly denied and whose events have not been recorded yet.
+ * @param wasViolating the result of an earlier process, which has already recorded its events
  */
 function createRefusals(wasViolating: (name: string) => boolean) {
   const waiting: WorkloadRefusal[] = [];
@@ -66,7 +66,7 @@ function createRefusals(wasViolating: (name: string) => boolean) {
       { name: namespace, isSelected, workloads }: NamespaceEvaluation,
       before: NamespaceEvaluation | undefined,
     ): void {
-      // The earlier events of a namespace with its own level are unknown.
+      // For a namespace with its own level, earlier events are unknown.
       if (before === undefined && (!isSelected || wasViolating(namespace))) return;
       const isDenied = ({ verdict }: ViolatingWorkload): boolean => verdict !== 'restart';
       const known = new Set(before?.workloads.filter(isDenied).map(({ kind, name }) => `${kind}/${name}`));
@@ -79,8 +79,8 @@ function createRefusals(wasViolating: (name: string) => boolean) {
 }
 
 /**
- * The current evaluation of each namespace, and since when one differs from the last sweep.
- * @param wasViolating the result of an earlier process, which counts until the first sweep
+ * The current evaluation of each namespace, and how long one has differed from the last sweep.
+ * @param wasViolating the result of an earlier process, which applies until the first sweep
  */
 function createFindings(wasViolating: (name: string) => boolean) {
   const current = new Map<string, NamespaceEvaluation>();
@@ -103,7 +103,7 @@ function createFindings(wasViolating: (name: string) => boolean) {
       else current.delete(name);
       compare(name, nowMs);
     },
-    /** Compares with a sweep from now on. */
+    /** Starts to compare with the given sweep. */
     compareWith(evaluations: readonly NamespaceEvaluation[], nowMs: number): void {
       swept = new Map(evaluations.map((evaluation) => [evaluation.name, outcome(evaluation)]));
       changedSinceMs = undefined;
@@ -119,7 +119,9 @@ function outcome(evaluation: NamespaceEvaluation | undefined): string {
   return evaluation === undefined ? 'clean' : [evaluation.verdict, ...evaluation.categories].join(' ');
 }
 
-/** Reads requests for an evaluation. A request counts from when this process first observes it, since clocks differ. */
+/**
+ * Reads requests for an evaluation. A request takes effect when this process first observes it, because clocks differ.
+ */
 function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) => number | undefined {
   let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;
   return ({ metadata, status }, nowMs) => {
@@ -134,10 +136,10 @@ function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) =>
 }
 
 const SETTLE_MS = 5_000;
-/** After this time of continuous changes, sweeps no longer wait. */
+/** If changes continue for this long, sweeps no longer wait. */
 const MAX_SETTLE_MS = 60_000;
 
-/** Measures whether changes that concern all namespaces have stopped. */
+/** Measures whether changes that affect all namespaces have stopped. */
 function createSettling() {
   let sinceMs = -Infinity;
   let lastMs = -Infinity;

@@ -1,4 +1,4 @@
-/** Writes the decisions and events of the readiness controller. */
+/** Writes decisions and events for the readiness controller. */
 import { refusalEvent } from '../cluster/workload-events.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -17,8 +17,8 @@ const OPTIONS = { fieldManager: ROLLOUT_MANAGER };
 const metadata = { name: PSA_ENFORCEMENT_CONFIG };
 
 /**
- * Creates the configuration object; resolves to `undefined` if the cluster does not serve its kind. The mode stays unset, so
- * that the first manager that sets it owns it.
+ * Creates the configuration object. Resolves to `undefined` if the cluster does not serve its kind. The mode remains
+ * unset, so the first manager that sets it owns it.
  */
 export async function createConfig({ cluster, logger }: ReconcileContext): Promise<PSAEnforcementConfig | undefined> {
   const created = await orUndefined(cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, OPTIONS));
@@ -26,9 +26,7 @@ export async function createConfig({ cluster, logger }: ReconcileContext): Promi
   return created;
 }
 
-/**
- * Writes a decision if the object differs. Resolves to `conflict`, with nothing written, if another manager owns the mode.
- */
+/** Writes a decision if the object differs. Resolves to `conflict` without writing if another manager owns the mode. */
 export async function writeDecision(
   object: PSAEnforcementConfig,
   decision: Decision,
@@ -59,7 +57,7 @@ function isOwnedByOthers(error: unknown): boolean {
   return causes?.some(({ reason }) => reason === 'FieldManagerConflict') === true;
 }
 
-/** True if the status contains the decision for its current generation. */
+/** True if the status contains the decision for the current generation. */
 function isWritten(
   { metadata: { generation } = {}, status: before }: PSAEnforcementConfig,
   decision: Decision,
@@ -78,7 +76,7 @@ function byType(conditions: readonly Condition[]): Readonly<Record<string, Condi
   return Object.fromEntries(conditions.map((condition) => [condition.type, condition]));
 }
 
-/** Records the effect that enforcement would have on a namespace. */
+/** Records the effect of enforcement on a namespace. */
 export function recordViolations(
   namespace: Namespace,
   { level, workloads }: NamespaceEvaluation,
@@ -95,13 +93,13 @@ export function recordViolations(
   });
 }
 
-/** A workload with pods that are denied, or that enforcement would deny. */
+/** A workload whose pods are denied, or would be denied under enforcement. */
 export interface WorkloadRefusal {
   readonly namespace: string;
   readonly workload: ViolatingWorkload;
 }
 
-/** Records an event for a workload whose pods are or would be denied. */
+/** Records an event for such a workload. */
 export function recordRefusal(
   { namespace, workload: { kind, name, verdict, level, violations } }: WorkloadRefusal,
   { cluster, recordEvent }: ReconcileContext,
@@ -121,7 +119,7 @@ export function recordRefusal(
   recordEvent(source, object, { ...event, message: note });
 }
 
-/** Records that the deletion of the object has ended enforcement. */
+/** Records that deleting the object has ended enforcement. */
 export function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: ReconcileContext): void {
   recordEvent('PSAEnforcementConfig', created, {
     type: 'Warning',
@@ -131,7 +129,7 @@ export function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: R
   });
 }
 
-/** Records the changes of a decision, and the violations that a forced mode ignores. */
+/** Records changes to a decision, and violations that a forced mode ignores. */
 export function recordDecision(
   object: PSAEnforcementConfig,
   { spec, status }: Decision,

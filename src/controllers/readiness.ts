@@ -76,7 +76,7 @@ export const readiness: ControllerDefinition = {
       ],
     },
     {
-      // A dry run is authorized like the write: this permits changing the labels of namespaces.
+      // A dry run requires the same permission as the write, so this rule permits changing namespace labels.
       role: 'readiness-dry-run',
       clusterRules: [rule(['patch'], ['Namespace'])],
       namespaceKeys: Object.values(POD_SECURITY_LABELS),
@@ -86,7 +86,7 @@ export const readiness: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Keys that are not names of namespaces. */
+/** Keys that are not namespace names. */
 const START = '*start';
 const CONFIG = '*config';
 const SWEEP = '*sweep';
@@ -94,30 +94,31 @@ const ALL = '*all';
 const EVENTS = '*events';
 const REPORTS = '*reports';
 
-/** Interval between checks of the schedule. */
+/** Interval at which to check the schedule. */
 const CHECK_MS = 5_000;
 /** Interval between attempts to create the configuration object while the cluster does not serve its kind. */
 const UNSERVED_MS = 30_000;
-/** Shortest intervals between evaluations of one namespace, and of all namespaces. */
+/** Minimum intervals between evaluations of one namespace and of all namespaces. */
 const NAMESPACE_MS = 1_000;
 const ALL_MS = 10_000;
 const EVENTS_PER_BATCH = 20;
 const BATCH_MS = 1_000;
 
-/** The parts of a running controller. */
+/** Parts of a running controller. */
 interface Readiness {
   readonly given: ControllerContext;
   readonly metrics: ReadinessMetrics;
   readonly evaluation: EvaluationSettings;
   /** From -0.1 to 0.1. */
   readonly jitter: number;
-  /** Replaced at each start of the controller. */
+  /** Replaced each time the controller starts. */
   state: ReadinessState;
 }
 
 /**
- * Keeps an evaluation of each namespace up to date with its changes, and decides by sweeps, which are evaluations of all
- * namespaces. In the Disabled phase, no level is planned and nothing is decided, so it evaluates only the level in force.
+ * Reevaluates each namespace when it changes, and makes decisions based on sweeps, which are evaluations of all
+ * namespaces. In the Disabled phase, no level is planned and no decision is made, so it evaluates only the current
+ * level.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 function createReconciler(given: ControllerContext): Reconciler {
@@ -153,7 +154,7 @@ function createReconciler(given: ControllerContext): Reconciler {
         case REPORTS:
           return controller.state.reports.writeBatch(context);
       }
-      // Dry runs evaluate namespaces in sweeps only.
+      // Dry runs evaluate namespaces only in sweeps.
       if (settings.value.rollout.evaluator === 'DryRun' && isPlanned(given)) return undefined;
       return key === ALL ? evaluateAll(controller, context) : evaluateOne(controller, key, context);
     },
@@ -194,7 +195,7 @@ function createReadiness(given: ControllerContext): Readiness {
   return controller;
 }
 
-/** Returns false in the Disabled phase, in which the level of a namespace does not change. */
+/** Returns false in the Disabled phase, in which namespace levels do not change. */
 function isPlanned({ settings }: ControllerContext): boolean {
   return settings.value.rollout.phase !== 'Disabled';
 }
@@ -352,7 +353,7 @@ async function reconcileConfig(controller: Readiness, context: ReconcileContext)
   return { requeueAfterMs: delayMs === 0 ? CHECK_MS : Math.min(delayMs, CHECK_MS) };
 }
 
-/** Marks the evaluations as outdated if something that all of them depend on has changed. */
+/** Marks the evaluations as outdated if one of their common dependencies has changed. */
 function checkBasis({ state, given }: Readiness, { emulationVersion }: Store): void {
   const basis = [state.podSecurity(), emulationVersion, isPlanned(given)];
   if (basis.every((value, index) => value === state.basis[index])) return;
@@ -413,7 +414,7 @@ function recordEvents({ state }: Readiness, context: ReconcileContext): Reconcil
   return state.unrecorded.length + state.refusals.size() > 0 ? { requeueAfterMs: BATCH_MS } : undefined;
 }
 
-/** Kinds that decide how pods are admitted, or which level would apply to a namespace. */
+/** Kinds that affect how pods are admitted or which level would apply to a namespace. */
 const AFFECTING_KINDS: readonly AffectingKind[] = [
   'Namespace',
   'ServiceAccount',
@@ -427,7 +428,7 @@ const AFFECTING_KINDS: readonly AffectingKind[] = [
 function watchAffecting(kind: AffectingKind, keys: (affected: AffectedNamespaces) => readonly string[]): Source {
   return watchChanges(kind, (object, store, event) => {
     if (kind !== 'SecurityContextConstraints') return keys(getAffectedNamespaces(kind, object, store, event));
-    // The priority decides the order in which SCCs are tried, so it counts too.
+    // The priority determines the order in which SCCs are tried, so it is included.
     const { type, before } = event;
     const isSame = type === 'put' && before && deepEqual({ ...object, metadata: {} }, { ...before, metadata: {} });
     return keys(isSame === true ? new Set() : 'all');

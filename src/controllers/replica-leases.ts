@@ -1,9 +1,9 @@
-/** The Leases in which replicas publish their state. */
+/** Leases in which replicas publish their state. */
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import type { Lease } from '../kube/types.ts';
 import { createStopwatch, type Stopwatch } from './controller.ts';
 
-/** Duration of the Lease of a replica, and the longest that is accepted from other replicas. */
+/** Lease duration of a replica, and the maximum accepted from other replicas. */
 export const REPLICA_LEASE_MS = 60_000;
 
 export function isReplicaLease({ metadata }: Lease): boolean {
@@ -11,8 +11,8 @@ export function isReplicaLease({ metadata }: Lease): boolean {
 }
 
 /**
- * Creates the function that reads the states of replicas from their Leases. It measures changes of a Lease by its own clock:
- * clocks of two machines are never compared.
+ * Creates the function that reads the replica states from their Leases. It times Lease changes with its own clock, so
+ * clocks of different machines are never compared.
  */
 export function createReplicaObserver() {
   let watches = new Map<string, Stopwatch>();
@@ -27,7 +27,7 @@ export function createReplicaObserver() {
       const silentMs = watch.elapsedMs(JSON.stringify(lease.spec ?? {}), nowMs) ?? 0;
       const seconds = lease.spec?.leaseDurationSeconds;
       const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
-      // SHA-256 fingerprint of the certificate that the replica serves; empty if it is unknown.
+      // SHA-256 fingerprint of the certificate that the replica serves. Empty if it is unknown.
       const serving = annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '';
       return { lease, name, serving, silentMs, isLive: silentMs < durationMs };
     });

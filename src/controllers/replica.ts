@@ -48,7 +48,7 @@ import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts'
 
 const NAME = 'replica-controller';
 
-/** The Leases are needed for leader election too, so every installation has their rules. */
+/** Leader election also needs the Leases, so every installation has these rules. */
 export const replica: ControllerDefinition = {
   name: NAME,
   description: 'publishes the state of each replica in a Lease, and loads the managed serving certificate',
@@ -68,11 +68,11 @@ const OPTIONS = { fieldManager: NAME };
 const LEASE = 'lease';
 const CERTIFICATE = 'certificate';
 const RENEW_MS = 15_000;
-/** Interval between checks of the certificate, since certificates become valid and expire by themselves. */
+/** Interval at which to check the certificate, because certificates become valid and expire over time. */
 const CHECK_AGAIN: ReconcileResult = { requeueAfterMs: 60_000 };
-/** Leases of other replicas are deleted after this silence. Pods have other names after a restart. */
+/** Leases of other replicas are deleted if they are not renewed for this time. Pods have new names after a restart. */
 const STALE_MS = 600_000;
-/** Longest time for the deletion of the Lease when the process ends. */
+/** Maximum time to delete the Lease when the process ends. */
 const LEAVE_MS = 2_000;
 const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: REPLICA };
 
@@ -119,8 +119,8 @@ function secretRef({ namespace }: Service): SecretRef {
 }
 
 /**
- * Creates the writer of the Lease, which contains the fingerprint of the served certificate and, during a rollout, the default
- * level that the replica enforces.
+ * Creates the function that writes the Lease, which contains the fingerprint of the served certificate and, during a
+ * rollout, the default level that the replica enforces.
  */
 function createLeaseWriter(context: ControllerContext) {
   const { settings, settingsStatus, version, certificate, date, metrics } = context;
@@ -162,13 +162,13 @@ function createLeaseWriter(context: ControllerContext) {
   };
 }
 
-/** Creates the function that serves the certificate of the Secret as soon as all API servers trust it. */
+/** Creates the function that serves the certificate from the Secret once all API servers trust it. */
 function createCertificateLoader({ service, certificate: { served }, date }: ControllerContext) {
   const { namespace, name } = secretRef(service);
   const trust = createStopwatch();
   let reported = '';
   const report = (problem: string, exists: boolean, { logger }: ReconcileContext): void => {
-    // At first start the Secret does not exist yet.
+    // At the first start, the Secret does not exist yet.
     const level = exists ? 'warn' : 'info';
     const fields = { secret: name, reason: problem };
     if (problem !== reported) logger[level](fields, 'no serving certificate loaded; the previous one stays in use');
@@ -199,7 +199,7 @@ function settingsAnnotation({ generation }: SettingsStatus): Readonly<Record<str
   return generation === undefined ? {} : { [SETTINGS_GENERATION_ANNOTATION]: String(generation) };
 }
 
-/** The uses of exemptions, and of SCCs by created pods, since the start of the process. */
+/** Uses of exemptions, and of SCCs by created pods, since the process started. */
 function* exemptionUses({ podSecurity, scc }: Metrics): Generator<readonly [name: string, count: number]> {
   for (const { labels, count } of podSecurity.exemptionUses.all()) yield [`${labels.exemption}/${labels.name}`, count];
   const byScc = new Map<string, number>();
@@ -216,19 +216,22 @@ async function writeLease(cluster: Cluster, lease: Lease, exists: boolean): Prom
     await (exists ? cluster.update('Lease', lease, OPTIONS) : cluster.create('Lease', lease, OPTIONS));
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // A plain error is retried: the Lease was deleted, or its namespace does not exist yet.
+    // A plain error is retried because the Lease was deleted or its namespace does not exist yet.
     throw new Error(`Lease ${lease.metadata?.name ?? ''} cannot be written`, { cause: error });
   }
 }
 
 // The serving certificate.
 
-/** The webhook configurations of the installation. */
+/** Webhook configurations of the installation. */
 export function installedConfigurations(store: Store): readonly WebhookConfiguration[] {
   return labeledConfigurations(store, true);
 }
 
-/** Configurations with the label but not the name of an installed one: copies, or leftovers of another version. */
+/**
+ * Configurations that have the label but not the name of an installed one, such as copies or leftovers from another
+ * version.
+ */
 export function foreignConfigurations(store: Store): readonly WebhookConfiguration[] {
   return labeledConfigurations(store, false);
 }
@@ -243,7 +246,7 @@ function labeledConfigurations(store: Store, installed: boolean): readonly Webho
   );
 }
 
-/** A digest of the authorities that the enforcing webhooks trust. */
+/** A digest of the CAs that the enforcing webhooks trust. */
 function trustDigest(configurations: readonly WebhookConfiguration[]): string {
   const bundles = enforcingWebhooks(configurations.flatMap(getWebhooks)).map(
     ({ name, caBundle }) => `${name} ${caBundle}`,
@@ -260,11 +263,11 @@ function readPair(secret: Secret | undefined, now: Date): KeyPair | { readonly p
 }
 
 interface ServingChoice {
-  /** The served pair; absent if it is temporary. */
+  /** The served pair. Absent if it is temporary. */
   readonly current: KeyPair | undefined;
   readonly offered: KeyPair;
   readonly configurations: readonly WebhookConfiguration[];
-  /** Time since the trust of the configurations last changed. */
+  /** Time since the trusted CAs last changed. */
   readonly unchangedMs: number;
   readonly service: Service;
   readonly now: Date;
@@ -273,7 +276,7 @@ interface ServingChoice {
 /** Time that API servers need to observe a changed caBundle. */
 const PROPAGATION_MS = 10_000;
 
-/** The delay after which to serve the offered pair: 0 for at once, `undefined` until more webhooks trust it. */
+/** Delay before serving the offered pair: 0 for immediately, `undefined` until more webhooks trust it. */
 function servingDelayMs(choice: ServingChoice): number | undefined {
   const { current, offered, unchangedMs } = choice;
   if (!current) return 0;

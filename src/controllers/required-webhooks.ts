@@ -1,6 +1,6 @@
 /**
- * The webhook configurations that the settings require: which webhooks API servers call, for which namespaces, and which of
- * them fail closed. Only what is enforced fails closed.
+ * Webhook configurations that the settings require: the webhooks that API servers call, the namespaces to which they
+ * apply, and the webhooks that fail closed. Only webhooks that enforce a policy fail closed.
  */
 import type { V1LabelSelectorRequirement, V1MatchCondition, V1ValidatingWebhook } from '@kubernetes/client-node';
 import type { Settings } from '../config/settings.ts';
@@ -26,31 +26,31 @@ import { SCC_MODE_LABEL, selectEnforcedNamespaces, selectSccNamespaces, type Scc
 import type { Service } from '../tls/trust.ts';
 import type { ControllerContext } from './controller.ts';
 
-/** The scope of reviews and of enforcement in an installation. */
+/** Scope of reviews and enforcement in an installation. */
 export interface Enforcement {
-  /** True if namespaces without Pod Security labels have a level that denies pods. */
+  /** True if the level of namespaces without Pod Security labels can deny pods. */
   readonly podSecurity: boolean;
   /** True if the rollout is not `Disabled`. */
   readonly rollout: boolean;
-  /** True if the feature is installed, and the settings have the section `kubelet`. */
+  /** True if the feature is installed and the settings contain `kubelet`. */
   readonly kubelet: boolean;
-  /** True if, in addition, certificate requests of nodes are reviewed. */
+  /** True if certificate requests from nodes are also reviewed. */
   readonly kubeletCertificates: boolean;
-  /** True if, in addition, Leases and mirror pods of nodes are reviewed. */
+  /** True if Leases and mirror pods of nodes are also reviewed. */
   readonly kubeletNodeWrites: boolean;
-  /** True if the feature is installed, and the hardening of pods is not `off`. */
+  /** True if the feature is installed and pod hardening is not `off`. */
   readonly olm: boolean;
-  /** The namespaces whose new pods get defaults from the webhook; absent: none. */
+  /** Namespaces in which the webhook defaults new pods. If absent, there are none. */
   readonly defaults?: readonly Requirement[] | undefined;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** True if SCCs are enforced in a namespace, or may be at any time. */
+  /** True if SCCs are enforced in a namespace, or may be enforced at any time. */
   readonly someSccs: boolean;
   /**
-   * True if the policies of the floor decide on pods while no replica responds. The webhooks of Pod Security then fail
-   * open, as do those of SCCs for pods to which the baseline or restricted level applies.
+   * True if the floor policies apply to pods while no replica responds. The Pod Security webhooks then fail open, and
+   * so do the SCC webhooks for pods to which the baseline or restricted level applies.
    */
   readonly floor: boolean;
-  /** The pods that Pod Security and the floor do not evaluate. */
+  /** Pods that neither Pod Security nor the floor evaluates. */
   readonly exemptions: PodSecurityConfiguration['exemptions'];
   /** Resources that the advising webhook reviews in addition to its own. */
   readonly workloads: readonly WorkloadResource[];
@@ -58,11 +58,11 @@ export interface Enforcement {
 
 /** How API servers reach the webhooks. */
 export interface WebhookTarget {
-  /** The service of the installation. Its namespace is never reviewed. */
+  /** Service of the installation. Its namespace is never reviewed. */
   readonly service: Service;
-  /** The base URL, in place of the service. */
+  /** Base URL, used instead of the Service. */
   readonly url?: string | undefined;
-  /** Timeout of the webhooks that fail closed. If absent, each webhook has its own default. */
+  /** Timeout of fail-closed webhooks. If absent, each webhook uses its own default. */
   readonly timeoutSeconds?: number | undefined;
 }
 
@@ -89,7 +89,7 @@ export function requiredConfigurations(
 
 export type OptionalEnforcement = Pick<Enforcement, OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites'>;
 
-/** The optional features whose webhooks are registered with the settings. */
+/** Optional features for which the settings register webhooks. */
 export function enabledOptionalFeatures(
   features: ControllerContext['features'],
   settings: Settings,
@@ -107,11 +107,11 @@ export function enabledOptionalFeatures(
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
 /**
- * Namespaces that share a failure policy. A label selector cannot express "or": each tier has its own webhooks, and a
+ * Namespaces that share a failure policy. A label selector cannot express "or", so each tier has its own webhooks and a
  * namespace belongs to one tier.
  */
 interface Tier {
-  /** Prefix of the names of the webhooks. */
+  /** Prefix of webhook names. */
   readonly prefix: string;
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly namespaces: readonly Requirement[];
@@ -126,7 +126,7 @@ function isIn(key: string, ...values: readonly string[]): Requirement {
   return { key, operator: 'In', values };
 }
 
-/** Requests fail closed, except in namespaces with the label for networking, DNS and storage. */
+/** Requests fail closed, except in namespaces labeled for networking, DNS and storage. */
 function closedTiers(namespaces: readonly Requirement[]): readonly Tier[] {
   return [
     { prefix: '', failurePolicy: 'Fail', namespaces: [...namespaces, isNot(TIER_LABEL, FAIL_OPEN)] },
@@ -142,12 +142,12 @@ function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly
   if (!isEnforced) return [openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)])];
   return [
     ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
-    // A cluster without running pods starts with those of kube-system.
+    // A cluster without running pods starts with those in kube-system.
     openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]),
   ];
 }
 
-/** The server ignores the same namespaces. As in `sccMode`, an unknown value of the label enforces. */
+/** The server ignores the same namespaces. As in `sccMode`, an unknown label value means enforcement. */
 function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: boolean): readonly Tier[] {
   const { scc, someSccs, floor } = enforcement;
   const unchanged = unchangedNamespaces(namespace);
@@ -164,8 +164,8 @@ function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: bo
 }
 
 /**
- * Opens a tier for the pods that the floor denies unless they satisfy the baseline or restricted level. Pods that are exempt
- * from Pod Security, and those of privileged namespaces, still fail closed.
+ * Opens a tier for pods that the floor denies unless they satisfy the baseline or restricted level. Pods that are
+ * exempt from Pod Security and pods in privileged namespaces still fail closed.
  */
 function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): readonly Tier[] {
   if (tier.failurePolicy === 'Ignore') return [tier];
@@ -182,7 +182,7 @@ function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): rea
   return [closed, ...exemptNamespaces(open, exemptions).flatMap((one) => exemptPods(one, exemptions))];
 }
 
-/** Splits an open tier: the exempt namespaces fail closed. */
+/** Splits an open tier so exempt namespaces fail closed. */
 function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exemptions']): readonly Tier[] {
   if (names.length === 0) return [open];
   const select = (requirement: Requirement): readonly Requirement[] => [...open.namespaces, requirement];
@@ -196,7 +196,7 @@ function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exempt
   ];
 }
 
-/** Splits an open tier: pods with an exempt runtime class, and those of exempt users, fail closed. */
+/** Splits an open tier so pods with an exempt runtime class or from exempt users fail closed. */
 function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exemptions']): readonly Tier[] {
   const runtimeClass = 'object.spec.runtimeClassName';
   const isExempt = [
@@ -210,7 +210,7 @@ function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exem
   ];
 }
 
-/** The webhooks of one registration: one for each tier of namespaces, or one for cluster-scoped objects. */
+/** Webhooks for one registration: one for each tier of namespaces, or one for cluster-scoped objects. */
 function createWebhooks(
   registration: WebhookRegistration,
   enforcement: Enforcement,
@@ -241,7 +241,7 @@ function namespaceTiers(
     return podSecurityTiers(isEnforcing && enforcement.podSecurity, service);
   }
   const selected = feature === 'defaults' ? (enforcement.defaults ?? []) : [];
-  // The policy for the service account permits no mutating webhook for pods without this requirement.
+  // Without this requirement, the policy for the service account permits no mutating webhook for pods.
   return [openTier('', [...selected, isNot(NAMESPACE_NAME_LABEL, ...unchangedNamespaces(service.namespace))])];
 }
 
@@ -250,10 +250,10 @@ function workloadRule({ group, version, resource }: WorkloadResource): WebhookRe
   return { apiGroups: [group], apiVersions: [version], operations, resources: [resource], scope: 'Namespaced' };
 }
 
-/** The longest wait for a replica where pods may start without a review. */
+/** Maximum wait for a replica if pods may start without review. */
 const FAIL_OPEN_SECONDS = 5;
 
-/** A webhook with all fields that API servers would otherwise set to a default. */
+/** A webhook with all fields that API servers would otherwise default. */
 function createWebhook(
   { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds }: WebhookRegistration,
   { prefix, failurePolicy, namespaces, condition }: Tier,
@@ -280,5 +280,5 @@ export function openSeconds(timeoutSeconds = FAIL_OPEN_SECONDS): number {
   return Math.min(timeoutSeconds, FAIL_OPEN_SECONDS);
 }
 
-/** AKS otherwise excludes its own namespaces. The selectors already allow a cluster to start. */
+/** Without it, AKS excludes its own namespaces. The selectors already ensure that a cluster can start. */
 export const AKS_ANNOTATIONS: Readonly<Record<string, string>> = { 'admissions.enforcer/disabled': 'true' };

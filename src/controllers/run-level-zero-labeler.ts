@@ -3,8 +3,8 @@ import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/l
 import { rule, watch, watchValue, type ControllerDefinition } from './controller.ts';
 
 /**
- * SCC admission skips these namespaces, and an enforcing cluster would apply the level restricted to them. While SCCs are not
- * enforced in the cluster, the controller changes nothing.
+ * SCC admission skips these namespaces, and an enforcing cluster would apply the restricted level to them. While SCCs
+ * are not enforced in the cluster, the controller changes nothing.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export const runLevelZeroLabeler: ControllerDefinition = {

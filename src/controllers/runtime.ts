@@ -8,13 +8,13 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { createEventRecorder, type Controller, type ReconcileContext, type Source } from './controller.ts';
 
 const FIRST_RETRY_MS = 5;
-/** Default of the longest delay of a key. */
+/** Default of the maximum retry delay of a key. */
 const MAX_RETRY_MS = 1_000_000;
-/** Rate of retries of all keys of a controller. Conflicts do not count against it. */
+/** Retry rate for all keys of a controller. Conflicts do not count against it. */
 const RETRY_RATE = { burst: 100, perSecond: 10 };
 
 /**
- * Creates the delays of retries, in milliseconds. The delay of a key doubles with every failure. A token bucket limits the
+ * Computes retry delays in milliseconds. The delay for a key doubles with every failure. A token bucket limits the
  * retries of all keys.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/default_rate_limiters.go
  */
@@ -28,7 +28,7 @@ function createRetryDelays(clock: Clock, maxMs = MAX_RETRY_MS) {
       const delayMs = Math.min(FIRST_RETRY_MS * 2 ** count, maxMs);
       return isConflict ? delayMs : Math.max(delayMs, bucket.reserve());
     },
-    /** Resets the delay of a key after a success. */
+    /** Resets the delay for a key after a success. */
     reset: (key: string) => failures.delete(key),
   };
 }
@@ -40,13 +40,12 @@ interface WorkQueueOptions extends Pick<RuntimeOptions, 'clock' | 'metrics'> {
 }
 
 /**
- * Creates a first-in, first-out queue of keys. A key waits once however often it is added, and is processed by one worker
- * at a time.
+ * Creates a FIFO queue of keys. A key is queued at most once and is processed by one worker at a time.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/queue.go
  */
 function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQueueOptions) {
   let ready: string[] = [];
-  /** Keys to process, with the time at which they were added; includes keys that are being processed. */
+  /** Keys to process, with the time when they were added, including keys that are being processed. */
   const added = new Map<string, number>();
   const processing = new Map<string, number>();
   const adds = workQueue.adds.cell({ name });
@@ -76,7 +75,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
     addAfter(key: string, delayMs: number): void {
       if (!isClosed) delayed.addAfter(key, delayMs);
     },
-    /** Takes the next key. `done` must follow. */
+    /** Takes the next key. `done` must be called afterwards. */
     take(): string | undefined {
       const key = ready.shift();
       if (key === undefined) return undefined;
@@ -90,7 +89,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
       processing.delete(key);
       if (added.has(key)) makeReady(key);
     },
-    /** Drops all keys and ignores further ones. */
+    /** Drops all keys and ignores new ones. */
     close(): void {
       isClosed = true;
       delayed.clear();
@@ -101,7 +100,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
   };
 }
 
-/** Keys that are added after a delay. The shortest of several delays counts. */
+/** Keys to add after a delay. The shortest of several delays applies. */
 function createDelayedKeys(clock: Clock, add: (key: string) => void) {
   const delayed = new Map<string, { readonly dueMs: number; readonly cancel: () => void }>();
   return {
@@ -132,15 +131,15 @@ export interface RuntimeOptions {
 }
 
 export interface RunningController {
-  /** Resolves once no key is ready or being processed. Delayed keys do not count. */
+  /** Resolves once no key is ready or being processed. Delayed keys are not taken into account. */
   idle(): Promise<void>;
-  /** Starts no further reconcile; resolves when the running ones have ended. */
+  /** Starts no further reconciles and resolves when the running ones have ended. */
   stop(): Promise<void>;
 }
 
-/** A changing set of controllers that stop together. */
+/** A changing set of controllers that are stopped together. */
 export interface RunningControllers extends RunningController {
-  /** Stops the controllers that the list lacks, then starts those that do not run. */
+  /** Stops the controllers that are not in the list, then starts those that are not running. */
   update(controllers: readonly Controller[]): void;
 }
 
@@ -173,7 +172,7 @@ export function startControllers(controllers: readonly Controller[], options: Ru
   };
 }
 
-/** Starts a controller. It can be started again after it was stopped. */
+/** Starts a controller. It can be restarted after it was stopped. */
 export function startController(controller: Controller, options: RuntimeOptions): RunningController {
   const { cluster, clock } = options;
   const { name, sources, resyncMs } = controller;
@@ -211,7 +210,7 @@ interface SourceOptions extends Pick<RuntimeOptions, 'cluster' | 'logger'> {
   add(key: string): void;
 }
 
-/** Follows a source. `sync` adds the keys of all objects that exist. */
+/** Subscribes to a source. `sync` adds the keys of all existing objects. */
 function startSource(source: Source, { cluster: { store }, logger, add }: SourceOptions) {
   if ('subscribe' in source) {
     return { sync: () => undefined, stop: source.subscribe((keys) => keys.forEach(add)) };
@@ -221,7 +220,7 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
     try {
       source.keys(object, store, event).forEach(add);
     } catch (err) {
-      // The error must not reach the writer of the store.
+      // The error must not propagate to the caller that writes to the store.
       logger.error({ err, kind, name: object.metadata?.name }, 'failed to compute the keys of an object');
     }
   };
@@ -269,7 +268,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
     }
   };
   const work = async (): Promise<void> => {
-    // The code that changed the store continues first, then other work that waits for the thread.
+    // The code that changed the store continues first, followed by other work that is waiting for the thread.
     await slices.next();
     for (;;) {
       while (slices.isOver()) await slices.next();
@@ -295,7 +294,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
   };
 }
 
-/** The work that has not ended. */
+/** Work that has not finished. */
 function createPending() {
   const pending = new Set<Promise<void>>();
   return {
@@ -309,7 +308,7 @@ function createPending() {
   };
 }
 
-/** Creates the retries of failed keys. A key whose object is gone is not retried. */
+/** Creates the retry state of failed keys. A key whose object was deleted is not retried. */
 function createRetry(
   { name, maxRetryMs }: Controller,
   queue: Pick<ReturnType<typeof createWorkQueue>, 'addAfter'>,
@@ -340,7 +339,7 @@ function createRetry(
   };
 }
 
-/** For this long after the first failure, a webhook that is not reachable is not an error. */
+/** For this time after the first failure, an unreachable webhook is not an error. */
 const WEBHOOK_START_MS = 1000;
 
 /** True if the API server cannot reach a webhook. The webhooks of this installation may start after its controllers. */
@@ -348,10 +347,10 @@ function isWebhookStarting(err: unknown): boolean {
   return err instanceof ApiError && err.status.code === 500 && err.message.includes('failed calling webhook');
 }
 
-/** All workers of a controller together use the thread for this long, then reviews continue. */
+/** All workers of a controller together use the thread for this long before reviews continue. */
 const SLICE_MS = 10;
 
-/** Time slices of the thread, which all workers of a controller share. */
+/** Time slices of the thread, shared by all workers of a controller. */
 function createSlices(clock: Clock): { next(): Promise<void>; isOver(): boolean } {
   let startMs = clock.now();
   let next: Promise<void> | undefined;

@@ -60,7 +60,7 @@ export const servingCertificate: ControllerDefinition = {
       role: 'serving-certificate',
       clusterRules: configurationRules(['patch'], (feature) => feature !== 'scc' && !isOptionalFeature(feature)),
       namespaceRules: [
-        // RBAC cannot limit a POST to names and types. The policy for the service account does.
+        // RBAC cannot limit a POST to names and types. The policy for the service account limits them.
         rule(['create'], ['Secret']),
         rule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],
@@ -75,7 +75,7 @@ export const servingCertificate: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Namespace and name of the Secret that holds the certificates. */
+/** Namespace and name of the Secret with the certificates. */
 export interface SecretRef {
   readonly namespace: string;
   readonly name: string;
@@ -85,26 +85,26 @@ export function isSecret({ metadata }: Secret, { namespace, name }: SecretRef): 
   return metadata?.namespace === namespace && metadata.name === name;
 }
 
-/** The data of a Secret, decoded, by key. */
+/** Decoded data of a Secret, by key. */
 export function decodedData(secret: Secret | undefined): ReadonlyMap<string, string> {
   const data = Object.entries(secret?.data ?? {});
   return new Map(data.map(([key, value]) => [key, decodeBundle(value)]));
 }
 
 const KEY = 'serving-certificate';
-/** Longest interval between reconciles, since the clock of the machine may be set. */
+/** Maximum interval between reconciles, because the machine's clock may be changed. */
 const MAX_REQUEUE_MS = 3_600_000;
 const MAX_RETRY_MS = 30_000;
 
-/** The observations of a leader since it became leader. */
+/** Observations of a leader since it became leader. */
 function createObservations(signal: AbortSignal) {
   return { signal, trusted: createStopwatch(), served: createStopwatch(), observeReplicas: createReplicaObserver() };
 }
 
 /**
- * Rotates in an order in which every request is served by a certificate that API servers trust: a new authority is
- * trusted everywhere, then signs, then all replicas serve certificates that it signed, then the old authority is
- * removed. The progress is derived from the cluster, so that another leader can continue at any point.
+ * Rotates certificates in an order that ensures that API servers trust the certificate of every response: a new CA is
+ * trusted everywhere, then signs certificates, then all replicas serve these certificates, then the old CA is removed.
+ * Progress is derived from the cluster, so another leader can continue at any point.
  */
 function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
@@ -160,7 +160,7 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
   };
 }
 
-/** Reads the Secret, and the configurations that request its authorities. */
+/** Reads the Secret and the configurations that request its CAs. */
 function gather(store: Store, ref: SecretRef, now: Date) {
   const secret = store.get('Secret', ref.name, ref.namespace);
   const configurations = requestingConfigurations(store, ref);
@@ -185,7 +185,7 @@ function requestedRotation(secret: Secret | undefined): Rotation | undefined {
   return ROTATIONS.find((one) => one === value);
 }
 
-/** Creates the function that logs the problems of the Secret each time they change. */
+/** Creates the function that logs the Secret's problems whenever they change. */
 function createDamageLog() {
   let logged = '';
   return (problems: readonly string[], { logger }: ReconcileContext): void => {
@@ -198,7 +198,7 @@ function createDamageLog() {
 
 // The webhook configurations.
 
-/** A configuration that requests the authorities of the Secret. */
+/** A configuration that requests the Secret's CAs. */
 interface RequestingConfiguration {
   readonly kind: ConfigurationKind;
   readonly name: string;
@@ -209,7 +209,7 @@ function requestsFrom(configuration: WebhookConfiguration, { namespace, name }: 
   return caSecretReference(configuration) === `${namespace}/${name}`;
 }
 
-/** The configurations of the installation that request the authorities. Copies of them are not written. */
+/** The configurations of the installation that request the CAs. Copies of them are not modified. */
 function requestingConfigurations(store: Store, ref: SecretRef): readonly RequestingConfiguration[] {
   return CONFIGURATION_KINDS.flatMap((kind) =>
     store
@@ -223,7 +223,7 @@ function requestingConfigurations(store: Store, ref: SecretRef): readonly Reques
   );
 }
 
-/** The distinct bundles of the webhooks that block requests if their certificate is not trusted. */
+/** The distinct CA bundles of webhooks that block requests if their certificate is not trusted. */
 function decisiveBundles(configurations: readonly RequestingConfiguration[]): readonly string[] {
   return distinctBundles(enforcingWebhooks(configurations.flatMap(({ webhooks }) => webhooks)));
 }
@@ -240,8 +240,8 @@ interface BundleWrite {
 }
 
 /**
- * Sets `caBundle` of all webhooks. Resolves to the SHA-256 fingerprints of the certificates that were removed. All
- * configurations are tried; rejects with the first error afterwards.
+ * Sets the `caBundle` of all webhooks. Resolves to the SHA-256 fingerprints of the removed certificates. Tries all
+ * configurations, then rejects with the first error.
  */
 async function applyBundle(
   { ref, configurations, bundle }: BundleWrite,
@@ -272,7 +272,10 @@ async function applyBundle(
   return removed;
 }
 
-/** False if the Secret has changed since the store read it: another leader may have rotated further. */
+/**
+ * False if the Secret has changed since the store read it, because another leader may have progressed with the
+ * rotation.
+ */
 async function isSecretCurrent({ namespace, name }: SecretRef, { cluster }: ReconcileContext): Promise<boolean> {
   const secret = await orUndefined(cluster.get('Secret', name, namespace));
   const known = cluster.store.get('Secret', name, namespace)?.metadata?.resourceVersion;
@@ -286,7 +289,7 @@ interface KeyringWrite {
   /** The Secret as it was read. */
   readonly secret: Secret | undefined;
   readonly keyring: Keyring;
-  /** True: the annotation that requests a rotation is removed. */
+  /** If true, removes the annotation that requests a rotation. */
   readonly isAnswered: boolean;
 }
 
@@ -298,8 +301,8 @@ const SECRET_LABELS = {
 const OPTIONS = { fieldManager: NAME };
 
 /**
- * Writes the keyring into its Secret and returns the Secret; `undefined` if nothing differs. Rejects with an `ApiError` 409
- * if the Secret has changed since it was read.
+ * Writes the keyring to its Secret and returns the Secret, or `undefined` if nothing differs. Rejects with an
+ * `ApiError` 409 if the Secret has changed since it was read.
  */
 async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext): Promise<Secret | undefined> {
   const { ref, secret } = write;
@@ -316,7 +319,7 @@ async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext):
     return await cluster.create('Secret', created, OPTIONS);
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // A plain error is retried: the namespace may be created later.
+    // A plain error is retried because the namespace may be created later.
     throw new Error(`namespace ${ref.namespace} does not exist`, { cause: error });
   }
 }
@@ -327,7 +330,7 @@ function secretMetadata({ secret, isAnswered, ref }: KeyringWrite): NonNullable<
   return requested === undefined || !isAnswered ? metadata : { ...metadata, annotations };
 }
 
-/** The data of the Secret with the keyring. Other keys are kept. */
+/** Data of the Secret with the keyring. Other keys are kept. */
 function secretData(secret: Secret | undefined, keyring: Keyring): Readonly<Record<string, string>> {
   const others = Object.entries(secret?.data ?? {}).filter(([key]) => !KEYRING_FILES.includes(key));
   const files = [...formatKeyring(keyring)].map(([key, text]) => [key, Buffer.from(text).toString('base64')] as const);
@@ -341,7 +344,7 @@ function isSameData(a: Readonly<Record<string, string>>, b: Readonly<Record<stri
 
 // Reports.
 
-/** The certificates that a step creates, and its event. */
+/** Certificates that a step creates, and its event. */
 const STEPS: Readonly<
   Record<
     KeyringStep,

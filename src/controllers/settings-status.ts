@@ -35,7 +35,7 @@ export const settingsStatus: ControllerDefinition = {
   permissions: [
     {
       role: 'settings-status',
-      // Server-side apply of an object that does not exist needs create for its name.
+      // Server-side apply of an object that does not exist requires the create permission for its name.
       clusterRules: [rule(['create', 'patch'], [KIND], [CONFIGURATION_NAME]), statusRule(['patch'], KIND)],
     },
   ],
@@ -45,7 +45,7 @@ export const settingsStatus: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Interval between checks for replicas that have stopped. */
+/** Interval at which to check for stopped replicas. */
 const CHECK = { requeueAfterMs: 30_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
@@ -97,7 +97,7 @@ interface InitialSettings {
   readonly digest: string;
 }
 
-/** Creates the object, or applies changed initial settings, except fields that other clients have changed. */
+/** Creates the object, or applies changed initial settings except for fields that other clients have changed. */
 async function applyInitial({ spec, digest }: InitialSettings, { cluster, logger }: ReconcileContext): Promise<void> {
   const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
   try {
@@ -111,7 +111,7 @@ async function applyInitial({ spec, digest }: InitialSettings, { cluster, logger
   }
 }
 
-/** The generation that each live replica applies; 0 before it has reported one. */
+/** Generation that each live replica applies. It is 0 until the replica reports one. */
 function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserver>>): NonNullable<Status['replicas']> {
   return observed
     .filter(({ isLive }) => isLive)
@@ -122,14 +122,17 @@ function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserv
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** Returns the part of the status that this controller maintains. Other controllers maintain other fields and conditions. */
+/**
+ * Returns the part of the status that this controller maintains. Other controllers maintain the remaining fields and
+ * conditions.
+ */
 function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
   const { observedGeneration, applied, replicas, conditions = [] } = status;
   const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
   return { observedGeneration, ...(applied ? { applied } : {}), conditions: own, replicas };
 }
 
-/** The settings in force, with which replicas start while the object is invalid. */
+/** The settings in force, which replicas use at startup while the object is invalid. */
 function findApplied(
   object: PortcullisConfiguration,
   { generation = 0, spec }: ReturnType<ControllerContext['settingsStatus']>,
@@ -138,7 +141,9 @@ function findApplied(
   return applied ? { applied } : {};
 }
 
-/** Returns the fields of other field managers that a server-side apply conflicts with, such as `.spec.scc.mode`. */
+/**
+ * Returns the fields owned by other field managers with which a server-side apply conflicts, such as `.spec.scc.mode`.
+ */
 function conflictingFields(error: unknown): readonly string[] {
   if (!(error instanceof ApiError) || error.status.code !== 409) return [];
   return error.status.details?.causes?.flatMap(({ field }) => field ?? []) ?? [];
@@ -153,7 +158,7 @@ function withoutFields(spec: JsonObject, fields: readonly string[]): JsonObject 
   return settings.reduce(withSetting, {});
 }
 
-/** Returns the initial settings that other clients have changed, each with the field managers. */
+/** Returns the initial settings that other clients have changed, with their field managers. */
 function findOverridden(spec: JsonObject, object: PortcullisConfiguration): readonly string[] {
   return listSettings(spec).flatMap(({ path, value }) => {
     const owners = settingOwners(object, path);
@@ -162,17 +167,17 @@ function findOverridden(spec: JsonObject, object: PortcullisConfiguration): read
   });
 }
 
-/** The input of the conditions. */
+/** Input of the conditions. */
 interface Facts {
   readonly generation: number;
   readonly replicas: NonNullable<Status['replicas']>;
-  /** Features that the settings configure and that the installation lacks. */
+  /** Features that the settings configure but the installation lacks. */
   readonly missing: readonly OptionalFeature[];
   /** Initial settings that other clients have changed. */
   readonly overridden: readonly string[];
 }
 
-/** The conditions of a generation: whether it is valid, and whether all replicas have applied it. */
+/** Conditions for a generation: whether it is valid, and whether all replicas have applied it. */
 function describe(facts: Facts, status: ReturnType<ControllerContext['settingsStatus']>): readonly ConditionState[] {
   const { generation: observedGeneration } = facts;
   const { generation = 0, problem } = status;

@@ -15,7 +15,7 @@ const MAX_RETRY_MS = 60_000;
 
 type Reconcile = (context: ReconcileContext) => Promise<void>;
 
-/** The objects by key. Roles and SCCs come first, since bindings refer to roles. */
+/** Objects by key. Roles and SCCs come first because bindings refer to roles. */
 const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
   ...STANDARD_CLUSTER_ROLES.map((role) => entry('ClusterRole', role, (existing) => planRbacObject(role, existing))),
   ...STANDARD_SCCS.map((standard) =>
@@ -26,7 +26,7 @@ const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
   ),
 ]);
 
-/** Objects of the first generation are only created if they are missing. All others are also corrected if they differ. */
+/** First-generation objects are only created if they are missing. All others are also corrected if they differ. */
 export const standardSccs: ControllerDefinition = {
   name: NAME,
   description: 'installs and maintains the standard SCCs, and the roles and bindings for their use',

@@ -39,8 +39,8 @@ const KIND = 'RangeAllocation';
 const OPTIONS = { fieldManager: RANGE_ALLOCATION_MANAGER };
 
 /**
- * Existing annotations are never changed. Without enforced SCCs, no namespace receives ranges. The name is that of the
- * controller in OpenShift.
+ * Existing annotations are never changed. While SCCs are not enforced, no namespace receives ranges. OpenShift's
+ * controller has the same name.
  */
 export const uidRangeAllocator: ControllerDefinition = {
   name: RANGE_ALLOCATION_MANAGER,
@@ -51,7 +51,7 @@ export const uidRangeAllocator: ControllerDefinition = {
     {
       role: 'uid-range-allocator',
       clusterRules: [
-        // RBAC cannot limit a patch to annotations. The policy for the service account does.
+        // RBAC cannot limit a patch to annotations. The policy for the service account limits it.
         rule(['patch'], ['Namespace']),
         rule(['get', 'create', 'update'], [KIND]),
       ],
@@ -62,10 +62,10 @@ export const uidRangeAllocator: ControllerDefinition = {
   create: (context) => createAllocatorReconciler(context),
 };
 
-/** After a failure of the leader, pods would be denied until its Lease expires. They wait for ranges for 10 s. */
+/** If the leader fails, pods would otherwise be denied until its Lease expires. Pods wait up to 10 s for ranges. */
 const STANDBY_MS = 3000;
 
-/** Replicas may allocate at the same time: each write fails if another replica has written in the meantime. */
+/** Several replicas may allocate at the same time. A write fails if another replica has written in the meantime. */
 export const uidRangeStandby: ControllerDefinition = {
   name: 'namespace-security-allocation-standby',
   description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example after its failure`,
@@ -76,35 +76,35 @@ export const uidRangeStandby: ControllerDefinition = {
   create: (context) => createAllocatorReconciler(context, STANDBY_MS),
 };
 
-/** A block that is marked as taken, without a known namespace. */
+/** A block that is marked as taken but has no known namespace. */
 interface Reservation {
   readonly block: number;
   readonly sinceMs: number;
 }
 
-/** The blocks for namespaces, by name. */
+/** Blocks for namespaces, by name. */
 interface TakenBlocks {
   readonly blocks: ReadonlyMap<string, number>;
   /** True if blocks without a namespace are kept until the next repair. */
   readonly hasOrphans: boolean;
 }
 
-/** A reservation is used for this long. A repair frees the block later, and a write ends within a minute. */
+/** Lifetime of a reservation. A repair frees the block later than this, and a write ends within a minute. */
 const RESERVED_MS = ORPHANED_MS - 60_000;
 
-/** The RangeAllocation. A block is marked as taken before a namespace receives it, so it is allocated once. */
+/** The RangeAllocation. A block is marked as taken before a namespace receives it, so it is allocated only once. */
 function createRangeState(settings: RangeSettings) {
   const { uidRange } = settings;
   const allocate = createAllocator(settings);
-  /** Blocks that only the namespace of this name may receive, because its annotations may already have been written. */
+  /** Blocks reserved for the named namespace, because its annotations may already have been written. */
   const reserved = new Map<string, Reservation>();
   /** Blocks that any namespace may receive. */
   let released: readonly Reservation[] = [];
   let orphans: Repair['orphans'] = new Map();
   return {
     /**
-     * Repairs the object by the annotations of all namespaces, and takes blocks for namespaces: the reserved one, a released
-     * one, or the next free one. Without a free block, a namespace gets none.
+     * Repairs the object from the annotations of all namespaces, and takes blocks for namespaces: the reserved block, a
+     * released one, or the next free one. If no block is free, the namespace does not receive one.
      */
     async take(names: readonly string[], { cluster, logger, now }: ReconcileContext): Promise<TakenBlocks> {
       const state = await orUndefined(cluster.get(KIND, RANGE_ALLOCATION_NAME));
@@ -136,7 +136,7 @@ function createRangeState(settings: RangeSettings) {
         hasOrphans: orphans.size > 0,
       };
     },
-    /** Ends the reservation of a namespace. Unless it has received its block, another namespace may receive it. */
+    /** Ends the reservation of a namespace. If it has not received its block, another namespace may receive it. */
     endReservation(name: string, { isReceived }: { readonly isReceived: boolean }): void {
       const reservation = reserved.get(name);
       reserved.delete(name);
@@ -145,12 +145,12 @@ function createRangeState(settings: RangeSettings) {
   };
 }
 
-/** True for a block that is taken and that no namespace has. */
+/** True for a taken block that no namespace uses. */
 function isOrphan(block: number, orphans: Repair['orphans']): boolean {
   return [...orphans.values()].flat().some(({ first, last }) => first <= block && block <= last);
 }
 
-/** Writes the object if it differs. Rejects with a conflict if it has changed since it was read. */
+/** Writes the object if it differs. Rejects with a conflict if the object has changed since it was read. */
 async function writeState(
   cluster: Cluster,
   state: RangeAllocation | undefined,
@@ -161,20 +161,20 @@ async function writeState(
   else await createObject(cluster, KIND, { metadata: { name: RANGE_ALLOCATION_NAME }, ...fields }, OPTIONS);
 }
 
-/** The key of all allocations, and those of the check of all ranges. */
+/** Keys for all allocations and for the check of all ranges. */
 const ALLOCATE = 'allocate';
 const RANGES_CHANGED = 'ranges-changed';
 const CHECK_RANGES = 'check-ranges';
 
 const REPAIR_MS = 8 * 60 * 60_000;
-/** Delay of the check of all ranges after a change, since namespaces are often created in bursts. */
+/** Delay before all ranges are checked after a change, because namespaces are often created in bursts. */
 const CHECK_DELAY_MS = 1000;
 /** Interval between attempts while the range is full. */
 const FULL_MS = 60_000;
 const RESYNC_MS = 10 * 60_000;
-/** Number of concurrent writes of namespaces. */
+/** Number of concurrent namespace writes. */
 const CONCURRENCY = 32;
-/** The interval at which OpenShift's controller retries the repair at start. */
+/** Interval at which OpenShift's controller retries the repair at startup. */
 const MAX_RETRY_MS = 10_000;
 
 type Need = NonNullable<ReturnType<typeof findNamespaceNeed>>;
@@ -185,7 +185,7 @@ interface Needy {
   readonly need: Need;
 }
 
-/** Creates the function that returns what a namespace needs with the settings in force. */
+/** Creates the function that returns what a namespace needs under the current settings. */
 function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
   return (namespace: Namespace): Need | undefined => {
     const { scc, disabledControllers } = settings.value;
@@ -197,9 +197,9 @@ function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: 
 }
 
 /**
- * Creates the reconciler of the leader, or that of a standby. One write of the RangeAllocation takes the blocks of all
+ * Creates the reconciler for the leader or for a standby. One write to the RangeAllocation takes the blocks for all
  * namespaces that need one.
- * @param standbyMs how long a standby leaves a namespace to the leader
+ * @param standbyMs delay before a standby handles a namespace that the leader has not handled
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go
  */
 function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 0): Reconciler {
@@ -213,7 +213,10 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
   let isFull = false;
   let reported: RangeProblems = new Map();
 
-  /** True on the leader where all namespaces get ranges: it repairs the RangeAllocation even if no namespace needs a block. */
+  /**
+   * True on the leader if all namespaces receive ranges. The leader then repairs the RangeAllocation even if no
+   * namespace needs a block.
+   */
   const isRepairing = (): boolean => !isStandby && settings.value.scc.mode === 'enforce';
   const takeBlocks = async (due: readonly Needy[], context: ReconcileContext): Promise<TakenBlocks['blocks']> => {
     const names = due.flatMap(({ name, need }) => (need === 'block' ? name : []));
@@ -222,7 +225,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
     const isExceeded = blocks.size < names.length;
     if (isExceeded && !isFull && !isStandby) reportFull(ranges, context);
     isFull = isExceeded;
-    // A block of this write is an orphan if its namespace does not receive it.
+    // A block taken by this write becomes an orphan if its namespace does not receive it.
     const mayHaveOrphans = hasOrphans || names.length > 0;
     repairDueMs = context.now() + (mayHaveOrphans ? ORPHANED_MS : REPAIR_MS);
     return blocks;
@@ -273,7 +276,7 @@ interface Receiver {
   readonly state: Pick<ReturnType<typeof createRangeState>, 'endReservation'>;
 }
 
-/** Writes the annotations that a namespace still needs after the write of the RangeAllocation. */
+/** Writes the annotations that a namespace still needs after the RangeAllocation was written. */
 async function receive(
   name: string,
   block: number | undefined,
@@ -294,13 +297,16 @@ async function receive(
     await annotate(namespace, annotations, context);
     state.endReservation(name, { isReceived: true });
   } catch (error) {
-    // After an error of the client nothing was written. After any other error the namespace may have the block.
+    // After a client error, nothing was written. After any other error, the namespace may have received the block.
     if (error instanceof ApiError && error.status.code < 500) state.endReservation(name, { isReceived: false });
     if (!isNotFound(error)) throw error;
   }
 }
 
-/** Creates the function that selects the namespaces that have needed ranges for the delay, and returns the time until the next. */
+/**
+ * Creates the function that selects the namespaces that have needed ranges for the delay, and returns the time until
+ * the next one.
+ */
 function createDelay(delayMs: number) {
   let since: ReadonlyMap<string, number> = new Map();
   return (needy: readonly Needy[], nowMs: number): { readonly due: readonly Needy[]; readonly waitMs: number } => {
@@ -311,7 +317,10 @@ function createDelay(delayMs: number) {
   };
 }
 
-/** Calls a function for all items. Rejects afterwards if a call fails, and with a conflict only if no other call fails. */
+/**
+ * Calls a function for all items. If calls fail, rejects at the end. It rejects with a conflict only if all failures
+ * are conflicts.
+ */
 async function forEachConcurrently<T>(items: readonly T[], call: (item: T) => Promise<void>): Promise<void> {
   const errors: unknown[] = [];
   const open = items.values();
@@ -326,7 +335,7 @@ function isConflict(error: unknown): boolean {
   return error instanceof ApiError && error.status.code === 409;
 }
 
-/** Applies the annotations of a namespace. Fails with a conflict if it has changed since it was read. */
+/** Applies the annotations to a namespace. Rejects with a conflict if the namespace has changed since it was read. */
 async function annotate(
   namespace: Namespace,
   annotations: Readonly<Record<string, string>>,
@@ -348,10 +357,10 @@ async function annotate(
   });
 }
 
-/** Problems of the ranges of namespaces, by name. */
+/** Problems with namespace ranges, by name. */
 type RangeProblems = ReturnType<typeof findRangeProblems>;
 
-/** Reports problems that are new, since the allocator does not change existing ranges. Returns all problems. */
+/** Reports new problems, because the allocator does not change existing ranges. Returns all problems. */
 function reportProblems(reported: RangeProblems, { cluster, logger, recordEvent }: ReconcileContext): RangeProblems {
   const { store } = cluster;
   const found = findRangeProblems(store.list('Namespace'));

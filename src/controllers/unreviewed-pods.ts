@@ -1,4 +1,4 @@
-/** Reports the pods that were admitted without a review and that the policy denies. No pod is changed or deleted. */
+/** Reports pods that were admitted without review but that the policy denies. No pod is changed or deleted. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
@@ -46,19 +46,19 @@ export const unreviewedPods: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** The key for all reported pods. Other keys are `<namespace>/<name>` of a new, changed or deleted pod. */
+/** Key for all reported pods. Other keys are `<namespace>/<name>` of a new, changed or deleted pod. */
 const ALL = '*';
-/** A denied pod is evaluated again after this time: the namespace and SCC watches may lag behind the pod watch. */
+/** A denied pod is reevaluated after this time, because the namespace and SCC watches may lag behind the pod watch. */
 const CONFIRM = { requeueAfterMs: 5_000 };
-/** Interval at which reported pods are evaluated again, because the policy may admit them later. */
+/** Interval at which reported pods are reevaluated, because the policy may admit them later. */
 const CHECK_AGAIN = { requeueAfterMs: 60_000 };
 /** Maximum number of reported pods in the status. */
 const MAX_PODS = 50;
 
 /**
- * When a leader starts, it evaluates the pods that were created, or that received an ephemeral container, since the last renewal
- * by the former leader, and then each later one. This includes pods that an API server admitted because it did not reach a
- * running replica.
+ * When a leader starts, it evaluates the pods that were created or received an ephemeral container since the former
+ * leader's last renewal, and then each later one. This includes pods that an API server admitted because it could not
+ * reach a running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const startMs = context.date().getTime();
@@ -66,7 +66,9 @@ function createReconciler(context: ControllerContext): Reconciler {
   const denied = new Set<string>();
   let isStarted = false;
 
-  /** Evaluates the reported pods and, when a leader starts, those admitted since the last renewal by the former leader. */
+  /**
+   * Evaluates the reported pods and, when a leader starts, the pods admitted since the former leader's last renewal.
+   */
   const evaluateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
     const { store } = reconcileContext.cluster;
     const sinceMs = isStarted ? Infinity : (formerLeaderMs(store, context.service.namespace) ?? Infinity);
@@ -115,7 +117,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Returns the pods that were admitted since a time, each with whether no replica has reviewed it. */
+/** Returns the pods admitted since the given time, each with whether it is known that no replica reviewed it. */
 function listAdmitted(
   store: Store,
   { sinceMs, startMs }: { readonly sinceMs: number; readonly startMs: number },
@@ -127,7 +129,7 @@ function listAdmitted(
   });
 }
 
-/** Creates the report of the denied pods. */
+/** Creates the report of denied pods. */
 function createReport(context: ControllerContext) {
   const reported = new Map<string, UnreviewedPod>();
   return {
@@ -169,7 +171,7 @@ function podKey({ metadata: { namespace = '', name = '' } = {} }: Pod): string {
   return `${namespace}/${name}`;
 }
 
-/** The times at which the pod was created and ephemeral containers were added to it, in Unix milliseconds. */
+/** Times at which the pod was created and ephemeral containers were added, in Unix milliseconds. */
 function admissionTimes({ metadata }: Pod): readonly number[] {
   const added = metadata?.managedFields?.filter(({ subresource }) => subresource === EPHEMERAL_CONTAINERS) ?? [];
   return [metadata?.creationTimestamp, ...added.map(({ time }) => time)].flatMap((time) => parseTimestamp(time) ?? []);
@@ -179,7 +181,7 @@ function lastAdmissionMs(pod: Pod): number {
   return Math.max(0, ...admissionTimes(pod));
 }
 
-/** The time of the last renewal by the former leader; `undefined` if there was none. */
+/** Time of the former leader's last renewal, or `undefined` if there was none. */
 function formerLeaderMs(store: Store, namespace: string): number | undefined {
   const times = store.list('Lease', namespace).map(({ metadata }) => metadata?.annotations?.[FORMER_LEADER_ANNOTATION]);
   return parseTimestamp(times.find((time) => time !== undefined));
@@ -195,15 +197,16 @@ function toEntry({ metadata = {} }: Pod, { message }: Denial): UnreviewedPod {
 interface Denial {
   readonly policy: 'PodSecurity' | 'SCC';
   readonly message: string;
-  /** The enforced level. Absent for SCCs. */
+  /** Enforced level. Absent for SCCs. */
   readonly level?: Level;
 }
 
 type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version'> & Pick<ReconcileContext, 'cluster' | 'now'>;
 
 /**
- * Returns the denial of a pod by the current policy. The user who created the pod is not known. Unless the pod is known to be
- * unreviewed, it may be the pod of an exempt user, or its SCC may be that of its creator. Such a pod is not denied.
+ * Returns the denial of a pod under the current policy. The user who created the pod is unknown. Unless the pod is
+ * known to be unreviewed, an exempt user may have created it, or its SCC may be granted to its creator. Such a pod is
+ * not treated as denied.
  */
 function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
   if (pod.metadata?.namespace === scope.service.namespace) return undefined;

@@ -48,7 +48,7 @@ import {
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };
 
-/** The ClusterRole with the permissions of this controller owns the configurations. */
+/** The ClusterRole with this controller's permissions owns the configurations. */
 const OWNER = INSTALLATION.webhookRole;
 
 export const webhookConfigurations: ControllerDefinition = {
@@ -59,7 +59,7 @@ export const webhookConfigurations: ControllerDefinition = {
     {
       role: 'webhook-configurations',
       clusterRules: [
-        // RBAC cannot limit a POST to names. The policy for the service account does.
+        // RBAC cannot limit a POST to names. The policy for the service account limits them.
         rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
         ...configurationRules(['update', 'delete'], (feature) => !isOptionalFeature(feature)),
         rule(['get'], ['ClusterRole'], [OWNER]),
@@ -76,11 +76,11 @@ export const webhookConfigurations: ControllerDefinition = {
 };
 
 /**
- * Time for which a replica must have been ready and trusted before its webhooks fail closed, and for which policies must
- * have been in force before webhooks fail open for them, since API servers observe changes later.
+ * Time for which a replica must be ready and trusted before its webhooks fail closed, and for which policies must be in
+ * force before webhooks that rely on them fail open. API servers observe changes with a delay.
  */
 const SETTLE_MS = 5_000;
-/** Interval between checks until a replica is ready. */
+/** Check interval until a replica is ready. */
 const CHECK_AGAIN = { requeueAfterMs: 1_000 };
 const MAX_RETRY_MS = 30_000;
 
@@ -89,10 +89,10 @@ const KEYS: readonly string[] = CONFIGURATION_KINDS.flatMap((kind) =>
 );
 
 /**
- * A configuration is created when a replica is ready, and fails closed after API servers trust the certificate. From then
- * on, it fails open only if the settings require it, or if they permit it and the floor is in force. Other components maintain
- * `caBundle`. All other fields of the webhooks are corrected, except while break-glass is on. An update is used instead of
- * server-side apply, which cannot remove a webhook whose caBundle has another manager.
+ * A configuration is created when a replica is ready, and fails closed once API servers trust the certificate. From
+ * then on, it fails open only if the settings require it, or if they permit it and the floor is in force. Other
+ * components maintain `caBundle`. All other fields of the webhooks are corrected, except while break-glass is on. Uses
+ * an update because server-side apply cannot remove a webhook whose caBundle has another manager.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const getRequired = createRequirements(context);
@@ -112,7 +112,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const all = getRequired(store, policies);
       const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
       if (!required) {
-        // The notes of break-glass are kept while the feature is off, unless the installation is deleted.
+        // Break-glass notes are kept while the feature is off, unless the installation is being deleted.
         if (!current || (all.length > 0 && isBreakGlass(current))) return undefined;
         await cluster.remove(id.kind, id.name);
         logger.info(id, 'webhook configuration deleted');
@@ -139,7 +139,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** The settings and the objects that the configurations depend on. Each change may affect all configurations. */
+/** Settings and objects on which the configurations depend. Each change may affect all configurations. */
 function watchInputs({ settings, service, apiServerVersion }: ControllerContext): readonly Source[] {
   return [
     watchValue(settings, () => KEYS),
@@ -169,7 +169,10 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
   return KEYS.map(parseKey).flatMap(({ kind, name }) => store.get(kind, name) ?? []);
 }
 
-/** Creates the function that returns the configurations that the settings require; none without the namespace. */
+/**
+ * Creates the function that returns the configurations that the settings require. It returns none if the namespace is
+ * unknown.
+ */
 function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
   return (store: Store, policies: ObservedPolicies): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
@@ -184,35 +187,35 @@ function createRequirements({ settings, service, version, webhooks, features }: 
   };
 }
 
-/** The policies in the cluster. They replace webhooks when API servers have had time to observe them. */
+/** Policies in the cluster. They replace webhooks after API servers have had time to observe them. */
 interface ObservedPolicies {
-  /** The state of the policies that let webhooks fail open. Absent if webhooks fail closed. */
+  /** State of the policies that allow webhooks to fail open. Absent if webhooks fail closed. */
   readonly floor: string | undefined;
-  /** True if API servers set the defaults of pods. A registered webhook stays until they have observed the policy. */
+  /** True if API servers default pods. A registered webhook remains until they have observed the policy. */
   readonly hasDefaults: boolean;
-  /** True if a policy will replace a webhook soon. */
+  /** True if a policy will soon replace a webhook. */
   readonly isSettling: boolean;
 }
 
 /**
- * The state of the policies that let the webhooks of the configuration fail open. A new leader reads it, so webhooks do not
- * fail closed at each leader change.
+ * State of the policies that allow the webhooks in the configuration to fail open. A new leader reads it, so webhooks
+ * do not switch to failing closed at each leader change.
  */
 const FLOOR_ANNOTATION = 'portcullis.dev/floor';
 
-/** Creates the function that returns which policies in the cluster replace webhooks of a configuration. */
+/** Creates the function that returns which policies in the cluster replace webhooks in a configuration. */
 function createPolicyObserver({ settings, apiServerVersion, ...context }: ControllerContext) {
   const getState = createFloorState({ ...context, settings, apiServerVersion });
   const watches = { floor: createStopwatch(), defaults: createStopwatch() };
   return (store: Store, current: WebhookConfiguration | undefined, nowMs: number): ObservedPolicies => {
     const recorded = current?.metadata?.annotations?.[FLOOR_ANNOTATION];
-    // Until the version of the API server is known, the policies cannot be compared with the settings.
+    // Until the API server's version is known, the policies cannot be compared with the settings.
     const state = apiServerVersion.value === undefined ? recorded : getState(store);
     const floor = settings.value.webhooks.failurePolicy === 'Ignore' ? state : undefined;
     const floorMs = watches.floor.elapsedMs(floor, nowMs);
     const uids = DEFAULTS_KINDS.map((kind) => store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
     const defaults = watches.defaults.elapsedMs(uids.includes(undefined) ? undefined : uids.join(), nowMs);
-    // The webhook configuration has the name of the policy.
+    // The webhook configuration has the same name as the policy.
     const hasWebhook = store.get('MutatingWebhookConfiguration', DEFAULTS_POLICY) !== undefined;
     const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
     const isOpen = floor !== undefined && (floor === recorded || isSettled(floorMs));
@@ -240,7 +243,7 @@ function getEnforcement(
   };
 }
 
-/** The service of a slice. */
+/** Service of an EndpointSlice. */
 const SERVICE_LABEL = 'kubernetes.io/service-name';
 
 function belongsTo({ metadata }: EndpointSlice, { namespace, name }: Service): boolean {
@@ -256,7 +259,7 @@ function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext
     .some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready !== false));
 }
 
-/** True if the `caBundle` of each webhook trusts the certificate of this replica. */
+/** True if the `caBundle` of each webhook trusts this replica's certificate. */
 function isTrustedBy(current: WebhookConfiguration, { certificate, service, date }: ControllerContext): boolean {
   const { webhooks = [] } = current;
   if (webhooks.some(({ clientConfig }) => !clientConfig.caBundle)) return false;
@@ -264,7 +267,7 @@ function isTrustedBy(current: WebhookConfiguration, { certificate, service, date
   return findTrustProblems(trust).length + findOtherTrustProblems(trust, []).length === 0;
 }
 
-/** Opens the webhooks that do not fail closed already. Returns the argument if no webhook is opened. */
+/** Makes webhooks fail open unless they already fail closed. Returns the argument if no webhook changes. */
 function openUnlessClosed(
   required: RequiredConfiguration,
   current: WebhookConfiguration | undefined,
@@ -288,7 +291,7 @@ interface MergeOptions {
   readonly installed: readonly WebhookConfiguration[];
 }
 
-/** Sets the fields of this controller. A new webhook gets the authorities of the present ones. */
+/** Sets the fields that this controller manages. A new webhook receives the CAs of the existing ones. */
 function mergeConfiguration(
   { name, webhooks }: RequiredConfiguration,
   current: WebhookConfiguration | undefined,
@@ -318,7 +321,7 @@ function mergeConfiguration(
   return { ...current, metadata: merged, webhooks: webhooks.map(merge) };
 }
 
-/** While break-glass is on, the webhooks stay as they are, and none is registered. */
+/** While break-glass is on, webhooks are not changed and none are registered. */
 function isBreakGlass({ metadata }: WebhookConfiguration): boolean {
   return metadata?.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined;
 }

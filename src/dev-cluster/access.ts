@@ -26,8 +26,8 @@ function escapeHtml(text: string): string {
 }
 
 /**
- * Returns the user that the Impersonate headers name, or the requester if there are none. UIDs and extra fields are ignored. Throws ApiError 403 if the
- * requester must not impersonate that user.
+ * Returns the user in the Impersonate headers, or the requester if there are none. UIDs and extra fields are ignored.
+ * Throws ApiError 403 if the requester is not permitted to impersonate that user.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonate(access: Access, requester: UserInfo, rawHeaders: readonly string[]): UserInfo {

@@ -1,10 +1,10 @@
-/** Requests as admission sees them, and the results of requests. */
+/** Requests as admission receives them, and their results. */
 import type { Operation } from '../kube/admission.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { ResourceInfo } from './resource-info.ts';
 import type { ApiObject } from './types.ts';
 
-/** Receives the warnings of a request. */
+/** Receives the warnings for a request. */
 export interface RequestContext {
   /** Adds a `Warning` header to the response. */
   warn(text: string): void;
@@ -15,7 +15,7 @@ export interface RequestContext {
 /** The change that admission evaluates. */
 export interface Change {
   readonly operation: Operation;
-  /** The new object; absent on DELETE. On CONNECT, the options of the connection. */
+  /** The new object. Absent on DELETE. On CONNECT, the connection options. */
   readonly object?: ApiObject;
   readonly oldObject?: ApiObject;
   /** `CreateOptions`, `UpdateOptions` or `DeleteOptions`, as webhooks receive them. */
@@ -23,11 +23,11 @@ export interface Change {
   readonly dryRun: boolean;
 }
 
-/** A request as admission plugins and webhooks see it. */
+/** A request as admission plugins and webhooks receive it. */
 export interface Attributes extends Change {
   readonly resource: ResourceInfo;
   readonly subresource: string;
-  /** `''` for a create with `generateName` until the name is generated. */
+  /** `''` on a create with `generateName` until the name is generated. */
   readonly name: string;
   readonly namespace: string;
   readonly user: UserInfo;
@@ -52,7 +52,7 @@ export interface ObjectResult {
   readonly kind: 'object';
   readonly code: number;
   readonly object: ApiObject;
-  /** Absent if the object is not of the resource, such as a Status. */
+  /** Absent if the object does not belong to the resource, such as a Status. */
   readonly info?: ResourceInfo;
 }
 

@@ -7,10 +7,10 @@ import { editMetadata, getMetadata, type ApiObject } from './types.ts';
 
 export const APPLY = 'application/apply-patch+yaml';
 
-/** The query parameters of a create, an update or a patch. */
+/** Query parameters of a create, update or patch. */
 export type WriteOptions = ReturnType<typeof readWriteOptions>;
 
-/** Parses the query of a write. The only kind of dry run is `All`. */
+/** Parses the query of a write. The only supported dry-run value is `All`. */
 export function readWriteOptions(query: URLSearchParams) {
   const dryRun = query.getAll('dryRun');
   const fieldManager = query.get('fieldManager') ?? '';
@@ -23,9 +23,9 @@ export function readWriteOptions(query: URLSearchParams) {
   return {
     dryRun: dryRun.length > 0,
     fieldManager,
-    /** The treatment of unknown fields: `Ignore`, `Warn` or `Strict`. */
+    /** Handling of unknown fields: `Ignore`, `Warn` or `Strict`. */
     fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
-    /** Takes over fields of other managers in a server-side apply. */
+    /** Whether a server-side apply takes over fields from other managers. */
     force: readBoolean(query, 'force'),
     /** Returns the options object that webhooks receive. */
     toObject: (name: 'CreateOptions' | 'UpdateOptions'): ApiObject => ({
@@ -42,7 +42,7 @@ export function readBoolean(query: URLSearchParams, name: string): boolean {
   return value !== null && value.toLowerCase() !== 'false' && value !== '0';
 }
 
-/** Reads an integer parameter; `undefined` if it is absent. Throws ApiError 400. */
+/** Reads an integer parameter, or `undefined` if it is absent. Throws ApiError 400 for invalid values. */
 export function readInteger(query: URLSearchParams, name: string): number | undefined {
   const value = query.get(name);
   if (value === null || value === '') return undefined;
@@ -64,7 +64,7 @@ export function unsupportedMediaType(accepted: readonly string[]): ApiError {
 /** The server decodes protobuf before a request reaches this function. */
 const READABLE = ['application/json', 'application/vnd.kubernetes.protobuf'];
 
-/** Decodes the body of a create or an update and fills in defaults. Throws ApiError 400 or 415. */
+/** Decodes the body of a create or update and sets defaults. Throws ApiError 400 or 415. */
 export function readBody(call: Call, fieldValidation: string): ApiObject {
   const contentType = mediaType(call.contentType) || 'application/json';
   if (!READABLE.includes(contentType)) throw unsupportedMediaType(READABLE);
@@ -74,7 +74,7 @@ export function readBody(call: Call, fieldValidation: string): ApiObject {
   return object;
 }
 
-/** Reports and removes unknown fields, and fills in defaults. Throws ApiError 400 for unknown fields, if it is strict. */
+/** Reports and removes unknown fields, and sets defaults. In strict mode, throws ApiError 400 for unknown fields. */
 export function completeFields(call: Call, object: ApiObject, fieldValidation: string): void {
   const { kind, version, strategy } = call.info;
   const errors = strategy.prune(object).map((path) => `unknown field ${quote(path)}`);
@@ -86,7 +86,7 @@ export function completeFields(call: Call, object: ApiObject, fieldValidation: s
   strategy.defaults(object);
 }
 
-/** Sets the namespace of the request on an object. Throws ApiError 400 if the object has another namespace. */
+/** Sets the namespace of an object from the request. Throws ApiError 400 if the object has another namespace. */
 export function matchNamespace(object: ApiObject, namespace: string): void {
   const own = getMetadata(object).namespace ?? '';
   if (own === namespace) return;
@@ -99,7 +99,7 @@ export function matchNamespace(object: ApiObject, namespace: string): void {
   }
 }
 
-/** Throws ApiError 400 unless the object has the name in the URL. */
+/** Throws ApiError 400 unless the object's name matches the URL. */
 export function matchName(object: ApiObject, name: string): void {
   const own = getMetadata(object).name ?? '';
   if (own === name) return;

@@ -7,7 +7,7 @@ import type { Registry, Subresource } from './resources.ts';
 import type { Storage } from './storage.ts';
 import { getMetadata } from './types.ts';
 
-/** The parts from which requests are served. */
+/** The parts that serve requests. */
 export interface Core {
   readonly storage: Storage;
   readonly registry: Registry;
@@ -24,7 +24,7 @@ export interface ApiRequest {
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
-  /** `''` for all namespaces and cluster-scoped objects. For requests on a Namespace, its name. */
+  /** `''` for all namespaces and for cluster-scoped objects. For requests on a Namespace, its name. */
   readonly namespace: string;
   /** `''` for requests on a collection, unless a field selector requires a name. */
   readonly name: string;
@@ -36,7 +36,7 @@ export interface ApiRequest {
   readonly context: RequestContext;
 }
 
-/** The part of a request that its method and path determine. */
+/** The part of a request determined by its method and path. */
 export type ResourceTarget = Pick<
   ApiRequest,
   'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
@@ -46,7 +46,7 @@ export type ResourceTarget = Pick<
 export interface Call extends Omit<ApiRequest, 'resource' | 'subresource'> {
   readonly info: ResourceInfo;
   readonly subresource: Subresource | undefined;
-  /** The namespace of the object; `''` for cluster-scoped objects, Namespaces included. */
+  /** Namespace of the object. `''` for cluster-scoped objects, including Namespaces. */
   readonly scope: string;
 }
 

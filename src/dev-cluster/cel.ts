@@ -7,13 +7,13 @@ import { compareBytes, quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/rules.ts';
 
-/** A compiled expression. It throws if it cannot be evaluated. */
+/** A compiled expression. Throws if it cannot be evaluated. */
 export type Program = (values: Readonly<Record<string, unknown>>) => unknown;
 
-/** Returns true if a user may perform an action. */
+/** Returns true if a user is permitted to perform an action. */
 type Authorize = (user: UserInfo, action: Action) => boolean;
 
-/** The variable `authorizer`: each call adds a part of the action. */
+/** The `authorizer` variable. Each call adds a part of the action. */
 export class Authorizer {
   readonly #authorize: Authorize;
   readonly #user: UserInfo;
@@ -26,7 +26,7 @@ export class Authorizer {
   with(change: Partial<Action>): Authorizer {
     return new Authorizer(this.#authorize, this.#user, { ...this.#action, ...change });
   }
-  /** API servers do not add the group `system:authenticated`. */
+  /** API servers do not add the `system:authenticated` group. */
   serviceAccount(namespace: string, name: string): Authorizer {
     if (!/^[a-z0-9]/.test(name)) throw new Error('Invalid service account name');
     const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
@@ -45,7 +45,7 @@ class Lists {
   readonly range = (size: bigint): bigint[] => Array.from({ length: Number(size) }, (_, index) => BigInt(index));
 }
 
-/** The methods of the authorizer that take the value of a field of the action. */
+/** Authorizer methods that take the value of an action field. */
 const ACTION_FIELDS = {
   group: 'apiGroup',
   resource: 'resource',
@@ -55,7 +55,7 @@ const ACTION_FIELDS = {
   check: 'verb',
 } as const;
 
-/** CEL with the functions that API servers add to it; `withListFunctions` adds those of Kubernetes 1.34. */
+/** CEL with the functions that API servers add. `withListFunctions` adds those of Kubernetes 1.34. */
 function createEnvironment(variables: readonly string[], withListFunctions: boolean): Environment {
   const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
   environment.registerType('Strings', Strings);
@@ -89,7 +89,7 @@ function createEnvironment(variables: readonly string[], withListFunctions: bool
   return environment;
 }
 
-/** The inputs of the expressions of a policy. */
+/** Inputs of a policy's expressions. */
 const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'params', 'variables', 'authorizer'];
 const environments = new Map<string, Environment>();
 const programs = new Map<string, Program>();
@@ -117,16 +117,19 @@ export function firstLine(error: unknown): string {
   return message.split('\n', 1)[0] ?? '';
 }
 
-/** A variable of a policy. */
+/** A policy variable. */
 export interface CelVariable {
   readonly name: string;
   readonly expression: string;
 }
 
-/** The input of expressions, as CEL values. */
+/** Input of expressions, as CEL values. */
 type Values = Readonly<Record<string, unknown>>;
 
-/** Variables that are evaluated once, when they are read, as by API servers. The interpreter accepts no subclass of Map. */
+/**
+ * Variables that are evaluated once, when they are first read, as in API servers. The interpreter does not accept
+ * subclasses of Map.
+ */
 function createVariables(expressions: ReadonlyMap<string, Program>, values: Values): Map<string, unknown> {
   const results = new Map<string, unknown>();
   const variables = new Map<string, unknown>();
@@ -141,7 +144,7 @@ function createVariables(expressions: ReadonlyMap<string, Program>, values: Valu
   return variables;
 }
 
-/** Compiles variables; the result evaluates expressions that read them. */
+/** Compiles variables. The result evaluates expressions that read them. */
 export function compileVariables(variables: readonly CelVariable[], withListFunctions = true) {
   const compiled = new Map(
     variables.map(({ name, expression }) => [name, compile(expression, INPUTS, withListFunctions)] as const),
@@ -153,7 +156,7 @@ export function compileVariables(variables: readonly CelVariable[], withListFunc
   };
 }
 
-/** Converts JSON to CEL values: whole numbers become integers, objects become maps. */
+/** Converts JSON to CEL values. Whole numbers become integers, and objects become maps. */
 export function toCelValue(value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
   if (Array.isArray(value)) return value.map(toCelValue);
@@ -161,7 +164,7 @@ export function toCelValue(value: unknown): unknown {
   return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
 }
 
-/** Types of which the API server serializes members that are absent. */
+/** Types for which the API server serializes absent members. */
 const SERIALIZED: Readonly<Record<string, JsonObject>> = {
   seccompProfile: { type: '' },
   appArmorProfile: { type: '' },
@@ -173,10 +176,10 @@ const SERIALIZED: Readonly<Record<string, JsonObject>> = {
   flexVolume: { driver: '' },
 };
 
-/** The fields whose items or members are strings. In them, null is the empty string. */
+/** Fields whose items or members are strings. In these fields, null is the empty string. */
 const STRINGS = ['add', 'drop', 'annotations'];
 
-/** The object as policies receive it: without nulls, and with the members that the API server always serializes. */
+/** The object as policies receive it, without nulls and with the members that the API server always serializes. */
 export function asStored(value: unknown, field = ''): unknown {
   const isText = STRINGS.includes(field);
   if (Array.isArray(value)) return value.map((item) => (item === null && isText ? '' : asStored(item ?? {}, field)));

@@ -27,14 +27,14 @@ export interface DevClusterOptions {
   readonly call: CallWebhook;
 }
 
-/** A Kubernetes API server in memory. It is empty until it is started. */
+/** An in-memory Kubernetes API server. It is empty until it is started. */
 export interface DevCluster extends Cluster, Omit<Core, 'admission'> {
   readonly store: Store;
   readonly writer: Writer;
   readonly handle: HandleRequest;
   readonly registry: Registry;
   readonly storage: Storage;
-  /** Creates the default objects of a cluster and starts the controllers, which run until `stop`. */
+  /** Creates the default objects of a cluster and starts the controllers, which run until `stop` is called. */
   start(options?: ControllersOptions): Promise<void>;
   /** Resolves when the controllers have processed all changes. */
   idle(): Promise<void>;
@@ -83,7 +83,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
 
 const SERVER: UserInfo = { username: 'system:apiserver', groups: ['system:masters', 'system:authenticated'] };
 
-/** Sends requests of the server to itself, as a member of `system:masters`. */
+/** Sends requests from the server to itself as a member of `system:masters`. */
 function createLocalConnection(handle: HandleRequest): Pick<Connection, 'request'> {
   return {
     async request({ method, path, query, body, contentType = 'application/json', onWarning, signal }) {

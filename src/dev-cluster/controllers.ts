@@ -10,7 +10,10 @@ import { itemsAt, getMetadata, objectAt, type ApiObject, type ResourceKey } from
 
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
-/** Writes of the server itself, as a member of `system:masters`. All writes are admitted and reject with an ApiError. */
+/**
+ * Writes by the server itself, as a member of `system:masters`. All writes go through admission and reject with an
+ * ApiError.
+ */
 export interface Writer {
   create(resource: ResourceKey, object: ApiObject, options?: { readonly fieldManager?: string }): Promise<ApiObject>;
   update(resource: ResourceKey, object: ApiObject, subresource?: string): Promise<ApiObject>;
@@ -20,7 +23,7 @@ export interface Writer {
 /** A control loop that runs in the development cluster. */
 interface Controller {
   readonly name: string;
-  /** Returns the key to reconcile after a change; `undefined` if the change does not concern the controller. */
+  /** Returns the key to reconcile after a change, or `undefined` if the change does not affect the controller. */
   changedKey(change: StoredChange): string | undefined;
   /** Reconciles a key. If it rejects, the key is retried. */
   reconcile(key: string): Promise<void>;
@@ -33,20 +36,20 @@ interface ControllerContext {
 }
 
 export interface ControllersOptions {
-  /** The CA certificate of the API server, in PEM, for the ConfigMap `kube-root-ca.crt` of each namespace. */
+  /** CA certificate of the API server in PEM, for the `kube-root-ca.crt` ConfigMap in each namespace. */
   readonly rootCertificate?: string;
-  /** Receives the errors of reconciliations, which are retried. */
+  /** Receives reconciliation errors, which are retried. */
   readonly onError?: (error: unknown, controller: string, key: string) => void;
 }
 
 export interface Controllers {
-  /** Resolves when all queued keys are reconciled. Keys that wait for a retry are not included. */
+  /** Resolves when all queued keys are reconciled. Keys that are waiting for a retry are not included. */
   idle(): Promise<void>;
   stop(): void;
 }
 
 /**
- * Creates the default objects of a cluster, and starts the controllers. The default cluster roles have the rules for the
+ * Creates the default objects of a cluster, and starts the controllers. The default cluster roles contain rules for the
  * resources that the development cluster serves.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
  */
@@ -83,7 +86,7 @@ export async function startControllers(
 
 const RETRY_MS = 50;
 
-/** Creates a queue that reconciles one key at a time. Failed keys are retried after a pause. */
+/** Creates a queue that reconciles one key at a time. Failed keys are retried after a delay. */
 function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
   const pending = new Map<string, () => Promise<void>>();
   let running: Promise<void> | undefined;
@@ -103,7 +106,7 @@ function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
     running ??= run();
   };
   const run = async (): Promise<void> => {
-    // All subscribers receive a change before it is reconciled.
+    // A change is reconciled after all subscribers have received it.
     await Promise.resolve();
     for (let next = pending.entries().next(); !next.done && !stopped; next = pending.entries().next()) {
       const [id, reconcile] = next.value;
@@ -127,7 +130,7 @@ async function createMissing({ storage, writer }: ControllerContext, resource: R
   if (!storage.get(resource, namespace, name)) await ignoreStatus(409, writer.create(resource, object));
 }
 
-/** Deletes an object, which can be gone already. */
+/** Deletes an object, which may already have been deleted. */
 async function removeExisting({ writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
   const { namespace = '', name = '' } = getMetadata(object);
   await ignoreStatus(404, writer.remove(resource, namespace, name));
@@ -172,7 +175,7 @@ function namespaceContent(context: ControllerContext, rootCertificate: string | 
   };
 }
 
-/** Deletes the content of namespaces that are being deleted, and then removes their finalizer. */
+/** Deletes the content of terminating namespaces and then removes their finalizer. */
 function namespaceDeletion(context: ControllerContext): Controller {
   const { storage, registry, writer } = context;
   return {
@@ -191,7 +194,7 @@ function namespaceDeletion(context: ControllerContext): Controller {
           if (!isDeleting(object)) await removeExisting(context, resource, object);
         }
       }
-      // The removal of an object with finalizers enqueues the namespace again.
+      // Removing an object with finalizers enqueues the namespace again.
       if (resources.some((resource) => storage.list(resource, name).length > 0)) return;
       const spec = { ...objectAt(namespace, 'spec'), finalizers: [] };
       await writer.update(RESOURCES.Namespace, { ...namespace, spec }, 'finalize');
@@ -208,7 +211,7 @@ function roleAggregation({ storage, writer }: ControllerContext): Controller {
     name: 'role-aggregation',
     changedKey: ({ resource }) => (isSameResource(resource, RESOURCES.ClusterRole) ? '' : undefined),
     async reconcile() {
-      // An aggregated role can be aggregated again: each write enqueues another reconciliation.
+      // An aggregated role can itself be aggregated, so each write enqueues another reconciliation.
       for (const role of storage.list(RESOURCES.ClusterRole)) {
         const rules = aggregatedRules(role, storage.list(RESOURCES.ClusterRole));
         const isCurrent = rules === undefined || deepEqual(rules, itemsAt(role, 'rules'));
@@ -218,7 +221,7 @@ function roleAggregation({ storage, writer }: ControllerContext): Controller {
   };
 }
 
-/** Returns the distinct rules of the roles that a role aggregates; `undefined` for other roles. */
+/** Returns the distinct rules of the roles that a role aggregates, or `undefined` for other roles. */
 function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly unknown[] | undefined {
   const selectors = itemsAt(role, 'aggregationRule', 'clusterRoleSelectors');
   if (selectors.length === 0) return undefined;
@@ -229,7 +232,7 @@ function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly
   return rules.filter((rule, index) => rules.findIndex((other) => deepEqual(other, rule)) === index);
 }
 
-/** Serves the resources of CustomResourceDefinitions while they are stored. Their objects are removed with them. */
+/** Serves the resources of CRDs while they are stored. Their objects are removed together with the CRD. */
 export function serveDefinitions(storage: Storage, registry: Registry): void {
   storage.subscribe(({ type, resource, object }) => {
     if (!isSameResource(resource, DEFINITIONS)) return;

@@ -7,7 +7,7 @@ export interface Document {
   readonly body: string;
 }
 
-/** The paths that anonymous clients can read. */
+/** Paths that anonymous clients can read. */
 export const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/livez', '/readyz']);
 
 export const KUBERNETES_VERSION = 'v1.36';
@@ -29,8 +29,8 @@ const EMPTY_OPENAPI_V2: Document = {
 };
 
 /**
- * Returns the document at a path outside of the resources; `undefined` for an unknown path. Discovery is not aggregated:
- * clients that request one document for all groups accept separate documents as well.
+ * Returns the document at a path that is not a resource, or `undefined` for an unknown path. Discovery is not
+ * aggregated, because clients that request one document for all groups also accept separate documents.
  */
 export function findDocument(registry: Registry, path: string): Document | undefined {
   if (HEALTH_PATHS.has(path)) return { contentType: 'text/plain; charset=utf-8', body: 'ok' };
@@ -57,7 +57,7 @@ function json(document: object): Document {
   return { contentType: 'application/json', body: JSON.stringify(document) };
 }
 
-/** Returns the groups other than the core group. */
+/** Returns all groups except the core group. */
 function apiGroups(registry: Registry) {
   const byGroup = Map.groupBy(registry.list(), ({ group }) => group);
   byGroup.delete('');
@@ -84,15 +84,15 @@ function describeResource(info: ResourceInfo): object[] {
 
 const OPENAPI_INFO = { title: 'Kubernetes', version: 'unversioned' } as const;
 
-/** Returns the paths of the OpenAPI documents of all group versions. */
+/** Returns the paths of the OpenAPI documents for all group versions. */
 function openApiIndex(registry: Registry): object {
   const roots = new Set(registry.list().map((info) => apiRoot(info).slice(1)));
   return { paths: Object.fromEntries([...roots].map((root) => [root, { serverRelativeURL: `/openapi/v3/${root}` }])) };
 }
 
 /**
- * Returns an OpenAPI document without schemas. kubectl reads from it which requests the server accepts, and so sends
- * server-side dry runs and leaves the validation of fields to the server.
+ * Returns an OpenAPI document without schemas. kubectl uses it to determine which requests the server accepts, so it
+ * sends server-side dry runs and leaves field validation to the server.
  * @see https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
  */
 function openApi(resources: readonly ResourceInfo[]): object {
@@ -104,7 +104,9 @@ function apiRoot({ group, version }: ResourceInfo): string {
   return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
 }
 
-/** Without a request body, kubectl computes strategic merge patches from its own types instead of the document. */
+/**
+ * If no request body is listed, kubectl computes strategic merge patches from its own types instead of the document.
+ */
 function patchPath(info: ResourceInfo): [string, object] {
   const { group, version, kind, namespaced, resource } = info;
   const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({ name, in: 'query' }));

@@ -1,4 +1,7 @@
-/** A Kubernetes API server in memory, for a first trial and for tests. It stores and admits objects, but runs no pods. */
+/**
+ * An in-memory Kubernetes API server for evaluation and for tests. It stores objects and runs admission, but runs no
+ * pods.
+ */
 export { createHttpsCaller, type CallWebhook, type WebhookReply } from './admission/https.ts';
 export { createDevCluster, type DevCluster } from './cluster.ts';
 export { default as OLM_DEFINITIONS } from './olm-definitions.json' with { type: 'json' };

@@ -4,11 +4,11 @@ import { isObject, type JsonObject } from '../kube/types.ts';
 /**
  * Applies a JSON patch to a copy of the document. The operations may be malformed. As in the API server, `replace` creates
  * a missing member, and `test` treats a missing member as null.
- * @throws {RangeError} for the first operation that does not apply, in the words of the API server
+ * @throws {RangeError} for the first operation that cannot be applied, with the API server's message
  * @see https://github.com/evanphx/json-patch/blob/v4.12.0/patch.go
  */
 export function applyJsonPatch(document: unknown, operations: readonly JsonObject[]): unknown {
-  // A wrapper makes the document a member, so that it can be replaced.
+  // The wrapper makes the document a member, so it can be replaced.
   const root = { document: structuredClone(document) };
   for (const operation of operations) {
     const located = locate(root, operation);
@@ -18,7 +18,7 @@ export function applyJsonPatch(document: unknown, operations: readonly JsonObjec
   return root.document;
 }
 
-/** Returns the operation on the root, or `undefined` for a test that a missing member passes. */
+/** Returns the operation on the root, or `undefined` for a test that passes because the member is missing. */
 function locate(root: object, { op, path, from, value = null }: JsonObject): Operation | undefined {
   const located = { op, path: prefix(path), ...(from === undefined ? {} : { from: prefix(from) }), value };
   if (typeof located.path === 'string' && isObject(Pointer.fromJSON(located.path).evaluate(root).parent)) {

@@ -2,7 +2,7 @@ import type { JsonObject } from '../kube/types.ts';
 import { compile, firstLine, toCelValue } from './cel.ts';
 import { objectAt, textAt } from './types.ts';
 
-/** The value of a CEL expression; `error` if the expression cannot be evaluated. */
+/** Value of a CEL expression, or `error` if the expression cannot be evaluated. */
 type Outcome = boolean | { readonly error: string };
 
 /** Evaluates an expression of type bool with CEL values. */
@@ -15,7 +15,7 @@ export function evaluate(expression: string, values: Readonly<Record<string, unk
   }
 }
 
-/** The reason why a match condition cannot be compiled; `undefined` if it can. */
+/** Reason why a match condition cannot be compiled, or `undefined` if it can. */
 export function conditionError(expression: string): string | undefined {
   try {
     compile(expression, ['object', 'oldObject', 'request']);
@@ -25,7 +25,7 @@ export function conditionError(expression: string): string | undefined {
   }
 }
 
-/** The variable `request` of a request of an AdmissionReview: absent strings are empty in CEL. */
+/** The `request` variable from an AdmissionReview. Absent strings are empty in CEL. */
 export function completeRequest(request: JsonObject): JsonObject {
   const members = Object.entries(request).filter(([name]) => name !== 'object' && name !== 'oldObject');
   const defaults = { subResource: '', requestSubResource: '', name: '', namespace: '' };
@@ -34,8 +34,8 @@ export function completeRequest(request: JsonObject): JsonObject {
 }
 
 /**
- * True if all conditions hold for the request of an AdmissionReview. A condition that is false decides even if another
- * one fails.
+ * True if all conditions are met by the request of an AdmissionReview. A false condition determines the result even if
+ * another one fails.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/matchconditions/matcher.go
  */
 export function matchesConditions(conditions: readonly JsonObject[], request: JsonObject): Outcome {

@@ -3,8 +3,8 @@ import protobufMessages from './protobuf-messages.json' with { type: 'json' };
 import type { ApiObject } from './types.ts';
 
 /**
- * The media type of the objects that `kubectl create` and `kubectl auth` send. Clients generated since Kubernetes 1.32
- * do not fall back to JSON, so that the server has to read it. All responses are JSON.
+ * Media type of the objects that `kubectl create` and `kubectl auth` send. Clients generated since Kubernetes 1.32 do
+ * not fall back to JSON, so the server must decode it. All responses are JSON.
  * @see https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
  */
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
@@ -17,10 +17,10 @@ interface Field {
 }
 
 /**
- * The fields of each message in the order of their numbers, for the kinds that kubectl creates. `-` is a field that the
- * server ignores, such as `status`; `_` is a field that the decoder does not support. A field is a string unless it has
- * a suffix: `#` integer, `?` boolean, `:Message`; then `*` list or `{}` map. `!` omits a zero value, as Go does for
- * fields without a pointer. `+Message` has no separate JSON field.
+ * The fields of each message in field number order, for the kinds that kubectl creates. `-` is a field that the server
+ * ignores, such as `status`. `_` is a field that the decoder does not support. A field is a string unless it has a
+ * suffix: `#` integer, `?` boolean, `:Message`, followed by `*` for a list or `{}` for a map. `!` omits zero values, as
+ * Go does for non-pointer fields. `+Message` is embedded and has no separate JSON field.
  */
 const messages = new Map(Object.entries(protobufMessages).map(([name, fields]) => [name, fields.map(parseField)]));
 
@@ -33,7 +33,7 @@ function parseField(text: string): Field | 'unsupported' | undefined {
 
 const MAGIC = Buffer.from('k8s\0');
 
-/** Decodes an object. Throws ApiError 400 for other kinds and for fields that are not in the table. */
+/** Decodes an object. Throws ApiError 400 for other kinds and for fields missing from the table. */
 export function decodeProtobuf(body: Buffer): ApiObject {
   try {
     if (!body.subarray(0, MAGIC.length).equals(MAGIC)) throw new RangeError('the body is not a protobuf message');

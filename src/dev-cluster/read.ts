@@ -14,7 +14,7 @@ import { formatApiVersion, getMetadata, textAt, type ApiObject } from './types.t
 type Selector = (object: ApiObject) => boolean;
 
 /**
- * Parses the `labelSelector` of a query, such as `a=b,c in (d,e),!f`. Throws ApiError 400.
+ * Parses a `labelSelector` query parameter, such as `a=b,c in (d,e),!f`. Throws ApiError 400.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/labels/selector.go
  */
 export function parseLabelQuery(text: string): Selector {
@@ -23,7 +23,7 @@ export function parseLabelQuery(text: string): Selector {
   return (object) => matchesLabelSelector(selector, getMetadata(object).labels);
 }
 
-/** Parses the `fieldSelector` of a query, such as `metadata.name=a,status.phase!=Running`. Throws ApiError 400. */
+/** Parses a `fieldSelector` query parameter, such as `metadata.name=a,status.phase!=Running`. Throws ApiError 400. */
 export function parseFieldSelector(text: string, { kind, selectableFields = [] }: ResourceInfo): Selector {
   const supported = ['metadata.name', 'metadata.namespace', ...selectableFields];
   const terms = text.split(',').filter((term) => term !== '');
@@ -36,23 +36,23 @@ export function parseFieldSelector(text: string, { kind, selectableFields = [] }
   return (object) => selectors.every((selects) => selects(object));
 }
 
-/** Returns the name that a field selector requires, by which authorization restricts lists and watches. */
+/** Returns the name that a field selector requires. Authorization uses it to restrict lists and watches. */
 export function selectedName(fieldSelector: string): string {
   return /(?:^|,)metadata\.name==?([^,]*)(?:,|$)/.exec(fieldSelector)?.[1] ?? '';
 }
 
-/** The query parameters of a list or a watch. */
+/** Query parameters of a list or watch. */
 type ListOptions = ReturnType<typeof readListOptions>;
 
-/** Parses the query of a list or a watch. Throws ApiError 400. */
+/** Parses the query of a list or watch. Throws ApiError 400. */
 function readListOptions(query: URLSearchParams, info: ResourceInfo) {
   const labels = parseLabelQuery(query.get('labelSelector') ?? '');
   const fields = parseFieldSelector(query.get('fieldSelector') ?? '', info);
   return {
     selects: (object: ApiObject) => labels(object) && fields(object),
-    /** 0: any version. */
+    /** 0 means any version. */
     resourceVersion: readInteger(query, 'resourceVersion') ?? 0,
-    /** 0: no limit. */
+    /** 0 means no limit. */
     limit: readInteger(query, 'limit') ?? 0,
     continue: query.get('continue') ?? '',
     timeoutSeconds: readInteger(query, 'timeoutSeconds') ?? 0,
@@ -60,18 +60,21 @@ function readListOptions(query: URLSearchParams, info: ResourceInfo) {
   };
 }
 
-/** The state of a list that is read in pages. */
+/** State of a paginated list. */
 interface Continuation {
   /**
-   * The resource version of the first page. Later pages show the latest objects: a watch from this version reports the
-   * changes in between again.
+   * Resource version of the first page. Later pages contain the latest objects, so a watch from this version reports
+   * the intermediate changes again.
    */
   readonly revision: number;
-  /** The key of the last object of the previous page. */
+  /** Key of the last object on the previous page. */
   readonly after: string;
 }
 
-/** Lists the selected objects of a resource. The list is never older than the requested version. Throws ApiError 400. */
+/**
+ * Lists the selected objects of a resource. The list is at least as recent as the requested version. Throws ApiError
+ * 400.
+ */
 export function list(core: Core, call: Call): ListResult {
   const options = readListOptions(call.query, call.info);
   const from = options.continue === '' ? undefined : readToken(options.continue);
@@ -100,17 +103,17 @@ function readToken(token: string): Continuation {
     const { revision, after } = JSON.parse(Buffer.from(token, 'base64url').toString()) as Partial<Continuation>;
     if (typeof revision === 'number' && typeof after === 'string') return { revision, after };
   } catch {
-    // Reported below, as is a token with other content.
+    // Reported below, like a token with other content.
   }
   throw new ApiError(badRequest('invalid continue token: continue key is not valid'));
 }
 
-/** The interval of bookmarks, in milliseconds. */
+/** Bookmark interval in milliseconds. */
 const BOOKMARK_MS = 60_000;
-/** The duration of a watch without `timeoutSeconds`. */
+/** Default watch duration if the request sets no `timeoutSeconds`. */
 const TIMEOUT_S = 3600;
 
-/** Streams the changes of the selected objects of a resource. Throws ApiError 400. */
+/** Streams changes to the selected objects of a resource. Throws ApiError 400. */
 export function watch(core: Core, call: Call): WatchResult {
   const options = readListOptions(call.query, call.info);
   const timeout = AbortSignal.timeout((options.timeoutSeconds || TIMEOUT_S) * 1000);
@@ -159,7 +162,7 @@ async function* watchEvents(
   }
 }
 
-/** Returns the events with which a watch without a resource version starts: an ADDED event for each object. */
+/** Returns the initial events of a watch without a resource version, which are ADDED events for each object. */
 function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent[] {
   const objects = currentObjects(core, call).filter(options.selects);
   return objects.map((object) => ({ type: 'ADDED', object }));
@@ -196,7 +199,7 @@ function createQueue(signal: AbortSignal) {
     },
     /** Makes `next` resolve even if there is no change. */
     wake,
-    /** Resolves to the changes since the last call; to `undefined` after an abort. */
+    /** Resolves to the changes since the last call, or to `undefined` after an abort. */
     async next(): Promise<readonly StoredChange[] | undefined> {
       if (pending.length === 0 && !signal.aborted) await woken.promise;
       if (signal.aborted) return undefined;

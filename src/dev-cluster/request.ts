@@ -9,15 +9,15 @@ import { list, selectedName, watch } from './read.ts';
 import { findSubresource, storageKey, toServed } from './resources.ts';
 import { create, patch, remove, update } from './write.ts';
 
-/** The boolean options of each connection to a container. */
+/** Boolean options of all connections to containers. */
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
   exec: ['stdin', 'stdout', 'stderr', 'tty'],
   attach: ['stdin', 'stdout', 'stderr', 'tty'],
 };
 
 /**
- * Authorizes and admits a connection to a container, then rejects it as the API server does for a pod without a node:
- * the development cluster runs no pods. The log of such a pod is empty.
+ * Authorizes and admits a connection to a container, then rejects it like the API server does for a pod without a node,
+ * because the development cluster runs no pods. The log of such a pod is empty.
  */
 async function connect(core: Core, call: Call): Promise<ApiResult> {
   const name = call.subresource?.name ?? '';
@@ -29,7 +29,7 @@ async function connect(core: Core, call: Call): Promise<ApiResult> {
   throw new ApiError(badRequest(`node ${nodeName} has no kubelet: this is a development cluster, which runs no pods`));
 }
 
-/** A GET that is upgraded to a stream requires the verb `create` in addition. */
+/** A GET that is upgraded to a stream also requires the `create` verb. */
 async function admitConnection(core: Core, call: Call, subresource: string): Promise<void> {
   const { info, namespace, name, context } = call;
   const action = { apiGroup: info.group, resource: info.resource, subresource, namespace, name };
@@ -64,7 +64,7 @@ const VERBS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Parses the URL of a request for a resource; returns `undefined` for other paths.
+ * Parses the URL of a resource request. Returns `undefined` for other paths.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/request/requestinfo.go
  */
 export function parsePath(method: string, path: string, query: URLSearchParams): ResourceTarget | undefined {
@@ -87,7 +87,7 @@ export function parsePath(method: string, path: string, query: URLSearchParams):
   return { ...target, verb, name: selectedName(query.get('fieldSelector') ?? '') };
 }
 
-/** A function that authorizes, admits and executes a request. It rejects with an ApiError. */
+/** A function that authorizes, admits and executes a request. Rejects with an ApiError. */
 export type HandleRequest = (request: ApiRequest) => Promise<ApiResult>;
 
 type Handler = (core: Core, call: Call) => ApiResult | Promise<ApiResult>;
@@ -116,7 +116,10 @@ export function createRequestHandler(core: Core): HandleRequest {
   };
 }
 
-/** Throws ApiError 404 for an unknown resource, or one with another scope than the URL, and 405 for POST without a namespace. */
+/**
+ * Throws ApiError 404 for an unknown resource or one whose scope does not match the URL, and 405 for a POST without a
+ * namespace.
+ */
 function findResource(core: Core, request: ApiRequest): Call {
   const { group, version, resource, subresource, namespace, name, ...rest } = request;
   const info = core.registry.find(group, version, resource);
@@ -152,7 +155,7 @@ function methodNotAllowed(): ApiError {
   return new ApiError(createStatus(405, 'MethodNotAllowed', message, {}));
 }
 
-/** Returns the object of a call. Throws ApiError 404. */
+/** Returns the object to which a call refers. Throws ApiError 404. */
 function getObject(core: Core, { info, scope, name }: Call): ApiObject {
   const stored = core.storage.get(storageKey(info), scope, name);
   if (!stored) throw new ApiError(notFound(info, name));

@@ -20,24 +20,24 @@ import { renderEvent, renderList, renderObject, type Form, type RenderOptions } 
 
 export interface ApiServerOptions {
   readonly cluster: DevCluster;
-  /** PEM: the serving certificate with its key, and the CA of client certificates. */
+  /** PEM: the serving certificate with its key, and the CA for client certificates. */
   readonly tls: { readonly cert: string; readonly key: string; readonly clientAuthority: string };
-  /** Receives unexpected errors, which are defects of the server. */
+  /** Receives unexpected errors, which indicate bugs in the server. */
   onError(error: unknown): void;
 }
 
 /** The Kubernetes REST API over TLS. */
 export interface ApiServer {
-  /** Listens on 127.0.0.1 and resolves to the port; port 0 selects a free one. */
+  /** Listens on 127.0.0.1 and resolves to the port. Port 0 selects a free one. */
   listen(port: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** The size limit of request bodies, in bytes. */
+/** Maximum size of request bodies in bytes. */
 const BODY_LIMIT = 3 * 1024 * 1024;
 const REQUEST_TIMEOUT_MS = 60_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Longer than clients keep idle connections, so that they do not reuse a connection that is being closed. */
+/** Longer than clients keep idle connections, so they do not reuse a connection that is being closed. */
 const KEEP_ALIVE_MS = 180_000;
 
 export function createApiServer(options: ApiServerOptions): ApiServer {
@@ -136,15 +136,16 @@ async function answerResource(
   return reply;
 }
 
-/** The users of connections with a trusted client certificate. */
+/** Users of connections with a trusted client certificate. */
 const users = new WeakMap<Socket, UserInfo>();
 
-/** Returns the user of a client certificate, or the anonymous user. Throws ApiError 401 for other credentials. */
+/** Returns the user in a client certificate, or the anonymous user. Throws ApiError 401 for other credentials. */
 function authenticate(socket: Socket, authorization: string | undefined): UserInfo {
   const known = users.get(socket);
   if (known !== undefined) return known;
   const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
-  // A client without a certificate has an empty object. The server issues no tokens, so that no token is valid.
+  // For a client without a certificate, Node returns an empty object. The server issues no tokens, so no token is
+  // valid.
   const hasCertificate = certificate !== undefined && Object.keys(certificate).length > 0;
   const isAuthorized = socket instanceof TLSSocket && socket.authorized;
   const isTrusted = hasCertificate ? isAuthorized : authorization === undefined;
@@ -195,7 +196,7 @@ function parseForm(clause: string): Form | undefined {
   return as.startsWith('PartialObjectMetadata') ? 'metadata' : undefined;
 }
 
-/** Writes one JSON document per event, as fast as the client reads, until the events end or the client disconnects. */
+/** Writes one JSON document per event at the client's pace until the events end or the client disconnects. */
 async function streamEvents(
   response: ServerResponse,
   { info, events }: WatchResult,
@@ -218,8 +219,8 @@ async function streamEvents(
 }
 
 /**
- * Formats a warning as an HTTP header. Node writes header values as Latin-1, so that each character stands for one byte
- * of the UTF-8 form.
+ * Formats a warning as an HTTP header. Node writes header values as Latin-1, so each character represents one byte of
+ * the UTF-8 encoding.
  * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
  */
 export function warningHeader(text: string): string {
@@ -230,7 +231,7 @@ export function warningHeader(text: string): string {
   return `299 - "${Buffer.from(quoted, 'utf8').toString('latin1')}"`;
 }
 
-/** Sends the body as bytes: for a text, Node would encode the headers as UTF-8 as well. */
+/** Sends the body as bytes, because Node would encode the headers of a text response as UTF-8 as well. */
 function send(reply: FastifyReply, code: number, { contentType, body }: Document): FastifyReply {
   const headers = { 'content-type': contentType, 'cache-control': 'no-cache, private' };
   return reply.code(code).headers(headers).send(Buffer.from(body));
@@ -262,7 +263,7 @@ function errorStatus(error: unknown): Status {
   return isClientError ? badRequest(message) : internalError(message);
 }
 
-/** Writes a kubeconfig with one context. Only the owner can read the file, since it contains a private key. */
+/** Writes a kubeconfig with one context. Only the owner can read the file because it contains a private key. */
 export async function writeKubeconfig(
   path: string,
   config: { readonly server: string; readonly authority: string; readonly client: KeyPair },
@@ -288,6 +289,6 @@ contexts:
 current-context: portcullis
 `;
   await writeFile(path, text, { mode: 0o600 });
-  // The mode option of writeFile applies to new files only.
+  // The mode option of writeFile applies only to new files.
   await chmod(path, 0o600);
 }

@@ -5,39 +5,39 @@ import { getMetadata, type ApiObject, type ObjectReader, type ResourceKey } from
 export interface StoredChange {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly resource: ResourceKey;
-  /** The new object; after a removal its last state, with the resource version of the removal. */
+  /** The new object. After a removal, the last state with the resource version of the removal. */
   readonly object: ApiObject;
-  /** The previous object; absent for a new object. */
+  /** The previous object. Absent for a new object. */
   readonly before?: ApiObject;
   readonly revision: number;
 }
 
 /**
- * Objects by resource, namespace and name, with one increasing resource version for all of them. Stored objects are
- * frozen: a write replaces the whole object.
+ * Objects by resource, namespace and name, with a single increasing resource version. Stored objects are frozen, and a
+ * write replaces the whole object.
  */
 export interface Storage extends ObjectReader {
-  /** The resource version of the latest write. */
+  /** Resource version of the latest write. */
   revision(): number;
-  /** Stores a new object and returns it with its resource version; `undefined` if the name is taken. */
+  /** Stores a new object and returns it with its resource version, or `undefined` if the name is taken. */
   create(resource: ResourceKey, object: ApiObject): ApiObject | undefined;
-  /** Replaces `before`; returns `undefined` if `before` is no longer the stored object. */
+  /** Replaces `before`. Returns `undefined` if `before` is no longer the stored object. */
   replace(resource: ResourceKey, before: ApiObject, object: ApiObject): ApiObject | undefined;
   /** Removes `before` and returns its final state `last` with the resource version of the removal. */
   remove(resource: ResourceKey, before: ApiObject, last?: ApiObject): ApiObject | undefined;
   /**
-   * Returns the changes of a resource after a resource version; `undefined` for a version that is older than the history
-   * or that does not exist yet.
+   * Returns the changes to a resource after a resource version, or `undefined` if the version is older than the history
+   * or does not exist yet.
    */
   changesSince(resource: ResourceKey, revision: number): readonly StoredChange[] | undefined;
-  /** Calls the listener after each write, until the returned function is called. */
+  /** Calls the listener after each write until the returned function is called. */
   subscribe(listener: (change: StoredChange) => void): () => void;
 }
 
-/** The first resource version is above 1, so that a watch from version 1 fails as it does in an old cluster. */
+/** The first resource version is greater than 1, so a watch from version 1 fails as in an old cluster. */
 const FIRST_REVISION = 100;
 
-/** The number of changes that the history keeps. */
+/** Number of changes in the history. */
 const HISTORY_LIMIT = 1000;
 
 type Objects = Map<string, ApiObject>;
@@ -116,7 +116,7 @@ export function isSameResource(a: ResourceKey, b: ResourceKey): boolean {
   return a.group === b.group && a.resource === b.resource;
 }
 
-/** Returns the key that lists are ordered by: `namespace/name`, or `name` for cluster-scoped objects. */
+/** Returns the sort key for lists: `namespace/name`, or `name` for cluster-scoped objects. */
 function objectKey(namespace: string, name: string): string {
   return namespace === '' ? name : `${namespace}/${name}`;
 }
@@ -134,7 +134,7 @@ function sorted(objects: Objects, namespace?: string): readonly ApiObject[] {
     .filter((object) => object !== undefined);
 }
 
-/** Freezes an object deeply. Frozen parts are skipped: they come from a stored object. */
+/** Deep-freezes an object. Frozen parts are skipped because they come from a stored object. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const part of Object.values(value)) deepFreeze(part);

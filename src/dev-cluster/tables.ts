@@ -2,17 +2,17 @@ import type { ListResult, ObjectResult, WatchEvent } from './attributes.ts';
 import type { ResourceInfo } from './resource-info.ts';
 import { formatApiVersion, at, itemsAt, textAt, type ApiObject, type TableColumn } from './types.ts';
 
-/** The representation of objects in a response. */
+/** Representation of objects in a response. */
 export type Form = 'object' | 'table' | 'metadata';
 
 export interface RenderOptions {
   readonly form: Form;
-  /** The part of each object that table rows include. */
+  /** Part of each object that table rows include. */
   readonly includeObject: 'None' | 'Metadata' | 'Object';
   readonly now: Date;
 }
 
-/** Renders an object. A result that is not of the resource, such as a Status, is not converted. */
+/** Renders an object. A result that does not belong to the resource, such as a Status, is not converted. */
 export function renderObject({ object, info }: ObjectResult, options: RenderOptions): unknown {
   if (!info || options.form === 'object') return object;
   if (options.form === 'metadata') return metadataOnly(object);
@@ -67,7 +67,7 @@ function column(name: string, cell: TableColumn['cell']): TableColumn {
   return { name, type: 'string', priority: 0, cell };
 }
 
-/** A column with the text at a path of fields. */
+/** A column that shows the text at a field path. */
 function field(name: string, ...path: readonly string[]): TableColumn {
   return column(name, (object) => textAt(object, ...path));
 }
@@ -75,7 +75,7 @@ function field(name: string, ...path: readonly string[]): TableColumn {
 export const nameColumn: TableColumn = { ...field('Name', 'metadata', 'name'), format: 'name' };
 export const ageColumn = column('Age', (object, now) => age(at(object, 'metadata', 'creationTimestamp'), now));
 
-/** The kinds with other columns than name and age. */
+/** Kinds with columns other than name and age. */
 const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
   Event: [
     column('Last Seen', (event, now) => age(lastSeen(event), now)),
@@ -88,7 +88,9 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
   Pod: [nameColumn, column('Ready', readyContainers), column('Status', podStatus), ageColumn],
 };
 
-/** Returns the columns that `kubectl get` shows for a built-in kind. Without controllers, workloads have no other state. */
+/**
+ * Returns the columns that `kubectl get` shows for a built-in kind. Without controllers, workloads have no other state.
+ */
 export function kindColumns(kind: string): readonly TableColumn[] {
   return COLUMNS[kind] ?? [nameColumn, ageColumn];
 }
@@ -111,7 +113,7 @@ function podStatus(pod: ApiObject): string {
   return at(pod, 'metadata', 'deletionTimestamp') === undefined ? textAt(pod, 'status', 'phase') : 'Terminating';
 }
 
-/** The units of durations in seconds, the largest first, and the number of a unit from which it is shown. */
+/** Duration units in seconds, largest first, with the minimum count at which each unit is used. */
 const UNITS = [
   ['d', 86_400, 2],
   ['h', 3600, 3],

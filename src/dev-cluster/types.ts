@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type ObjectMeta } from '../kube/types.ts';
 
-/** An object that a request is processing: mutable JSON. Stored objects are frozen. */
+/** An object that a request is processing, as mutable JSON. Stored objects are frozen. */
 export interface ApiObject {
   apiVersion?: string;
   kind?: string;
@@ -8,7 +8,7 @@ export interface ApiObject {
   [field: string]: unknown;
 }
 
-/** A resource in any of its versions. */
+/** A resource in any version. */
 export interface ResourceKey {
   readonly group: string;
   readonly resource: string;
@@ -20,15 +20,15 @@ export interface TableColumn {
   readonly type: string;
   readonly format?: string;
   readonly description?: string;
-  /** 0: always shown. 1: shown with `-o wide`. */
+  /** 0 is always shown, and 1 is shown with `-o wide`. */
   readonly priority: number;
   cell(object: ApiObject, now: Date): unknown;
 }
 
-/** Read access to the stored objects, without authorization and admission. The objects are frozen. */
+/** Read access to the stored objects without authorization and admission. The objects are frozen. */
 export interface ObjectReader {
   get(resource: ResourceKey, namespace: string, name: string): ApiObject | undefined;
-  /** Lists objects ordered by namespace and name; without a namespace, those of all namespaces. */
+  /** Lists objects ordered by namespace and name. Without a namespace, lists the objects of all namespaces. */
   list(resource: ResourceKey, namespace?: string): readonly ApiObject[];
 }
 
@@ -37,7 +37,7 @@ export function getMetadata(object: ApiObject | undefined): ObjectMeta {
   return object?.metadata ?? {};
 }
 
-/** Returns the mutable metadata of an object, which it adds if the object has none. */
+/** Returns the mutable metadata of an object, adding it if missing. */
 export function editMetadata(object: ApiObject): Record<string, unknown> {
   object.metadata ??= {};
   return object.metadata;
@@ -47,7 +47,7 @@ export function formatApiVersion({ group, version }: { readonly group: string; r
   return group === '' ? version : `${group}/${version}`;
 }
 
-/** Returns the value at a path of fields; `undefined` if a part of the path is missing, null or not an object. */
+/** Returns the value at a field path, or `undefined` if part of the path is missing, null or not an object. */
 export function at(object: unknown, ...path: readonly string[]): unknown {
   let value = object;
   for (const name of path) {
@@ -57,25 +57,25 @@ export function at(object: unknown, ...path: readonly string[]): unknown {
   return value ?? undefined;
 }
 
-/** Returns the text at a path; `''` if the value is not a text. */
+/** Returns the string at a path, or `''` if the value is not a string. */
 export function textAt(object: unknown, ...path: readonly string[]): string {
   const value = at(object, ...path);
   return typeof value === 'string' ? value : '';
 }
 
-/** Returns the number at a path; 0 if the value is not a number. */
+/** Returns the number at a path, or 0 if the value is not a number. */
 export function numberAt(object: unknown, ...path: readonly string[]): number {
   const value = at(object, ...path);
   return typeof value === 'number' ? value : 0;
 }
 
-/** Returns the object at a path; an empty one if the value is not an object. */
+/** Returns the object at a path, or an empty one if the value is not an object. */
 export function objectAt(object: unknown, ...path: readonly string[]): JsonObject {
   const value = at(object, ...path);
   return isObject(value) ? value : {};
 }
 
-/** Returns the objects of the list at a path. */
+/** Returns the objects in the list at a path. */
 export function itemsAt(object: unknown, ...path: readonly string[]): readonly JsonObject[] {
   const value = at(object, ...path);
   return Array.isArray(value) ? value.filter(isObject) : [];
@@ -86,7 +86,7 @@ export function hasField(object: unknown, ...path: readonly string[]): boolean {
   return at(object, ...path) !== undefined;
 }
 
-/** Returns the texts of the list at a path. */
+/** Returns the strings in the list at a path. */
 export function textsAt(object: unknown, ...path: readonly string[]): readonly string[] {
   const value = at(object, ...path);
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];

@@ -1,4 +1,4 @@
-/** Creates, updates, patches and deletions of objects. */
+/** Creates, updates, patches and deletes objects. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { invalidValue } from '../kube/field-error.ts';
@@ -39,7 +39,7 @@ export async function create(core: Core, call: Call): Promise<ObjectResult> {
 
 const SERVER_FIELDS = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'selfLink'];
 
-/** Decodes a new object without the fields that only the server sets, and assigns the ownership of its fields. */
+/** Decodes a new object, drops the fields that only the server sets, and assigns field ownership. */
 export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObject {
   const object = readBody(call, options.fieldValidation);
   const metadata = editMetadata(object);
@@ -49,7 +49,7 @@ export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObj
 }
 
 /**
- * Admits, completes, validates and stores a new object. The order of the steps determines which error is returned.
+ * Admits, defaults, validates and stores a new object. The order of the steps determines which error is returned.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/create.go
  */
 export async function createObject(
@@ -77,7 +77,7 @@ export async function createObject(
   return toServed(info, stored);
 }
 
-/** Sets the fields of a new object that the server sets, and validates it. */
+/** Sets the server-side fields of a new object and validates it. */
 function completeNew(core: Core, call: Call, object: ApiObject): void {
   const { info } = call;
   const metadata = editMetadata(object);
@@ -85,7 +85,7 @@ function completeNew(core: Core, call: Call, object: ApiObject): void {
   metadata['uid'] = randomUUID();
   const { name = '', generateName = '' } = getMetadata(object);
   if (name === '' && generateName !== '') metadata['name'] = freeName(core, call, generateName);
-  // A webhook can have changed the namespace.
+  // A webhook may have changed the namespace.
   matchNamespace(object, call.scope);
   info.strategy.prepareForCreate(object);
   const errors = info.strategy.validateCreate(object);
@@ -106,14 +106,14 @@ function nameTaken(core: Core, call: Call, name: string): ApiError {
   return new ApiError(isDeleting ? { ...status, message: `object is being deleted: ${status.message}` } : status);
 }
 
-/** A change of one object. */
+/** A change to one object. */
 interface ObjectChange {
   readonly options: WriteOptions;
   /** Returns the new object. Called again if another request has changed the object in the meantime. */
   next(existing: ApiObject | undefined): ApiObject;
 }
 
-/** Replaces an object or, with a subresource, the part that it stands for. */
+/** Replaces an object or, with a subresource, the corresponding part. */
 export async function update(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query);
   const sent = readBody(call, options.fieldValidation);
@@ -237,7 +237,7 @@ function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObje
   editMetadata(object)['resourceVersion'] = current;
 }
 
-/** Restores the fields that an update cannot change, and validates the object. */
+/** Restores the fields that an update cannot change and validates the object. */
 function completeChanged(call: Call, object: ApiObject, existing: ApiObject): void {
   const { info } = call;
   const subresource = call.subresource?.name ?? '';
@@ -247,7 +247,7 @@ function completeChanged(call: Call, object: ApiObject, existing: ApiObject): vo
     if (value === undefined) Reflect.deleteProperty(metadata, field);
     else metadata[field] = value;
   };
-  // A webhook can have changed the namespace.
+  // A webhook may have changed the namespace.
   matchNamespace(object, call.scope);
   restore('generation');
   info.strategy.prepareForUpdate(object, existing, subresource);
@@ -260,13 +260,13 @@ function completeChanged(call: Call, object: ApiObject, existing: ApiObject): vo
   keepTimes(object, existing);
 }
 
-/** Returns the finalizers of an object, for a Namespace including those of its `spec`. */
+/** Returns the finalizers of an object. For a Namespace, includes those in its `spec`. */
 function getFinalizers(object: ApiObject): readonly string[] {
   const own = getMetadata(object).finalizers ?? [];
   return object.kind === 'Namespace' ? [...own, ...textsAt(object, 'spec', 'finalizers')] : own;
 }
 
-/** Returns true if an update removes the last finalizer of an object that is being deleted. */
+/** Returns true if an update removes the last finalizer of a terminating object. */
 function isReleased(object: ApiObject, existing: ApiObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds } = getMetadata(object);
   if (deletionTimestamp === undefined || (deletionGracePeriodSeconds ?? 0) !== 0) return false;
@@ -276,7 +276,7 @@ function isReleased(object: ApiObject, existing: ApiObject): boolean {
 type DeleteOptions = ReturnType<typeof readDeleteOptions>;
 
 /**
- * Reads the options of a deletion from the body. The propagation policy has no effect, since dependents are not collected.
+ * Reads the deletion options from the body. The propagation policy has no effect because dependents are not collected.
  * Throws ApiError 400.
  */
 function readDeleteOptions({ body }: Call) {
@@ -284,7 +284,7 @@ function readDeleteOptions({ body }: Call) {
   const dryRun = textsAt(sent, 'dryRun');
   return {
     dryRun: dryRun.length > 0,
-    /** The UID that the object must have; `''` for any. */
+    /** UID that the object must have. `''` matches any. */
     uid: textAt(sent, 'preconditions', 'uid'),
     /** The options object that webhooks receive. */
     object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
@@ -300,13 +300,13 @@ function parseOptions(body: string): JsonObject {
   }
 }
 
-/** The result of a deletion. An object with finalizers is not removed at once. */
+/** Result of a deletion. An object with finalizers is not removed immediately. */
 interface Deletion {
   readonly object: ApiObject;
   readonly removed: boolean;
 }
 
-/** Deletes an object, or marks it as being deleted while it has finalizers. */
+/** Deletes an object, or marks it as terminating while it has finalizers. */
 export async function remove(core: Core, call: Call): Promise<ObjectResult> {
   const { info } = call;
   const { object, removed } = await removeObject(core, call, readDeleteOptions(call));
@@ -330,7 +330,7 @@ async function removeObject(core: Core, call: Call, options: DeleteOptions): Pro
   }
 }
 
-/** Pods and Namespaces are marked as being deleted even without finalizers. */
+/** Pods and Namespaces are marked as terminating even without finalizers. */
 function createDeletion(core: Core, info: ResourceInfo, existing: ApiObject): Deletion {
   const removed = getFinalizers(existing).length === 0;
   const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');

@@ -20,14 +20,14 @@ import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { clusterMetadata, type Manifest, type ManifestOf, type ManifestSettings } from './settings.ts';
 
-/** The objects that the replicas write only with fixed content. */
+/** Objects that the replicas write only with fixed content. */
 const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])[] = [
   ['ClusterRole', STANDARD_CLUSTER_ROLES],
   ['ClusterRoleBinding', STANDARD_CLUSTER_ROLE_BINDINGS],
   ['SecurityContextConstraints', STANDARD_SCCS.map(({ scc }) => scc)],
 ];
 
-/** The names of the objects that the replicas write, for kinds whose permissions RBAC cannot limit to names and content. */
+/** Names of the objects that the replicas write, for kinds whose permissions RBAC cannot limit to names and content. */
 const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
   ...STANDARD.map(([kind, objects]) => [kind, objects.map(({ metadata }) => metadata?.name ?? '')] as const),
   ...Object.entries(INSTALLED_CONFIGURATIONS).map(([kind, names]) => [kind as ConfigurationKind, names] as const),
@@ -39,18 +39,18 @@ const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
 /** RBAC limits the other verbs on these kinds to names. */
 const CREATED_ONLY: readonly Kind[] = ['Secret', 'ConfigMap'];
 
-/** The labels and annotations of namespaces that the controllers of all features write. */
+/** Namespace labels and annotations that the controllers of all features write. */
 export const NAMESPACE_KEYS: readonly string[] = sortedSet(
   CONTROLLERS.flatMap(({ permissions }) => permissions.flatMap(({ namespaceKeys = [] }) => namespaceKeys)),
 );
 
-/** The labels and annotations that the replicas write, for kinds whose objects belong to others. */
+/** Labels and annotations that the replicas write on objects that belong to other components. */
 const KEYS: readonly (readonly [kind: Kind, keys: readonly string[]])[] = [
   ['Namespace', NAMESPACE_KEYS],
   ['Node', [KUBELET_STATE_ANNOTATION]],
 ];
 
-/** Prints a value as CEL. All values of a map literal must have the same type. */
+/** Formats a value as CEL. All values of a map literal must have the same type. */
 function celValue(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(celValue).join(', ')}]`;
   if (!isObject(value)) return typeof value === 'string' ? celString(value) : String(value);
@@ -60,7 +60,7 @@ function celValue(value: unknown): string {
 
 const METADATA: readonly string[] = ['apiVersion', 'kind', 'metadata'];
 
-/** The fields of the standard objects by resource and name. Null equals an absent field. */
+/** Fields of the standard objects by resource and name. Null and absent fields are equal. */
 function standardFields(): Readonly<Record<string, Readonly<Record<string, unknown>>>> {
   const isField = ([name, value]: readonly [string, unknown]): boolean => value !== null && !METADATA.includes(name);
   return Object.fromEntries(
@@ -78,15 +78,15 @@ function standardFields(): Readonly<Record<string, Readonly<Record<string, unkno
 
 const RESOURCE = 'request.resource.resource';
 
-/** Limits an expression to one kind: the result is true for other kinds. */
+/** Limits an expression to one kind. The result is true for other kinds. */
 function onlyFor(kind: Kind, expression: string): string {
   return `${RESOURCE} != ${celString(RESOURCES[kind].resource)} || (${expression})`;
 }
 
-/** The maps that are compared with the old object, by the suffix of their variables. */
+/** Maps that are compared with the old object, by the suffix of their variables. */
 const COMPARED = { Labels: 'metadata.labels', Annotations: 'metadata.annotations', Spec: 'spec', Status: 'status' };
 
-/** An expression that is true if two maps differ only in the keys of a list. */
+/** An expression that is true if two maps differ only in the given keys. */
 function differOnlyIn(keys: string, field: keyof typeof COMPARED): string {
   const [before, after] = [`variables.old${field}`, `variables.new${field}`];
   const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
@@ -111,30 +111,30 @@ function onlyKubeletReport(): string {
     ...['metadata.finalizers', 'metadata.ownerReferences'].map(isUnchanged),
     differOnlyIn(celList(['taints']), 'Spec'),
     sameOthers('Spec', 'taints', isOtherTaint),
-    // The effect NoExecute would evict the pods of the node.
+    // The NoExecute effect would evict the node's pods.
     `${list('variables.newSpec', 'taints')}.all(one, ${isOtherTaint} || one.effect == "NoSchedule")`,
     differOnlyIn(celList(['conditions']), 'Status'),
     sameOthers('Status', 'conditions', `one.type != ${celString(KUBELET_CONDITION)}`),
   ].join(' && ');
 }
 
-/** An expression that is true if no mutating webhook selects pods of the namespaces that it must not change. */
+/** An expression that is true if no mutating webhook selects pods in namespaces that it must not change. */
 function excludesNamespaces(installation: string): string {
   const selector = 'webhook.namespaceSelector';
   const isExcluded = `${selector}.matchExpressions.exists(one, one.key == ${celString(NAMESPACE_NAME_LABEL)} && one.operator == "NotIn" && name in one.values)`;
   const areExcluded = `has(${selector}) && has(${selector}.matchExpressions) && ${celList(unchangedNamespaces(installation))}.all(name, ${isExcluded})`;
-  // Namespace selectors do not apply to SCCs, which have no namespace.
+  // Namespace selectors do not apply to SCCs because they are cluster-scoped.
   const hasNoPods = '!has(webhook.rules) || webhook.rules.all(rule, !("" in rule.apiGroups))';
   return onlyFor('MutatingWebhookConfiguration', `variables.webhooks.all(webhook, ${hasNoPods} || (${areExcluded}))`);
 }
 
-/** An expression that is true if the rules of a webhook select only resources that webhooks of the installation review. */
+/** An expression that is true if a webhook's rules select only resources that the installation's webhooks review. */
 function reviewsOwn(kind: ConfigurationKind): string {
   const rules = WEBHOOK_REGISTRATIONS.filter(({ configuration }) => configuration.kind === kind).flatMap(
     (registration) => registration.rules,
   );
   const isCore = ({ apiGroups }: (typeof rules)[number]): boolean => apiGroups?.includes('') === true;
-  // The settings add workloads of other groups to the validating webhooks. A TokenReview contains the token of its user.
+  // The settings can add workloads in other groups to the validating webhooks. A TokenReview contains the user's token.
   const isMutating = kind === 'MutatingWebhookConfiguration';
   const reviewed = isMutating ? rules : rules.filter(isCore);
   const resources = celList(sortedSet(reviewed.flatMap((one) => one.resources ?? [])));
@@ -169,7 +169,7 @@ function resourceRules() {
   const owned = KEYS.map(([kind]) => ({ kind, operations: ['UPDATE'] }));
   return [...owned, ...named].map(({ kind, operations }) => {
     const { group, version, resource } = RESOURCES[kind];
-    // Writes of the status of a node may change its labels and annotations, too.
+    // Writes to a node's status may also change its labels and annotations.
     const resources = kind === 'Node' ? [resource, `${resource}/status`] : [resource];
     return { apiGroups: [group], apiVersions: [version], operations, resources };
   });
@@ -184,7 +184,7 @@ function variables(): NonNullable<Spec['variables']> {
     { name: 'expected', expression: `variables.standard[${RESOURCE}][request.name]` },
     { name: 'keys', expression: byResource(KEYS) },
     { name: 'permitted', expression: `variables.keys[${RESOURCE}]` },
-    // Without a type, expressions can read the fields of any kind.
+    // Untyped expressions can read the fields of any kind.
     { name: 'fields', expression: 'dyn(object)' },
     { name: 'oldFields', expression: 'oldObject == null ? dyn({"metadata": dyn({})}) : dyn(oldObject)' },
     ...Object.entries(COMPARED).flatMap(([field, path]) =>
@@ -197,7 +197,7 @@ function variables(): NonNullable<Spec['variables']> {
   ];
 }
 
-/** True for the standard content of an object. Labels of ClusterRoles must not change, because they aggregate roles. */
+/** True if an object has the standard content. Labels on ClusterRoles must not change because they aggregate roles. */
 const IS_STANDARD = [
   `request.name in variables.standard[${RESOURCE}]`,
   'variables.expected.all(field, field in variables.fields && variables.fields[field] == variables.expected[field])',
@@ -250,7 +250,10 @@ function validations(settings: ManifestSettings): NonNullable<Spec['validations'
   ];
 }
 
-/** The policy and its binding. They select only requests from the service account, so they never deny requests from other users. */
+/**
+ * The policy and its binding. They select only requests from the service account, so they never deny requests from
+ * other users.
+ */
 export function accountPolicy(settings: ManifestSettings): readonly Manifest[] {
   const apiVersion = 'admissionregistration.k8s.io/v1';
   const metadata = clusterMetadata(INSTALLATION.accountPolicy);

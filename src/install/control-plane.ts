@@ -1,5 +1,5 @@
 /**
- * The files of the authorization webhook: a static pod on each control plane node, and the configuration of the API server.
+ * Files for the authorization webhook: a static pod on each control plane node, and the API server configuration.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
  */
 import type { V1ClusterRole, V1ClusterRoleBinding, V1Pod } from '@kubernetes/client-node';
@@ -9,31 +9,31 @@ import type { JsonObject } from '../kube/types.ts';
 import { DEFINITION_RULE } from './rbac.ts';
 import type { ManifestOf } from './settings.ts';
 
-/** The webhook listens on the loopback address, so that authorization does not depend on a Service or the network. */
+/** The webhook listens on the loopback address, so authorization does not depend on a Service or the network. */
 const ADDRESS = '127.0.0.1';
 const PORT = 9444;
 const PROBES_PORT = 9445;
 
 const NAME = 'portcullis-authorizer';
-/** The folder on the control plane node. The API server and the webhook mount it at the same path. */
+/** Directory on the control plane node. The API server and the webhook mount it at the same path. */
 const FOLDER = '/etc/kubernetes/authz';
 
-/** The certificates in the folder: those of the webhook, and the client certificate of the API server. */
+/** Certificates in the directory: those of the webhook, and the client certificate of the API server. */
 export const CONTROL_PLANE_CERTIFICATES = {
   dnsNames: ['localhost'],
   ipAddresses: [ADDRESS],
   clients: new Map([['kube-apiserver', { username: 'kube-apiserver', groups: [] }]]),
 } as const;
 
-/** A file, its purpose, and its content. */
+/** A file, its purpose and its content. */
 interface ControlPlaneFile {
-  /** Path in the output folder. */
+  /** Path in the output directory. */
   readonly path: string;
   readonly purpose: string;
   readonly text: string;
 }
 
-/** Returns the files. The folder `authz` also needs the certificates and a kubeconfig of the cluster. */
+/** Returns the files. The `authz` directory also requires the certificates and a kubeconfig for the cluster. */
 export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
   return [
     {
@@ -55,7 +55,7 @@ export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
   ];
 }
 
-/** Runs as root, since root owns the files of the folder. */
+/** Runs as root because root owns the files in the directory. */
 function staticPod(image: string): ManifestOf<V1Pod> {
   const probe = (path: string) => ({ httpGet: { host: ADDRESS, path, port: PROBES_PORT, scheme: 'HTTP' } });
   return {
@@ -100,7 +100,7 @@ function staticPod(image: string): ManifestOf<V1Pod> {
   };
 }
 
-/** Exclude requests that the webhook never denies. The webhook checks the same conditions. */
+/** Excludes requests that the webhook never denies. The webhook checks the same conditions. */
 const MATCH_CONDITIONS = [
   "request.user.startsWith('system:node:')",
   "'system:nodes' in request.groups",
@@ -161,7 +161,7 @@ const WEBHOOK_KUBECONFIG: JsonObject = {
 const apiGroup = 'rbac.authorization.k8s.io';
 const metadata = { name: NAME, labels: { 'app.kubernetes.io/name': NAME } };
 
-/** The permissions of the user of the static pod. A static pod has no service account. */
+/** Permissions of the static pod's user. A static pod has no service account. */
 const RBAC: readonly [ManifestOf<V1ClusterRole>, ManifestOf<V1ClusterRoleBinding>] = [
   {
     apiVersion: `${apiGroup}/v1`,

@@ -30,7 +30,7 @@ const RESTRICTED = {
 
 const PRIORITY_CLASS = 'system-cluster-critical';
 
-/** The namespace of the installation, and the quota without which some clusters reject its priority class. */
+/** Namespace of the installation, and the quota without which some clusters reject its priority class. */
 export function namespaceObjects({
   namespace: name,
 }: ManifestSettings): readonly [ManifestOf<V1Namespace>, ManifestOf<V1ResourceQuota>] {
@@ -46,7 +46,7 @@ export function namespaceObjects({
   ];
 }
 
-/** The replicas, with the objects that configure, expose and protect them. */
+/** The replicas, and the objects that configure, expose and protect them. */
 export function replicaObjects(settings: ManifestSettings): readonly Manifest[] {
   return [
     ...(settings.certificates === 'cert-manager' ? certManagerObjects(settings) : []),
@@ -57,10 +57,10 @@ export function replicaObjects(settings: ManifestSettings): readonly Manifest[] 
   ];
 }
 
-/** The ports of a replica: reviews over TLS, probes and metrics over HTTP. */
+/** Ports of a replica: reviews over TLS, probes and metrics over HTTP. */
 export const PORTS = { reviews: { name: 'reviews', port: 8443 }, probes: { name: 'probes', port: 8081 } } as const;
 
-/** The service for reviews and metrics. */
+/** Service for reviews and metrics. */
 function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
   const { reviews, probes } = PORTS;
   return {
@@ -78,8 +78,8 @@ function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
 }
 
 /**
- * Closes all ports except those for reviews and probes. These two accept all sources: no selector matches API servers and
- * kubelets, which use the network of the nodes.
+ * Closes all ports except those for reviews and probes. These two accept all sources because no selector matches API
+ * servers and kubelets, which use the node network.
  */
 function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPolicy> {
   const ports = [PORTS.reviews, PORTS.probes].map(({ name }) => ({ protocol: 'TCP', port: name }));
@@ -106,8 +106,8 @@ function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodD
 }
 
 /**
- * Name of the Secret with a provided serving certificate, and of its cert-manager Certificate. It differs from the Secret
- * that the replicas manage: the type of a Secret is immutable.
+ * Name of the Secret with a provided serving certificate, and of its cert-manager Certificate. It differs from the
+ * Secret that the replicas manage because the type of a Secret is immutable.
  */
 export const CERTIFICATE = 'portcullis-tls';
 
@@ -117,7 +117,7 @@ const SELF_SIGNED = 'portcullis-self-signed';
 const AUTHORITY = 'portcullis-authority';
 const CERT_MANAGER = { apiVersion: 'cert-manager.io/v1' } as const;
 
-/** The volume, mount and arguments of a provided certificate. A self-managed certificate is read from the API. */
+/** Volume, mount and arguments for a provided certificate. A self-managed certificate is read from the API. */
 function certificateFiles({ certificates, namespace }: ManifestSettings) {
   if (certificates === 'self-managed') return { volumes: [], volumeMounts: [], args: [] };
   return {
@@ -131,7 +131,7 @@ function certificateFiles({ certificates, namespace }: ManifestSettings) {
   };
 }
 
-/** A certificate authority of the installation, and the serving certificate that it signs. */
+/** A CA for the installation, and the serving certificate that it signs. */
 function certManagerObjects({ namespace }: ManifestSettings): readonly CustomManifest[] {
   const service = `${INSTALLATION.name}.${namespace}`;
   return [
@@ -168,7 +168,7 @@ function certificate(namespace: string, name: string, spec: JsonObject): CustomM
   };
 }
 
-/** The command line of a replica, without options that have their default. */
+/** Command line of a replica, without options that have their default value. */
 function serveArguments(settings: ManifestSettings): readonly string[] {
   return [
     'serve',
@@ -176,17 +176,17 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     '--bind-address=0.0.0.0',
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
-    // Only this argument records the features.
+    // The features are recorded only in this argument.
     `--features=${FEATURES.filter((name) => settings.features[name]).join()}`,
     ...certificateFiles(settings).args,
     ...(settings.webhooks === 'service' ? [] : [`--webhook-url=${settings.webhooks.url}`]),
   ];
 }
 
-/** Longer than a replica takes to stop: see `--shutdown-delay-duration`. */
+/** Longer than a replica takes to stop (see `--shutdown-delay-duration`). */
 const GRACE_SECONDS = 60;
 
-/** The Deployment. A rolling update starts a replica before it stops another. */
+/** The Deployment. A rolling update starts a new replica before it stops an old one. */
 export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return {
     apiVersion: 'apps/v1',
@@ -225,7 +225,7 @@ function podSpec(settings: ManifestSettings): Wire<V1PodSpec> {
   };
 }
 
-/** Spreads the replicas of one version. Replicas of the previous version do not count. */
+/** Spreads the replicas of the same version. Replicas of the previous version are ignored. */
 function spreadConstraint(
   topologyKey: string,
   whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway',
@@ -234,7 +234,10 @@ function spreadConstraint(
   return { maxSkew: 1, topologyKey, whenUnsatisfiable, labelSelector, matchLabelKeys: ['pod-template-hash'] };
 }
 
-/** The container. The image sets the user, OpenShift replaces it. The container does not write to its file system. */
+/**
+ * The container. The image sets the user, and OpenShift overrides it. The container does not write to its root
+ * filesystem.
+ */
 function container(settings: ManifestSettings): Wire<V1Container> {
   const { reviews, probes } = PORTS;
   return {
@@ -250,7 +253,8 @@ function container(settings: ManifestSettings): Wire<V1Container> {
     startupProbe: probe('/livez', { periodSeconds: 2, failureThreshold: 30 }),
     livenessProbe: probe('/livez', { periodSeconds: 10, failureThreshold: 3 }),
     readinessProbe: probe('/readyz', { periodSeconds: 5, failureThreshold: 2 }),
-    // No CPU limit: a throttled webhook delays the API server. The heap has half of the memory limit, by a flag in the image.
+    // There is no CPU limit because a throttled webhook delays the API server. A flag in the image limits the heap to
+    // half of the memory limit.
     resources: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
     securityContext: {
       allowPrivilegeEscalation: false,
@@ -262,7 +266,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
   };
 }
 
-/** The environment variable with the settings that the leader creates the PortcullisConfiguration with. */
+/** Environment variable with the settings from which the leader creates the PortcullisConfiguration. */
 export const INITIAL_SETTINGS = 'PORTCULLIS_INITIAL_SETTINGS';
 
 function probe(path: string, timing: Pick<V1Probe, 'periodSeconds' | 'failureThreshold'>): Wire<V1Probe> {

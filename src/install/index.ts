@@ -39,18 +39,18 @@ const SETTINGS_CRD = withLabels({
   },
 });
 
-/** PSAEnforcementConfig requests enforcement and reports its state. */
+/** A PSAEnforcementConfig requests enforcement and reports its state. */
 const ENFORCEMENT_CRD = withLabels(psaEnforcementConfigs);
 
 /**
- * The CRDs of SCC admission, which OpenShift has built in. The webhook objects.scc.portcullis.dev defaults short SCCs before
- * the API server applies the schema, and validates them afterwards. The CEL rule protects pods if an SCC is stored without
- * that webhook. Only the controllers write the RangeAllocation `scc-uid`, so two namespaces never get the same block. Its
- * data may be empty, which API servers reject as base64.
+ * CRDs for SCC admission, which are built into OpenShift. The objects.scc.portcullis.dev webhook defaults short SCCs
+ * before the API server applies the schema, and validates them afterwards. The CEL rule protects pods if an SCC is
+ * stored without that webhook. Only the controllers write the `scc-uid` RangeAllocation, so no two namespaces receive
+ * the same block. Its data may be empty, which API servers do not accept as base64.
  */
 const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(withLabels);
 
-/** `nodes.config.openshift.io`. OpenShift installs its own. */
+/** `nodes.config.openshift.io`. OpenShift installs its own CRD. */
 const NODES_CRD = withLabels(nodes);
 
 /** The CRDs of Portcullis. */

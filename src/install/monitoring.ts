@@ -14,12 +14,12 @@ import {
 /** The runbook in the repository and in the npm package. */
 const RUNBOOK = 'docs/how-to/runbook.md';
 
-/** Replaces the placeholder of the namespace in the expressions of alerts and of the dashboard. */
+/** Replaces the namespace placeholder in alert and dashboard expressions. */
 function replaceNamespace(text: string, { namespace }: ManifestSettings): string {
   return text.replaceAll('NAMESPACE', namespace);
 }
 
-/** A ConfigMap with the dashboard. The sidecar of Grafana selects it by its label. */
+/** A ConfigMap with the dashboard. Grafana's sidecar selects it by its label. */
 function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
   const { labels, ...metadata } = namespacedMetadata(settings.namespace, 'portcullis-dashboard');
   return {
@@ -31,10 +31,10 @@ function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap>
 }
 
 /**
- * The alerts for the Prometheus operator, by decreasing urgency, each with its section in the runbook: the path in the
- * released files, and the URL if one is set.
- * Severity `critical` requires immediate action, `warning` action in working hours, `info` no urgent action. No alert
- * about the rollout is critical: enforcement waits and reports the reason.
+ * Alerts for the Prometheus operator, most urgent first, each with its section in the runbook: the path in the released
+ * files, and the URL if one is set. Severity `critical` requires immediate action, `warning` requires action during
+ * working hours, and `info` requires no urgent action. No rollout alert is critical, because enforcement waits and
+ * reports the reason.
  */
 function prometheusRule(settings: ManifestSettings): CustomManifest {
   const rules = alerts.map((rule) => {
@@ -51,7 +51,7 @@ function prometheusRule(settings: ManifestSettings): CustomManifest {
   };
 }
 
-/** The scrape configuration of the replicas for the Prometheus operator. */
+/** Scrape configuration of the replicas for the Prometheus operator. */
 function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
   return {
     apiVersion: 'monitoring.coreos.com/v1',
@@ -64,7 +64,7 @@ function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
   };
 }
 
-/** The monitoring of a cluster with the Prometheus operator and Grafana. */
+/** Monitoring for clusters that run the Prometheus operator and Grafana. */
 export function monitoringObjects(settings: ManifestSettings): readonly Manifest[] {
   return [serviceMonitor(settings), prometheusRule(settings), dashboardConfigMap(settings)];
 }

@@ -26,9 +26,9 @@ import {
   type Manifest,
 } from './settings.ts';
 
-/** Rules of every replica in every installation. */
+/** Rules for every replica in every installation. */
 const COMMON_RULES: readonly PolicyRule[] = [
-  // Input of the decisions of webhooks.
+  // Input of webhook decisions.
   rule(WATCH_VERBS, ['Namespace', 'Pod']),
   rule(WATCH_VERBS, ['PortcullisConfiguration']),
   // Readiness depends on whether the API servers trust the served certificate.
@@ -38,7 +38,7 @@ const COMMON_RULES: readonly PolicyRule[] = [
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
-/** The watch of CustomResourceDefinitions detects kinds that become available. */
+/** The CRD watch detects kinds that become available. */
 export const DEFINITION_RULE: PolicyRule = {
   apiGroups: ['apiextensions.k8s.io'],
   resources: ['customresourcedefinitions'],
@@ -50,25 +50,25 @@ const SCC_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
   DEFINITION_RULE,
-  // The current pod of an exec or attach request.
+  // The current pod for exec and attach requests.
   rule(['get'], ['Pod']),
 ];
 
-/** Leader election, and the state of each replica. */
+/** Leader election and the state of each replica. */
 const LEASE_RULES: readonly PolicyRule[] = [rule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
 
-/** Webhooks are registered when the service has an endpoint. */
+/** Webhooks are registered once the Service has an endpoint. */
 const ENDPOINT_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['EndpointSlice'])];
 
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 
-/** A ClusterRole of the replicas and its binding. */
+/** A ClusterRole for the replicas and its binding. */
 function clusterRole(name: string, rules: readonly PolicyRule[], namespace: string) {
   return roleWithBinding('ClusterRole', clusterMetadata(name), rules, namespace);
 }
 
-/** A Role of the replicas in their namespace and its binding. */
+/** A Role for the replicas in their namespace and its binding. */
 function role(name: string, rules: readonly PolicyRule[], namespace: string) {
   return roleWithBinding('Role', namespacedMetadata(namespace, name), rules, namespace);
 }
@@ -87,7 +87,7 @@ function roleWithBinding(
   ];
 }
 
-/** Rules of every replica during a rollout of enforcement. */
+/** Rules for every replica during an enforcement rollout. */
 const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['PSAEnforcementConfig', 'FeatureGate']),
   DEFINITION_RULE,
@@ -98,7 +98,7 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
 ];
 
-/** The rules of all replicas of an installation with an optional feature: the kinds that they watch. */
+/** Rules for all replicas of an installation with an optional feature, which cover the kinds that they watch. */
 const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
   kubelet: [
     rule(WATCH_VERBS, ['Node']),
@@ -113,12 +113,12 @@ const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> =
   ],
 };
 
-/** The default level that the leader publishes to the replicas. */
+/** Default level that the leader publishes to the replicas. */
 const PUBLISHED_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
 
 const { name } = INSTALLATION;
 
-/** The features that an installation can have. Its settings decide at run time which of their controllers run. */
+/** Features that an installation can have. The settings determine at run time which of their controllers run. */
 function installedFeatures(settings: ManifestSettings): Features {
   const { features } = settings;
   return {
@@ -141,7 +141,7 @@ function permissionSets(settings: ManifestSettings, registry = CONTROLLERS): rea
     .filter((set) => set.isNeeded?.(enabled) ?? true);
 }
 
-/** The roles of the controllers that may run: one pair for each permission set of the registry. */
+/** Roles for the controllers that may run, with one pair for each permission set in the registry. */
 export function controllerRoles(settings: ManifestSettings, registry = CONTROLLERS): readonly Manifest[] {
   const { namespace } = settings;
   return permissionSets(settings, registry).flatMap(({ role: suffix, clusterRules, namespaceRules }) => [
@@ -152,7 +152,7 @@ export function controllerRoles(settings: ManifestSettings, registry = CONTROLLE
 
 const READ = ['get', 'list', 'watch'] as const;
 
-/** The service account of the replicas and its roles. Each optional feature and each controller has its own role. */
+/** Service account of the replicas and its roles. Each optional feature and each controller has its own role. */
 export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
   const { namespace, features: installed, webhooks } = settings;
   return [
@@ -181,7 +181,7 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
   ];
 }
 
-/** The pods of the replicas mount the token themselves. */
+/** The pod spec mounts the token explicitly. */
 function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   return {
     apiVersion: 'v1',

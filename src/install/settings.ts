@@ -15,29 +15,32 @@ import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 /** How API servers reach the webhooks: through the service of the installation, or by a URL such as `https://127.0.0.1:8443`. */
 type WebhookAddress = 'service' | { readonly url: string };
 
-/** Whether an installation has each feature. */
+/** True for each feature of the installation. */
 type InstalledFeatures = Readonly<Record<Feature, boolean>>;
 
-/** The settings of an installation, from which its manifests are generated. */
+/** Settings of an installation, from which its manifests are generated. */
 export interface ManifestSettings {
   readonly namespace: string;
-  /** Version of the program, without a leading `v`. */
+  /** Program version without the leading `v`. */
   readonly version: string;
   /** Image with registry and tag or digest. */
   readonly image: string;
   readonly replicas: number;
-  /** The features whose CRDs and permissions are generated. */
+  /** Features whose CRDs and permissions are generated. */
   readonly features: InstalledFeatures;
-  /** Whether the CRD `nodes.config.openshift.io` is installed. */
+  /** True if the `nodes.config.openshift.io` CRD is installed. */
   readonly nodesConfig: boolean;
-  /** The spec of the PortcullisConfiguration that the leader creates. */
+  /** Spec of the PortcullisConfiguration that the leader creates. */
   readonly policy: JsonObject;
-  /** Source of the serving certificate and of the caBundle. `others`: neither the replicas nor cert-manager. */
+  /**
+   * Source of the serving certificate and the caBundle. `others`: a component other than the replicas and cert-manager
+   * provides them.
+   */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
-  /** Whether replicas may share a node if no other node has capacity. */
+  /** True if replicas may share a node when no other node has capacity. */
   readonly spread: 'preferred' | 'required';
   readonly monitoring: 'none' | 'prometheus-operator';
-  /** URL of the runbook, to whose sections alerts link; empty: alerts have no link. */
+  /** URL of the runbook to whose sections alerts link. If it is empty, alerts have no link. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
 }
@@ -46,7 +49,7 @@ const { spec } = CONFIGURATION_SCHEMA.properties;
 const { controllers } = spec.properties;
 const { disabled } = controllers.properties;
 
-/** The schema of the settings in manifests, with the names of the controllers. */
+/** Schema of the settings in manifests, with the names of the controllers. */
 export const SETTINGS_SCHEMA = withProperties(CONFIGURATION_SCHEMA, {
   spec: withProperties(spec, {
     controllers: withProperties(controllers, {
@@ -60,8 +63,8 @@ function withProperties<T extends { readonly properties: object }, P extends obj
 }
 
 /**
- * The policy settings of an installation.
- * @throws {UserError} if they are invalid
+ * Policy settings of an installation.
+ * @throws {UserError} if the settings are invalid
  */
 export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings, 'namespace' | 'policy'>): Settings {
   const object = { metadata: { name: CONFIGURATION_NAME }, spec };
@@ -70,7 +73,7 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
 
 const INSTALLED_BY_DEFAULT = { scc: true, rollout: true, kubelet: false, olm: false } as const;
 
-/** Parses the values of `--features`. Multiple values are combined. Without one, the defaults apply. */
+/** Parses the `--features` values. Multiple values are combined. If there are none, the defaults apply. */
 export function parseFeatures(values: readonly string[]): InstalledFeatures {
   if (values.length === 0) return INSTALLED_BY_DEFAULT;
   const names = values.join().split(',');
@@ -78,10 +81,10 @@ export function parseFeatures(values: readonly string[]): InstalledFeatures {
   return { scc: has('scc'), rollout: has('rollout'), kubelet: has('kubelet'), olm: has('olm') };
 }
 
-/** All features, for manifests that installations with different features share. */
+/** All features, for manifests shared by installations with different features. */
 export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
 
-/** The settings of a default installation. */
+/** Settings of a default installation. */
 export function defaultSettings(version: string): ManifestSettings {
   return {
     namespace: INSTALLATION.namespace,
@@ -99,7 +102,7 @@ export function defaultSettings(version: string): ManifestSettings {
   };
 }
 
-/** Named changes to the default settings. Each profile except the default is a component of kustomize. */
+/** Named changes to the default settings. Each profile except the default is a kustomize component. */
 export const PROFILES = {
   default: {},
   /** OpenShift has its own SCC admission, label syncer and readiness controller. */
@@ -110,19 +113,19 @@ export const PROFILES = {
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },
-  /** For API servers without a service network: the replicas run on the same machine. */
+  /** For API servers without a service network, in which case the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;
 
-/** The minor version of Kubernetes 1 in which match conditions became stable. */
+/** Kubernetes minor version in which match conditions became stable. */
 export const MINIMUM_MINOR = 30;
 
 /** Labels that select the replicas. They are immutable. */
 export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [COMPONENT_LABEL]: 'admission' } as const;
 
-/** Labels of all objects of an installation. */
+/** Labels on all objects of an installation. */
 export const LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_OF } as const;
 
 export function clusterMetadata(name: string): Manifest['metadata'] {
@@ -140,8 +143,8 @@ export type Manifest = {
   readonly metadata: ObjectMeta & { readonly name: string };
 };
 
-/** A manifest of a custom resource. */
+/** A custom resource manifest. */
 export type CustomManifest = Manifest & { readonly spec: JsonObject };
 
-/** A manifest of a built-in type. */
+/** A built-in resource manifest. */
 export type ManifestOf<T> = Wire<T> & Manifest;

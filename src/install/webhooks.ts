@@ -12,7 +12,7 @@ import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { CERTIFICATE } from './deployment.ts';
 import { decodePolicy, type ManifestOf, type ManifestSettings } from './settings.ts';
 
-/** The annotations that request the authorities of the serving certificate for the webhooks. */
+/** Annotations that request injection of the serving certificate's CA into the webhooks. */
 function injectionAnnotations({ certificates, namespace }: ManifestSettings): Readonly<Record<string, string>> {
   if (certificates === 'self-managed') return caInjection(namespace);
   return certificates === 'cert-manager' ? { 'cert-manager.io/inject-ca-from': `${namespace}/${CERTIFICATE}` } : {};
@@ -21,8 +21,8 @@ function injectionAnnotations({ certificates, namespace }: ManifestSettings): Re
 export type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
 /**
- * The webhook configurations of an installation whose leader does not maintain them. Unless `state` overrides it, they fail
- * closed for all that the settings may enforce: labels of namespaces and the rollout change at run time.
+ * Webhook configurations of an installation whose leader does not maintain them. Unless `state` overrides it, they fail
+ * closed for everything that the settings may enforce, because namespace labels and the rollout change at run time.
  */
 export function webhookConfigurations(
   settings: ManifestSettings,

@@ -28,7 +28,7 @@ export interface AdmissionRequest {
   readonly options?: unknown;
 }
 
-/** The parts of a decision other than its result. The API server prefixes audit annotations with the webhook name. */
+/** Parts of a decision other than its result. The API server prefixes audit annotations with the webhook name. */
 interface DecisionDetails {
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;

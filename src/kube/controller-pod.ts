@@ -66,7 +66,7 @@ function partName(part: MutableObject): string {
   return typeof name === 'string' ? name : '';
 }
 
-/** The pod that a controller creates, and the user that the controller runs as. */
+/** The pod that a controller creates, and the user as which the controller runs. */
 export interface ControllerPod {
   readonly pod: Pod;
   readonly requester: UserInfo;
@@ -123,8 +123,8 @@ export type PodCreator =
 const UNKNOWN_CONTROLLER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
- * Returns the pod that the controller of a workload creates, completed by `completePod`. Returns `undefined` for other
- * kinds and for workloads without a pod template.
+ * Returns the pod that a workload's controller creates, defaulted by `completePod`. Returns `undefined` for other kinds
+ * and for workloads without a pod template.
  */
 export function getControllerPod(
   { kind, object, template }: PodCreator,

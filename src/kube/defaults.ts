@@ -29,8 +29,9 @@ type Defaulter = (object: MutableObject) => void;
 
 /**
  * Defaults by field, in the order in which they are set. If a default is a function, it computes the value from the
- * object, and `undefined` means no default. In a field named `name|0`, the value 0 counts as absent. Nested tables have
- * fields named `name?` for an object that exists, `name!` for an object that is created, and `name[]` for list items.
+ * object, and `undefined` means no default. In a field named `name|0`, the value 0 is treated as absent. Nested tables
+ * have fields named `name?` for an object that exists, `name!` for an object that is created, and `name[]` for list
+ * items.
  */
 interface Table {
   readonly [field: string]: unknown;

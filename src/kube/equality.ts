@@ -15,7 +15,7 @@ export function semanticEqual(a: unknown, b: unknown): boolean {
   return (SEMANTIC(a, '') && SEMANTIC(b, '')) || isEqual(a, b, SEMANTIC);
 }
 
-/** Returns true if a member counts as absent. */
+/** Returns true if a member is treated as absent. */
 type IsAbsent = (value: unknown, key: string) => boolean;
 
 const EXACT: IsAbsent = (value) => value === undefined;
@@ -51,7 +51,7 @@ const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'volumeAttributes',
 ]);
 
-/** Values that are nested more deeply count as different, which limits the recursion. */
+/** Values that are nested more deeply are treated as different, which limits the recursion. */
 const MAX_LEVELS = 500;
 
 function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent, levels = MAX_LEVELS): boolean {

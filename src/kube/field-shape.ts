@@ -9,7 +9,7 @@ export interface FieldShapes {
 
 type PlainType = 'any' | 'string' | 'boolean' | 'number' | 'int32' | 'int64';
 
-/** The type of a JSON value that has the shape. Null counts as absent. */
+/** The type of a JSON value that has the shape. Null is treated as absent. */
 export type ShapeValue<Shape> = Shape extends 'string'
   ? string
   : Shape extends 'boolean'
@@ -28,8 +28,8 @@ export type ShapeError =
   | { readonly path: Path; readonly value: unknown; readonly shape: FieldShape };
 
 /**
- * Returns unknown fields and values of the wrong type, in the order in which the object contains them. Null counts as
- * absent, except as a list item.
+ * Returns unknown fields and values of the wrong type, in the order in which the object contains them. Null is treated
+ * as absent, except as a list item.
  */
 export function findShapeErrors(value: unknown, shape: FieldShape, path: Path = []): readonly ShapeError[] {
   if (value == null) return [];

@@ -43,7 +43,8 @@ function readEntry(entry: unknown): FieldOwner | undefined {
 }
 
 /**
- * Returns the object at a path. An absent object counts as empty. Returns `undefined` for a value of any other type.
+ * Returns the object at a path. An absent object is treated as empty. Returns `undefined` for a value of any other
+ * type.
  */
 function membersAt(object: JsonObject, ...path: readonly string[]): JsonObject | undefined {
   let value: unknown = object;

@@ -111,7 +111,7 @@ const FIELD_RULES: readonly (readonly [field: string, rule: FieldRule])[] = [
   ['ownerReferences', OBJECTS],
 ];
 
-/** Returns the first metadata field of the wrong type. A null field counts as absent. */
+/** Returns the first metadata field of the wrong type. A null field is treated as absent. */
 export function metadataProblem(metadata: JsonObject): MetadataProblem | undefined {
   for (const [field, { rule, matches }] of FIELD_RULES) {
     const value = Object.hasOwn(metadata, field) ? metadata[field] : undefined;

@@ -11,7 +11,7 @@ export interface Change {
   readonly after?: unknown;
 }
 
-/** Annotations that record the decision. They do not count as pod changes. */
+/** Annotations that record the decision. They are not treated as pod changes. */
 const RECORDS: ReadonlySet<string> = new Set([
   `metadata.annotations[${POD_SCC_ANNOTATIONS.scc}]`,
   `metadata.annotations[${POD_SCC_ANNOTATIONS.subjectType}]`,

@@ -9,7 +9,7 @@ export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 export interface ViolatingNamespace {
   readonly name: string;
   readonly reason?: string | null;
-  /** Whether the latest evaluation found the violation, or only an earlier one. */
+  /** True if the latest evaluation found the violation, false if only an earlier one did. */
   readonly state?: 'Current' | 'Previous' | null;
   /** Time when `state` last changed (RFC 3339). */
   readonly lastTransitionTime?: string | null;

@@ -30,7 +30,7 @@ export function formatTimestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** Parses a time into milliseconds since 1970. Returns `undefined` if the time is absent or malformed. */
+/** Parses a time to milliseconds since the epoch. Returns `undefined` if the time is absent or malformed. */
 export function parseTimestamp(text: string | null | undefined): number | undefined {
   const ms = text == null ? NaN : Date.parse(text);
   return Number.isNaN(ms) ? undefined : ms;

@@ -57,7 +57,7 @@ export interface WebhookRegistration {
   readonly timeoutSeconds: number;
   /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
   readonly isEnforcing: boolean;
-  /** True if the floor policies decide on these requests while no replica responds. */
+  /** True if the floor policies apply to these requests while no replica responds. */
   readonly hasFloor?: boolean;
   /** True if the webhook matches namespaced objects. */
   readonly isNamespaced: boolean;

@@ -29,10 +29,10 @@ import {
 import { flag, oneOf, option, type Values } from '../options.ts';
 import { rbacObjects } from '../../cluster/scc-grants.ts';
 
-/** Controllers come before their pods, because they would create the pods again, and pods before grants. */
+/** Deletes controllers before their pods, because they would recreate the pods, and pods before grants. */
 const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
 
-/** Returns the fixes of the findings in the order in which they have to be applied. */
+/** Returns the fixes of the findings in the order in which to apply them. */
 function orderedFixes(findings: readonly AuditFinding[]) {
   const codes = new Set(findings.map(({ code }) => code));
   return FIX_ORDER.filter((code) => codes.has(code)).map((code) => ({ code, fix: AUDIT_RULES[code].remedy }));

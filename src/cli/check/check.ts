@@ -47,7 +47,7 @@ function level(value: string): Level {
 const KNOWN_LABELS: ReadonlySet<string> = new Set(Object.values(POD_SECURITY_LABELS));
 const DEFAULT = { level: 'restricted', version: 'latest' } as const;
 
-/** Labels of a namespace: none, or at least one valid Pod Security label. */
+/** Parses the labels of a namespace: none, or at least one valid Pod Security label. */
 function podSecurityLabels(pairs: readonly (readonly [key: string, value: string])[]): Labels {
   const labels = Object.fromEntries(pairs);
   const { errors } = resolvePolicies(labels, { enforce: DEFAULT, audit: DEFAULT, warn: DEFAULT });
@@ -190,7 +190,7 @@ type CheckValues = Pick<
   'filename' | 'fix' | 'kustomize' | 'output' | 'platform' | 'sccs' | 'config' | 'namespace'
 >;
 
-/** True if the manifests are one stream and no files. */
+/** True if all manifests come from standard input. */
 function isStream({ filename, kustomize }: Pick<CheckValues, 'filename' | 'kustomize'>): boolean {
   return kustomize !== undefined || (filename.length === 1 && filename[0] === STDIN.path);
 }
@@ -214,7 +214,7 @@ function checkFixOptions(values: CheckValues): void {
 const runFile = promisify(execFile);
 const MAX_KUSTOMIZATION_BYTES = 256 * 1024 * 1024;
 
-/** @throws {UserError} if there is no kubectl, or it rejects the kustomization */
+/** @throws {UserError} if kubectl is missing or rejects the kustomization */
 async function buildKustomization(folder: string, { env, signal }: Io): Promise<AsyncIterable<string>> {
   const options = { env: { ...env }, signal, maxBuffer: MAX_KUSTOMIZATION_BYTES };
   try {
@@ -231,7 +231,7 @@ async function buildKustomization(folder: string, { env, signal }: Io): Promise<
   }
 }
 
-/** Returns the review of SCC admission if an option requests it. */
+/** Returns the SCC admission review if an option requests it. */
 async function sccReview(
   { platform, sccs, config, namespace }: CheckValues,
   { objects }: Manifests,

@@ -1,4 +1,4 @@
-/** Findings about fields of manifests: their positions, and fields that do not exist. */
+/** Findings about manifest fields: field positions and unknown fields. */
 import { apiGroup, type ManifestObject } from '../../config/objects.ts';
 import type { Path } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
@@ -7,7 +7,7 @@ import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
 import type { FieldPosition, Finding, OtherCheck } from '../output/findings.ts';
 
-/** A field of an object with its position in the file. */
+/** A field and its position in the file. */
 export function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
   return { path: printFieldPath(path), file: object.document.file, ...object.locate(path) };
 }
@@ -17,7 +17,7 @@ interface NewFinding extends Pick<Finding, 'reason' | 'detail' | 'fix'> {
   readonly check: OtherCheck;
 }
 
-/** Creates a finding about one field, by default in the mode `enforce`. */
+/** Creates a finding about one field, in `enforce` mode by default. */
 export function createFinding(
   object: ManifestObject,
   path: Path,
@@ -36,12 +36,15 @@ export function unknownField(object: ManifestObject, path: Path, fix = UNKNOWN_F
 
 type Models = Readonly<Record<string, unknown>>;
 
-/** A model of client-node. The type of a field is the name of a model, a scalar type, or a list or map of these. */
+/** A model class of @kubernetes/client-node. A field type is a model name, a scalar type, or a list or map of these. */
 interface Model {
   getAttributeTypeMap(): readonly { readonly baseName: string; readonly type: string }[];
 }
 
-/** Creates a function that finds unknown fields of built-in kinds by the models of client-node, which are loaded here. */
+/**
+ * Creates a function that finds unknown fields of built-in kinds. It uses the model classes of client-node, which this
+ * function loads.
+ */
 export async function createUnknownFieldFinder(): Promise<(object: ManifestObject) => readonly Finding[]> {
   const models: Models = await import('@kubernetes/client-node/dist/gen/models/all.js');
   return (object) => {

@@ -1,4 +1,4 @@
-/** Fixes of manifests for `check --fix`: written to the files, or printed as a diff or as patches. */
+/** Manifest fixes for `check --fix`, which writes them to the files or prints them as a diff or as patches. */
 import { realpath, stat } from 'node:fs/promises';
 import { failureReason, UserError } from '../../config/files.ts';
 import { fixText, type FieldChange, type FindViolations, type FixedText } from '../../config/fix.ts';
@@ -14,17 +14,17 @@ import { printDiff } from '../output/diff.ts';
 import { printPosition } from '../output/findings.ts';
 import { printable } from '../output/print.ts';
 
-/** `write`: change the files. The others print the changes. */
+/** `write`: change the files. The other modes only print the changes. */
 export const FIX_MODES = ['write', 'diff', 'patch'] as const;
 
-/** The texts of manifests by file, with their fixes. */
+/** Manifest texts by file, with their fixes. */
 export type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
 
 export function fixTexts(texts: ReadonlyMap<string, string>, findViolations: FindViolations): Fixes {
   return new Map(Array.from(texts, ([file, before]) => [file, { before, ...fixText(before, file, findViolations) }]));
 }
 
-/** Returns the manifests of the fixed texts. Files that cannot be read keep their errors. */
+/** Returns the objects in the fixed texts. Files that cannot be read keep their original errors. */
 export function fixedManifests(fixes: Fixes, { errors }: Manifests): Manifests {
   const read = Array.from(fixes, ([file, { text }]) => readDocuments(text, file));
   const documents = read.flatMap((one) => one.documents);
@@ -64,7 +64,7 @@ export function printDiffs(fixes: Fixes): string {
   }).join('');
 }
 
-/** Prints the changes as `patches` of a kustomization: a JSON patch for each changed object. */
+/** Prints the changes as kustomize `patches`: one JSON patch for each changed object. */
 export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifests): string {
   const after = new Map(fixed.objects.map((object) => [objectKey(object), object]));
   const patches = manifests.objects.flatMap((object) => {
@@ -90,12 +90,12 @@ function objectKey({ document: { file, index }, path }: ManifestObject): string 
   return JSON.stringify([file, index, path]);
 }
 
-/** The number of other lines that a condition names. */
+/** Number of further lines that a condition refers to. */
 const MAX_LINES = 5;
 
 /**
- * Prints a line for each change, for each condition to verify, and for each finding that requires a decision of the user. The
- * last line of a file with several of them has their numbers.
+ * Prints a line for each change, each condition to verify, and each finding that the user must resolve. If a file has
+ * several such lines, the last one lists their numbers.
  */
 export function printChanges(stderr: Output, fixes: Fixes): void {
   const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): string =>

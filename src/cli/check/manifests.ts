@@ -30,32 +30,35 @@ import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc-objects.ts';
 
 export interface CheckSettings {
-  /** The enforced level of namespaces without the label. */
+  /** Enforced level for namespaces without the label. */
   readonly level: Level;
-  /** The version of every mode without the label. */
+  /** Version for modes without a version label. */
   readonly version: Version;
-  /** The labels of namespaces that are not among the manifests. */
+  /** Labels for namespaces that the manifests do not contain. */
   readonly namespaceLabels: Labels;
-  /** The namespace of objects without one. */
+  /** Namespace for manifests that do not set one. */
   readonly namespace: string;
-  /** The weakest mode whose findings fail the check. */
+  /** The weakest mode in which findings fail the check. */
   readonly failOn: Report['failOn'];
   /** Kinds of other API groups to skip, as `KIND.GROUP`. */
   readonly skippedKinds: readonly string[];
-  /** Absent: SCC admission is not evaluated. */
+  /** If absent, SCC admission is not evaluated. */
   readonly reviewScc?: SccReviewer;
-  /** Absent: unknown fields are not reported. */
+  /** If absent, unknown fields are not reported. */
   readonly findUnknownFields?: (object: ManifestObject) => readonly Finding[];
 }
 
-/** Decides on a pod of the manifests as SCC admission would, in a namespace of that name. */
+/** Evaluates SCC admission for a pod of the manifests in the given namespace. */
 export type SccReviewer = (pod: PodLike, located: LocatedPod, namespace: string) => SccReview;
 
-/** The denial of a pod, or the pod as SCC admission completes it. */
+/** The denial, or the pod as SCC admission defaults it. */
 export type SccReview =
   { readonly denial: RepairableViolation; readonly mode: Mode } | { readonly pod: PodLike; readonly denial?: never };
 
-/** Checks all manifests. Other kinds are counted; objects that no API server accepts are errors. */
+/**
+ * Checks all manifests. Objects of other kinds are only counted. Objects that no API server accepts are reported as
+ * errors.
+ */
 export function checkManifests(manifests: Manifests, settings: CheckSettings): Report {
   const context = createContext(manifests, settings);
   const results = manifests.objects.map((object) => checkObject(object, context));
@@ -74,7 +77,7 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
   };
 }
 
-/** Returns the function that finds the violations that fail the check, for a fix of the same manifests. */
+/** Returns a function that finds the violations that fail the check. `--fix` uses it to fix the same manifests. */
 export function createFailureFinder(manifests: Manifests, settings: CheckSettings): FindViolations {
   const context = createContext(manifests, settings);
   const failing = MODES_BY_STRENGTH.slice(0, MODES_BY_STRENGTH.indexOf(settings.failOn) + 1);
@@ -87,7 +90,7 @@ export function createFailureFinder(manifests: Manifests, settings: CheckSetting
 }
 
 function createContext(manifests: Manifests, settings: CheckSettings): CheckContext {
-  // If several Namespace objects have the same name, the last one counts, as if all were applied in order.
+  // If several Namespace objects have the same name, the last one applies, as if all were applied in order.
   const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
   const getNamespaceLabels = (name: string): Labels => {
     const namespace = namespaces.get(name);
@@ -101,13 +104,13 @@ function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
 }
 
 interface CheckContext extends CheckSettings {
-  /** Returns the labels of the namespace of that name. */
+  /** Returns the labels of the named namespace. */
   getNamespaceLabels(name: string): Labels;
 }
 
 /**
- * Returns the findings of an object, for each of its pod templates, and errors for what cannot be evaluated: an object that no
- * API server accepts, and containers outside of a known template. Returns nothing for other kinds.
+ * Returns the findings for each pod template of an object. Objects that no API server accepts and containers outside of
+ * a known pod template result in errors. Returns nothing for other kinds.
  */
 function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;
@@ -169,7 +172,7 @@ function resolvePolicyLabels(labels: Labels, { level, version }: CheckSettings):
 interface CheckedScope {
   readonly namespace?: string;
   readonly policies?: NamespacePolicy;
-  /** The path of the pod template in an object that is not of a built-in kind. */
+  /** Path of the pod template in an object whose kind is not built in. */
   readonly path?: FieldPath;
 }
 
@@ -194,11 +197,11 @@ function checkedObject(
   };
 }
 
-/** API groups that have or had checked kinds. Kinds of the same names in other groups are unrelated. */
+/** API groups that have or had checked kinds. Kinds with the same names in other groups are unrelated. */
 const CHECKED_GROUPS: ReadonlySet<string> = new Set(['', 'apps', 'batch', 'extensions', 'security.openshift.io']);
 const CHECKED_KINDS: readonly string[] = ['Namespace', 'PodTemplate', ...POD_SOURCES, 'SecurityContextConstraints'];
 
-/** Returns an error for a checked kind with an unknown apiVersion or in wrong letter case. */
+/** Returns an error for a checked kind with an unknown apiVersion or wrong capitalization. */
 function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject): ManifestError | undefined {
   const correctKind = CHECKED_KINDS.find((one) => one.toLowerCase() === kind.toLowerCase());
   if (correctKind === undefined || !CHECKED_GROUPS.has(apiGroup(apiVersion))) return undefined;
@@ -206,13 +209,16 @@ function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject):
   return { file: document.file, ...locate([correctKind === kind ? 'apiVersion' : 'kind']), message };
 }
 
-/** A violation in the strongest mode in which it counts. A denial of SCC admission has no policy. */
+/** A violation and the strongest mode in which it applies. Absent for SCC denials. */
 interface CountedViolation extends RepairableViolation {
   readonly mode: Mode;
   readonly policy?: string;
 }
 
-/** Returns each violation of a pod once. A pod that SCC admission admits is evaluated as it completes the pod. */
+/**
+ * Returns each violation of a pod once. A pod that SCC admission admits is evaluated with the defaults that SCC
+ * admission sets.
+ */
 function findViolations(
   pod: PodLike,
   located: LocatedPod,
@@ -244,7 +250,10 @@ function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Fin
   );
 }
 
-/** Returns a finding for an invalid SCC mode of a Namespace. The API server accepts any string; a wrong one counts as enforce. */
+/**
+ * Returns a finding for an invalid SCC mode of a Namespace. The API server accepts any string, and Portcullis treats
+ * invalid values as enforce.
+ */
 function sccModeFindings(object: ManifestObject): Finding[] {
   const path = ['metadata', 'labels', SCC_MODE_LABEL];
   const label = manifestLabels(object.value)[SCC_MODE_LABEL];

@@ -1,4 +1,6 @@
-/** Decisions of SCC admission about the pods in manifests, with the SCCs and grants of a cluster or the standard ones. */
+/**
+ * SCC admission decisions for the pods in manifests, based on the SCCs and grants of a cluster or on the standard ones.
+ */
 import type { SccReview, SccReviewer } from './manifests.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { LocatedPod } from '../../config/fix.ts';
@@ -20,24 +22,24 @@ import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
 import { sccSettings } from '../inventory/settings.ts';
 
 interface SccReviewOptions {
-  /** The manifests, and those of `--sccs`. */
+  /** The manifests, including those of `--sccs`. */
   readonly objects: readonly ManifestObject[];
-  /** The namespace of objects without one. */
+  /** Namespace for manifests that do not set one. */
   readonly namespace: string;
-  /** The namespaces of the pods. */
+  /** Namespaces in which the pods are created. */
   readonly namespaces: readonly string[];
-  /** The file of `--config`. */
+  /** Path of the `--config` file. */
   readonly config: string | undefined;
-  /** True for OpenShift: all denials are enforced, with the groups that OpenShift gives to service accounts. */
+  /** True for OpenShift, which enforces all denials and adds its own groups to service accounts. */
   readonly isOpenShift: boolean;
 }
 
-/** The creator of pods without a controller is unknown. */
+/** The creator of bare pods is unknown. */
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
- * Creates the review of pods. Without SCCs among the objects, the standard SCCs apply with their grants. Service accounts may
- * be missing: a chart may use those of its namespace.
+ * Creates the function that reviews pods. If the objects contain no SCCs, the standard SCCs and their grants apply.
+ * Service accounts may be missing because a chart may use existing ones.
  * @throws {UserError} for invalid settings, and for SCCs, grants and namespaces that no API server accepts
  */
 export async function createSccReviewer(options: SccReviewOptions): Promise<SccReviewer> {
@@ -70,7 +72,7 @@ export async function createSccReviewer(options: SccReviewOptions): Promise<SccR
   };
 }
 
-/** The object with the pod in place of its own. */
+/** The object with its pod replaced. */
 function podCreator(
   pod: PodLike,
   { object: { apiVersion, kind: name, value }, path }: LocatedPod,
@@ -87,7 +89,7 @@ function podCreator(
   return kind ? { kind, object } : { kind: name, object, template: path };
 }
 
-/** Returns the usable SCC with the fewest fields that the pod has to change, if repairs can change them. */
+/** Returns the usable SCC that requires the fewest changed fields in the pod, if fixes can change them. */
 function findTarget(sccs: readonly ExplainedScc[]): ExplainedScc | undefined {
   const canChange = ({ path }: DisallowedField): boolean => {
     const repair = SCC_REPAIRS.find(({ field }) => field?.test(path));
@@ -105,7 +107,7 @@ interface Denial {
   readonly message: string;
   readonly closest: string | undefined;
   readonly fields: readonly DisallowedField[];
-  /** The command that grants the use of an SCC that would admit the pod. */
+  /** Command that grants an SCC that would admit the pod. */
   readonly grant: string | undefined;
 }
 

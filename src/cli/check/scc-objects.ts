@@ -20,8 +20,8 @@ export function isScc({ apiVersion, kind }: ManifestObject): boolean {
 }
 
 /**
- * Returns unknown fields and values of wrong types. If all values can be decoded, also returns invalid fields after
- * defaulting; if none is invalid, also fields and values that make the SCC useless.
+ * Returns unknown fields and values with the wrong type. If all values can be decoded, it also returns the fields that
+ * are invalid after defaulting. If none is invalid, it also returns fields and values that make the SCC useless.
  */
 export function sccFindings(object: ManifestObject): readonly Finding[] {
   const misshapen = findShapeErrors(object.value, SHAPE);
@@ -46,7 +46,7 @@ function unknownFieldFix(path: Path, known: readonly string[]): string | undefin
 
 const MAX_NAME_LENGTH = 64;
 
-/** Returns the most similar candidate: equal except for letter case, or with up to two wrong letters. */
+/** Returns the most similar candidate, which differs only in capitalization or in up to two letters. */
 function findSimilar(name: string, candidates: readonly string[]): string | undefined {
   if (name.length > MAX_NAME_LENGTH) return undefined;
   const limit = Math.min(2, Math.floor(name.length / 3));
@@ -93,7 +93,7 @@ function contentFindings(object: ManifestObject): readonly Finding[] {
   ];
 }
 
-/** The schema of the CustomResourceDefinition rejects other levels. */
+/** The CRD schema rejects other levels. */
 function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints): readonly FieldError[] {
   if (level == null || USER_NAMESPACE_LEVELS.includes(level)) return [];
   return [notSupported('userNamespaceLevel', level, USER_NAMESPACE_LEVELS)];
@@ -104,7 +104,7 @@ const SYSCTLS =
   'Keep each sysctl in one of the two lists. A trailing * matches a prefix; a single * must be the only entry.';
 const GROUPS = 'Use MustRunAs or RunAsAny, with ranges of group IDs of at least 0 whose min is at most their max.';
 
-/** The fixes of invalid fields, by the top-level field. */
+/** Fixes for invalid fields, by top-level field. */
 const FIXES: ReadonlyMap<string, string> = new Map([
   ['metadata', 'Use a name of lower-case letters, digits, hyphens and dots.'],
   ['priority', 'Use 0 or more, or remove the field.'],

@@ -75,13 +75,13 @@ export const command = defineCommand({
   },
 });
 
-/** The policies are not required. Without a permission to list them, the command inspects the server. */
+/** The policies are optional. Without permission to list them, the command inspects the server. */
 function ignoreApiError(error: unknown): [] {
   if (error instanceof ApiError) return [];
   throw error;
 }
 
-/** A finding with the line that a user enters in a shell, or with a comment (`# …`). */
+/** A finding, followed by a line that a user enters in a shell or by a comment (`# …`). */
 export type PrintedFinding = Omit<Finding, 'fix'> & { readonly fix?: string };
 
 interface Diagnosis {
@@ -103,7 +103,7 @@ function formatDiagnosis({ findings, outage, breakGlass }: Diagnosis, style: Sty
   return `${table}${formatOutage(outage, breakGlass, style)}\n${style('bold', formatCounts(findings))}\n`;
 }
 
-/** One row with the message, and one for the impact and the fix each. */
+/** Prints one row for the message, and one each for the impact and the fix. */
 function findingRows({ severity, check, object, message, impact, fix }: PrintedFinding): readonly (readonly Cell[])[] {
   const tone = TONES[severity];
   return [
@@ -113,7 +113,7 @@ function findingRows({ severity, check, object, message, impact, fix }: PrintedF
   ];
 }
 
-/** Prints more names than findings do, because users search for their namespaces. */
+/** Prints more names than findings because users search for their namespaces. */
 const NAMESPACE_LIMIT = 8;
 
 function formatOutage(outage: readonly Outage[], breakGlass: Diagnosis['breakGlass'], style: Style): string {

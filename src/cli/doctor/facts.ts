@@ -1,6 +1,6 @@
 /**
- * The facts that `doctor` gathers about an installation, and the results of its checks. Checks are pure functions of the
- * facts. A fact that cannot be read does not prevent other checks.
+ * Facts that `doctor` gathers about an installation, and the results of its checks. Checks are pure functions of the
+ * facts. If a fact cannot be read, the other checks still run.
  */
 import type { AnyObject, Server } from '../../cluster/client.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
@@ -11,16 +11,16 @@ import type { InstalledPolicy } from '../install/policies.ts';
 import type { Configuration } from '../install/webhooks.ts';
 import type { ShellCommand } from '../output/shell.ts';
 
-/** A value, or the reason why it could not be read. */
+/** A value, or the reason it could not be read. */
 export type Fact<T> = { readonly value: T } | { readonly unknown: string };
 
-/** A namespace with the labels that webhooks select by. */
+/** A namespace with the labels that webhook selectors use. */
 export interface NamespaceFact {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** A policy of the floor, or its binding. */
+/** A floor policy or its binding. */
 export interface FloorObject extends AnyObject {
   readonly kind: PolicyKind;
   readonly spec?: NonNullable<Kinds['ValidatingAdmissionPolicy']['spec']> &
@@ -28,13 +28,13 @@ export interface FloorObject extends AnyObject {
 }
 
 export interface ServedCertificate {
-  /** The Secret, such as `secrets/portcullis-serving-certificate`, or the address that serves it. */
+  /** The Secret, such as `secrets/portcullis-serving-certificate`, or the address that serves the certificate. */
   readonly source: string;
   /** Certificate chain in PEM; `undefined` if there is none. */
   readonly chain: string | undefined;
 }
 
-/** A request that the service account needs permission for. */
+/** A request for which the service account needs permission. */
 export interface NeededAccess {
   readonly verb: string;
   readonly group: string;
@@ -56,16 +56,16 @@ export interface ProbeRequest {
 export interface Probe extends ProbeRequest {
   /** The admitted object; absent if the request failed. */
   readonly object?: AnyObject;
-  /** The error of a request that failed. */
+  /** The error of a failed request. */
   readonly refusal?: string;
 }
 
-/** The policies of an installation without a server, in a cluster with a server. */
+/** Policies of a serverless installation in a cluster that also has a server. */
 export interface ServerlessFacts {
   readonly policies: readonly InstalledPolicy[];
   /** The settings of the policies. */
   readonly spec: JsonObject;
-  /** Each way in which the server enforces less. */
+  /** Each way in which the server is weaker. */
   readonly weaker: Fact<readonly string[]>;
 }
 
@@ -76,10 +76,10 @@ export interface Facts {
   /** Settings of the installation, derived from its objects. */
   readonly settings: ManifestSettings;
   readonly server: Fact<Server>;
-  /** All webhook configurations of the cluster. */
+  /** All webhook configurations in the cluster. */
   readonly configurations: readonly Configuration[];
   readonly serverless?: ServerlessFacts | undefined;
-  /** The policies of the floor and their bindings. */
+  /** The floor policies and their bindings. */
   readonly policies: Fact<readonly FloorObject[]>;
   readonly namespaces: Fact<readonly NamespaceFact[]>;
   readonly nodes: Fact<readonly Node[]>;
@@ -90,12 +90,14 @@ export interface Facts {
   readonly endpointSlices: Fact<readonly EndpointSlice[]>;
   readonly disruptionBudgets: Fact<readonly AnyObject[]>;
   readonly leases: Fact<readonly Lease[]>;
-  /** The certificate that the Service leads to. */
+  /** Certificate served by the endpoint of the Service. */
   readonly certificate: Fact<ServedCertificate>;
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly configuration: Fact<PortcullisConfiguration | undefined>;
-  /** The CRDs that the installation needs and the cluster lacks, and missing or changed policies of its service account. */
+  /**
+   * CRDs that the installation needs but the cluster lacks, and missing or changed policies for its service account.
+   */
   readonly missingObjects: Fact<readonly Manifest[]>;
   /** Permissions that the service account lacks. */
   readonly missingAccess: Fact<readonly NeededAccess[]>;
@@ -109,18 +111,18 @@ export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
 
 /** The commands that fix a problem, or an instruction. */
 export interface Fix {
-  /** The output of each command is the input of the next one. Empty if no command fixes the problem. */
+  /** The output of each command is piped to the next one. Empty if no command fixes the problem. */
   readonly commands: readonly ShellCommand[];
-  /** A comment on the commands, or the instruction if there are none. */
+  /** A comment on the commands, or an instruction if there are none. */
   readonly note?: string;
-  /** The checks that must not report problems before the fix is applied. */
+  /** Checks that must report no problems before the fix is applied. */
   readonly after?: readonly string[];
 }
 
 /** One result of a check. */
 export interface CheckResult {
   readonly severity: Severity;
-  /** The object or webhook that the result is about. */
+  /** The object or webhook to which the result refers. */
   readonly object: string;
   readonly message: string;
   readonly impact?: string;
@@ -152,7 +154,7 @@ export const warning = createResult('warning');
 export const problem = createResult('problem');
 export const unknown = createResult('unknown');
 
-/** Evaluates a fact. A fact that could not be read results in `unknown` with the reason. */
+/** Evaluates a fact. If the fact could not be read, the result is `unknown` with the reason. */
 export function evaluateFact<T>(
   fact: Fact<T>,
   object: string,

@@ -1,4 +1,4 @@
-/** The fixes that several checks use, and the printer of fixes. */
+/** Fixes that several checks use, and the function that prints fixes. */
 import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../install/installed.ts';
@@ -12,22 +12,22 @@ export function run(program: string, ...args: readonly string[]): Fix {
   return { commands: [{ program, args }] };
 }
 
-/** The fix of a problem that no command fixes. */
+/** The fix for a problem that no command fixes. */
 export function instruction(note: string): Fix {
   return { commands: [], note };
 }
 
-/** The label selector of the replicas. */
+/** Label selector of the replicas. */
 export const SELECTOR = `app.kubernetes.io/name=${INSTALLATION.name}`;
 
-/** Prints the logs of the replicas. Replicas outside of the cluster have no pods. */
+/** Prints the logs of the replicas. Replicas outside the cluster have no pods. */
 export function replicaLogs({ namespace, deployment }: Pick<Facts, 'namespace' | 'deployment'>): Fix {
   const isOutside = 'value' in deployment && deployment.value === undefined;
   if (isOutside) return instruction('read the logs of the replicas');
   return run('kubectl', '-n', namespace, 'logs', '-l', SELECTOR, '--tail=50');
 }
 
-/** Changes one webhook of a configuration. Its other fields, and the other webhooks, do not change. */
+/** Changes one webhook of a configuration. Its other fields and the other webhooks remain unchanged. */
 export function changeWebhook(
   { kind, name }: Pick<Configuration, 'kind' | 'name'>,
   change: { readonly name: string; readonly $patch?: 'delete'; readonly namespaceSelector?: object },
@@ -35,7 +35,7 @@ export function changeWebhook(
   return run('kubectl', 'patch', kind.toLowerCase(), name, '-p', JSON.stringify({ webhooks: [change] }));
 }
 
-/** The fix of an object that the leader maintains. A running leader corrects it within seconds. */
+/** The fix for an object that the leader maintains. A running leader corrects it within seconds. */
 export function leaderCorrects(facts: Facts): Fix {
   return {
     ...replicaLogs(facts),
@@ -50,8 +50,8 @@ export const END_BREAK_GLASS: Fix = {
 };
 
 /**
- * The fix of an object that differs from the manifests of the installation. The manifests are applied again, in the way in
- * which they were applied before. The installation keeps its options, and gets the feature.
+ * The fix for an object that differs from the manifests of the installation. The manifests are applied again in the
+ * same way as before. The installation keeps its options and adds the feature.
  */
 export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, feature?: OptionalFeature): Fix {
   const { namespace } = facts;
@@ -79,12 +79,12 @@ export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, f
       kubectl('apply', '--server-side', '--force-conflicts', '-f', '-'),
     ],
     note: 'with kustomize, apply your kustomization instead',
-    // The manifests cannot be printed while the settings are invalid.
+    // The manifests cannot be generated while the settings are invalid.
     after: ['configuration'],
   };
 }
 
-/** The tools that apply the manifests from their own source, and the label or annotation with the name of this source. */
+/** Tools that apply the manifests from their own source, and the label or annotation that names this source. */
 const OWNERS: readonly (readonly [tool: string, mark: string])[] = [
   ['Flux', 'helm.toolkit.fluxcd.io/name'],
   ['Flux', 'kustomize.toolkit.fluxcd.io/name'],
@@ -92,7 +92,7 @@ const OWNERS: readonly (readonly [tool: string, mark: string])[] = [
   ['Helm', 'meta.helm.sh/release-name'],
 ];
 
-/** Prints a fix as a line for a shell. The flags select the cluster. */
+/** Formats a fix as a shell command line. The flags select the cluster. */
 export function printFix({ commands, note }: Fix, clusterFlags: readonly string[]): string {
   const lines = commands.map(({ program, args }) => printCommand({ program, args: [...args, ...clusterFlags] }));
   return [

@@ -59,7 +59,7 @@ interface GatherOptions {
   /** Namespace of the installation. */
   readonly namespace: string;
   readonly now: Date;
-  /** The policies of an installation without a server. */
+  /** Policies of a serverless installation. */
   readonly serverless: readonly InstalledPolicy[];
 }
 
@@ -136,7 +136,7 @@ async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]>
   return (await Promise.all(lists)).flat();
 }
 
-/** Compares the policies of an installation without a server with the settings of the server. */
+/** Compares the policies of a serverless installation with the server settings. */
 async function readServerlessFacts(
   client: ClusterClient,
   policies: readonly InstalledPolicy[],
@@ -145,7 +145,7 @@ async function readServerlessFacts(
   if (!policies.some(hasSettings)) return undefined;
   const spec = readServerless(policies)?.spec ?? {};
   const { namespace, policy } = settings;
-  // Only a rollout has a default level that the settings do not contain.
+  // Only a rollout sets a default level that the settings do not contain.
   const isRollout = decodePolicy(settings).rollout.phase !== 'Disabled';
   const weaker = await readFact(async () => {
     const effective = isRollout ? effectiveSpec(await readRolloutState(client, namespace), namespace, policy) : policy;
@@ -164,7 +164,7 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
   }
 }
 
-/** Returns the CRDs and policies of the manifests that the cluster lacks, and policies with another spec. */
+/** Returns the CRDs and policies in the manifests that the cluster lacks, and policies whose spec differs. */
 async function readMissingObjects(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
   const missing = buildManifests(settings).map(async (manifest) => {
     const { kind, metadata } = manifest;
@@ -183,7 +183,7 @@ async function readMissingObjects(client: ClusterClient, settings: ManifestSetti
 /** Number of concurrent access reviews. */
 const CONCURRENCY = 8;
 
-/** Returns the permissions that the service account needs and lacks. */
+/** Returns the permissions that the service account needs but lacks. */
 async function readMissingAccess(
   { connection, signal }: ClusterClient,
   settings: ManifestSettings,
@@ -257,7 +257,7 @@ async function readSecretCertificate(
   });
 }
 
-// Probes are server-side dry runs. The response of the API server shows whether it reached the webhooks.
+// Probes are server-side dry runs. The response shows whether the API server called the webhooks.
 
 const NAME = 'portcullis-doctor';
 const IMAGE = 'registry.k8s.io/pause:3.10';
@@ -291,7 +291,7 @@ function hasEnforceLevel({ labels }: NamespaceFact): boolean {
   return level === 'baseline' || level === 'restricted';
 }
 
-/** Complies with every level. */
+/** A pod that complies with every level. */
 const RESTRICTED_POD = {
   automountServiceAccountToken: false,
   securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
@@ -305,7 +305,7 @@ const RESTRICTED_POD = {
   ],
 };
 
-/** Violates the baseline and restricted levels. */
+/** A pod that violates the baseline and restricted levels. */
 export const VIOLATING_POD = { ...RESTRICTED_POD, hostPID: true };
 
 const SCC_PROBE: ProbeRequest = {
@@ -331,17 +331,17 @@ export async function runProbe(client: ClusterClient, request: ProbeRequest): Pr
     const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
-    // The API server responded to earlier requests, so a ConnectionError is a timeout of this request.
+    // The API server responded to earlier requests, so a ConnectionError means that this request timed out.
     if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
     return { ...request, refusal: error.message };
   }
 }
 
-/** The objects from which the settings of an installation are derived. */
+/** Objects from which the settings of an installation are derived. */
 interface InstalledObjects {
   readonly namespace: string;
   readonly configurations: readonly Configuration[];
-  /** The API groups that the cluster serves. */
+  /** API groups that the cluster serves. */
   readonly groups: readonly string[];
   readonly object: PortcullisConfiguration | undefined;
   readonly deployment: Deployment | undefined;
@@ -355,7 +355,8 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   const { namespace, configurations, groups, object, deployment } = installed;
   const [url] = webhookUrls(configurations);
   const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
-  // Without a Deployment, the CRDs show the features, although they may remain from other settings.
+  // Without a Deployment, the features are derived from the CRDs, although an earlier installation may have left CRDs
+  // behind.
   const scc = serves(RESOURCES.RangeAllocation.group);
   const rollout = serves(RESOURCES.PSAEnforcementConfig.group);
   const policy = object?.spec ?? {};

@@ -5,7 +5,7 @@ import { isOff, otherConditions } from '../install/break-glass-state.ts';
 import type { Configuration, Webhook } from '../install/webhooks.ts';
 import type { NamespaceFact } from './facts.ts';
 
-/** The attributes of a request that select webhooks. */
+/** Request attributes that webhooks match on. */
 export interface Request {
   readonly operation: 'CREATE' | 'UPDATE';
   readonly group: string;
@@ -27,14 +27,14 @@ export function allWebhooks(configurations: readonly Configuration[]): readonly 
   );
 }
 
-/** The webhooks of Portcullis. */
+/** The Portcullis webhooks. */
 export function ownWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
   return allWebhooks(configurations.filter(isPartOfPortcullis));
 }
 
 /**
- * True if API servers call the webhook for such requests, which are not exempt from Pod Security. Other match conditions are
- * not evaluated, except that of break-glass. They may exclude more requests.
+ * True if API servers call the webhook for these requests. The requests are assumed not to be exempt from Pod Security.
+ * Other match conditions, except the break-glass condition, are not evaluated. They may exclude more requests.
  */
 export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
@@ -48,7 +48,7 @@ export function isCalled(webhook: Webhook, { operation, group, resource, namespa
   );
 }
 
-/** Returns the configurations as they are after break-glass ends. */
+/** Returns the configurations as they will be after break-glass ends. */
 export function withoutBreakGlass(configurations: readonly Configuration[]): readonly Configuration[] {
   return configurations.map((configuration) => ({
     ...configuration,
@@ -66,7 +66,7 @@ export function failsClosed({ failurePolicy }: Webhook): boolean {
 /** The effect on a request while no replica responds. */
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
-/** Returns the tier of new pods in a namespace. */
+/** Returns the tier that applies to new pods in a namespace. */
 export function namespaceTier(configurations: readonly Configuration[], namespace: NamespaceFact): Tier {
   return requestTier(configurations, podCreation(namespace));
 }

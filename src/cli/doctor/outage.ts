@@ -1,4 +1,4 @@
-/** The effect on requests while no replica responds and break-glass is off. */
+/** Effect on requests while no replica responds and break-glass is off. */
 import { isUnderFloor } from './checks/floor.ts';
 import { isInstalled } from './checks/installation.ts';
 import type { Facts } from './facts.ts';
@@ -6,13 +6,13 @@ import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier 
 
 type Effect = 'denied' | 'admitted without review' | 'decided by the floor' | 'unaffected';
 
-/** The effect on requests in namespaces of a tier. */
+/** Effect on requests in namespaces of a tier. */
 export interface Outage {
   readonly tier: Tier;
   readonly namespaces: readonly string[];
   readonly pods: Effect;
   readonly namespaceLabels: Effect;
-  /** Effect on new namespaces with the labels of these namespaces. */
+  /** Effect on new namespaces with the same labels. */
   readonly newNamespaces: Effect;
 }
 

@@ -1,4 +1,4 @@
-/** The diagnosis of an installation without a server: policies in the API server. */
+/** Diagnosis of a serverless installation, which consists of policies in the API server. */
 import { reviewSelf } from '../../cluster/access.ts';
 import { type ClusterClient, readServer, type Server } from '../../cluster/client.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
@@ -33,7 +33,7 @@ const APPLY = kubectl('apply', '-f', '-');
 const INSTALL: Fix = { commands: [{ program: PROGRAM, args: ['install', '--without-server'] }, APPLY] };
 const UPGRADE: Fix = { commands: [{ program: PROGRAM, args: ['upgrade'] }, APPLY] };
 
-/** Returns true if the webhooks or the Deployment of a server exist. Rejects as `request` does. */
+/** Returns true if the webhooks or the Deployment of a server exist. Rejects like `request`. */
 export async function hasServer(client: ClusterClient, namespace: string): Promise<boolean> {
   if ((await readConfigurations(client)).some(isPartOfPortcullis)) return true;
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
@@ -44,15 +44,15 @@ interface PolicyFacts {
   readonly objects: readonly InstalledPolicy[];
   readonly settings: ServerlessSettings;
   readonly podSecurity: Settings['podSecurity'];
-  /** Violating pods in a namespace with a level by label, and by default. */
+  /** Probes with violating pods in a namespace whose label sets a level and in one with the default level. */
   readonly probes: { readonly label: Probe | undefined; readonly default: Probe | undefined };
-  /** True if the user of the command is exempt. */
+  /** True if the user who runs the command is exempt. */
   readonly isExempt: boolean;
 }
 
 const DECODE = { controllers: CONTROLLER_NAMES, namespace: INSTALLATION.namespace };
 
-/** Inspects the policies. Rejects as `request` does. */
+/** Diagnoses the policies. Rejects like `request`. */
 export async function diagnosePolicies(
   client: ClusterClient,
   objects: readonly InstalledPolicy[],
@@ -86,7 +86,7 @@ export async function diagnosePolicies(
   ];
 }
 
-/** Sends violating pods to a namespace with a level by label, and to one with the default level, as dry runs. */
+/** Creates violating pods as dry runs in a namespace whose label sets a level and in one with the default level. */
 async function probeNamespaces(
   client: ClusterClient,
   { defaults, exemptions }: Settings['podSecurity'],
@@ -120,7 +120,7 @@ function checkVersion({ server: { version, minor }, settings: { kubernetes } }: 
   return info(object, message, { impact, fix: UPGRADE });
 }
 
-/** Checks that each generated object exists and is unchanged, and that there are no others. */
+/** Checks that each generated object exists unchanged and that there are no others. */
 function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[] {
   const { program, kubernetes, spec } = settings;
   if (program !== VERSION) {
@@ -170,7 +170,10 @@ function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): Check
     : unknown(object, `the default ${level} was not tested: ${refusal}`);
 }
 
-/** Detects the plugin. Its denial precedes that of the policies, and does not name a policy. */
+/**
+ * Detects the PodSecurity plugin. The plugin denies pods before the policies do, and its message does not name a
+ * policy.
+ */
 function checkPlugin({ probes: { label }, isExempt }: PolicyFacts): CheckResult {
   const reason = label ? label.refusal : `no evaluated namespace has the label ${POD_SECURITY_LABELS.enforce}`;
   const evaluator = podSecurityEvaluator(reason);

@@ -48,7 +48,7 @@ Examples:
   helm template shop ./chart | portcullis explain -f - --kubeconfig admin.conf
 `;
 
-/** The kinds that the levels of a namespace depend on. */
+/** Kinds on which the levels of a namespace depend. */
 const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];
 
 /** Explains the decisions about the pods of workloads. */
@@ -65,7 +65,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
     scc,
     previewRanges: createRangePreview(() => settings.ranges),
     creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
-    // A service account may be created together with its pods.
+    // A service account may be created together with the pods that use it.
     findAccount: (name: string, scope: string) =>
       store.get('ServiceAccount', name, scope) ??
       objects.find(

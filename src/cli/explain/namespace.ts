@@ -19,7 +19,7 @@ import { findNamespace } from '../inventory/inventory.ts';
 import { printable, printTable, type Style } from '../output/print.ts';
 import type { RolloutFacts } from '../rollout/facts.ts';
 
-/** Returns the effective policy of each mode with its source, the exemptions, and the SCC mode. */
+/** Returns the effective policy of each mode with its source, the exemptions and the SCC mode. */
 export function explainNamespace(name: string, facts: RolloutFacts) {
   const { store, podSecurity, management } = facts;
   const namespace = findNamespace(store, name);
@@ -30,7 +30,7 @@ export function explainNamespace(name: string, facts: RolloutFacts) {
   const { usernames, runtimeClasses } = configuration.exemptions;
   return {
     name,
-    /** True if no pod of the namespace is evaluated. */
+    /** True if no pods in the namespace are evaluated. */
     exempt: exemptions.namespace(name),
     policies: MODES.map((mode) => ({
       mode,
@@ -41,7 +41,7 @@ export function explainNamespace(name: string, facts: RolloutFacts) {
         .map(({ manager, operation, time }) => ({ manager, operation, ...(time === '' ? {} : { time }) })),
     })),
     errors: policies.errors.map((error) => formatFieldErrors([error])),
-    /** Exempt in all namespaces. */
+    /** Exemptions that apply in all namespaces. */
     exemptions: { usernames, runtimeClasses },
     labelSync: labelSyncState(namespace, facts),
     sccMode: sccMode(namespace, management.scc).mode,
@@ -59,7 +59,7 @@ function modeLabels(mode: Mode): readonly string[] {
   return [POD_SECURITY_LABELS[mode], POD_SECURITY_LABELS[`${mode}Version`]];
 }
 
-/** `enforce`: without a label, the level of warn is at least the enforced one. */
+/** `enforce`: without a label, the warn level is at least as strict as the enforced level. */
 function policySource(
   mode: Mode,
   labels: Labels | undefined,

@@ -1,4 +1,4 @@
-/** The decision of policies in the API server about the pods of an object, in a cluster without SCC admission. */
+/** Decision of the policies in the API server about the pods of an object, in a cluster without SCC admission. */
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { createPod } from '../../kube/controller-pod.ts';
@@ -17,7 +17,7 @@ interface PolicyContext extends Creation {
 const PODS = { group: '', version: 'v1', resource: 'pods' };
 
 /**
- * Explains the decision about the pods of an object; returns `undefined` for objects without pods.
+ * Explains the decision about the pods of an object. Returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
 export function explainPolicies(workload: Workload, context: PolicyContext): Explanation | undefined {
@@ -48,9 +48,9 @@ export function explainPolicies(workload: Workload, context: PolicyContext): Exp
   const message = denial ?? refusal;
   const data = {
     ...describeWorkload(workload, userInfo, serviceAccount),
-    /** The enforced policy; absent for an exempt pod. */
+    /** The enforced policy. Absent for exempt pods. */
     policy,
-    /** The reason of an exemption: `namespace`, `user` or `runtimeClass`. */
+    /** Reason for the exemption: `namespace`, `user` or `runtimeClass`. */
     exempt,
     allowed: message === undefined,
     /** The message of a denial. */

@@ -1,4 +1,4 @@
-/** The decision of SCC admission about the pods of a workload. */
+/** Decision of SCC admission about the pods of a workload. */
 import type { Store } from '../../cluster/store.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
@@ -27,7 +27,7 @@ interface SccContext extends Creation {
 }
 
 /**
- * Explains the decision about the pods of a workload; returns `undefined` for objects without pods.
+ * Explains the decision about the pods of a workload. Returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
 export function explainSccs(workload: Workload, context: SccContext): Explanation | undefined {
@@ -55,20 +55,20 @@ function decide(workload: Workload, context: SccContext) {
     verdict.outcome === 'denied' ? verdict : {};
   const data = {
     ...describeWorkload(workload, input.userInfo, serviceAccount),
-    /** The SCC that admits the pod, and the next SCC that would admit it. */
+    /** The SCC that admits the pod, and the next SCC that would also admit it. */
     chosen: verdict.outcome === 'admitted' ? verdict.scc : undefined,
     next,
     reason: decision.allowed ? decision.auditAnnotations['reason'] : undefined,
     ...{ closest: closest?.scc, grantable, suggestedScc, changing },
     level: decision.allowed ? strictestLevel(decision.object as PodLike, store) : undefined,
     ...mode,
-    /** The decision as if SCC admission were on. */
+    /** The decision that SCC admission would make if it were on. */
     allowed: message === undefined,
     subjectType: decision.facts?.subjectType,
     /** The message of a denial. */
     message,
     warnings: decision.warnings,
-    /** The SCCs, with the changes to a pod that fits. */
+    /** All SCCs, with the changes that would make the pod fit. */
     sccs: sccs.map(({ object, ...one }) => ({
       ...one,
       changes: object && findChanges(input.object, object),
@@ -99,10 +99,10 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
   ['user', 'its creator, not the service account'],
 ]);
 
-/** Prints the decision, its reasons, a row for every SCC, and warnings. */
+/** Prints the decision, its reasons, a row for each SCC, and warnings. */
 function printDecision(data: ExplainedDecision, outcome: Outcome, style: Style): string {
   const { chosen, allowed, mode, modeFrom, problem, subjectType, reason, level, message, warnings, sccs } = data;
-  // The rows of the SCCs show all reasons of the other denials.
+  // The rows for the SCCs show all reasons for the other denials.
   const denial = message?.startsWith('unable to validate against any') ? undefined : message;
   const results: Readonly<Record<Outcome, string>> = {
     admitted: `admitted by SCC ${chosen ?? ''}`,

@@ -1,4 +1,4 @@
-/** The explained workloads: objects that create pods, with their names and namespaces, and the form of an explanation. */
+/** Workloads to explain, which are objects that create pods, and the format of an explanation. */
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { manifestName, manifestNamespace } from '../../config/objects.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
@@ -31,9 +31,9 @@ export function listWorkloads(subjects: readonly Subject[], fallback: string): r
   });
 }
 
-/** The creator of the pods of workloads, and their service accounts. */
+/** Creator of the workload's pods, and their service account. */
 export interface Creation {
-  /** The creator of pods without a controller. */
+  /** Creator of bare pods. */
   readonly creator: UserInfo;
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
@@ -43,12 +43,12 @@ export type Outcome = 'admitted' | 'denied' | 'ignored' | 'off';
 
 export interface Explanation {
   readonly outcome: Outcome;
-  /** The explanation for JSON and YAML. */
+  /** The explanation as JSON and YAML. */
   readonly data: object;
   print(style: Style): string;
 }
 
-/** The members that start the data of every explanation. */
+/** Fields at the start of every explanation. */
 export function describeWorkload(
   { source, name, namespace }: Workload,
   { username = 'any authenticated user (set --as)' }: UserInfo,
@@ -57,19 +57,19 @@ export function describeWorkload(
   return {
     kind: source.kind,
     name,
-    /** The path of the pod template of a custom resource. */
+    /** Path of the pod template in a custom resource. */
     template: source.template && printFieldPath(source.template),
     namespace,
     createdBy: username,
-    /** Absent if the pod has none. */
+    /** Absent if the pod sets none. */
     serviceAccount,
   };
 }
 
 interface ExplanationText {
-  /** The result, after the name of the workload. */
+  /** Result that follows the workload's name. */
   readonly result: string;
-  /** The facts with their titles, of which those that are undefined are omitted. */
+  /** Facts with their titles. Undefined facts are omitted. */
   readonly facts: readonly (readonly [title: string, fact: string | undefined])[];
   readonly blocks?: readonly string[];
   readonly warnings: readonly string[];

@@ -1,4 +1,7 @@
-/** Objects that manifests or a cluster lack and that a decision needs. Each function adds and describes them. */
+/**
+ * Objects that a decision needs but that the manifests or the cluster lack. Each function adds such objects and
+ * describes them.
+ */
 import type { WritableStore } from '../../cluster/store.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
@@ -16,12 +19,15 @@ import {
 import { uniteBlocks } from '../../policy/uid-range/blocks.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 
-/** The number of names that a description lists. */
+/** Maximum number of names in a description. */
 const MAX_SHOWN = 5;
 
 const KINDS = Object.keys(RESOURCES) as readonly Kind[];
 
-/** Adds the standard SCCs with their roles and bindings, unless one of the SCCs exists. Other existing objects are not replaced. */
+/**
+ * Adds the standard SCCs with their roles and bindings if none of the SCCs exists. Other existing objects are not
+ * replaced.
+ */
 export function assumeStandardSccs(store: WritableStore): readonly string[] {
   if (STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', objectName(scc)))) return [];
   for (const { scc } of STANDARD_SCCS) putMissing(store, 'SecurityContextConstraints', scc);
@@ -46,7 +52,9 @@ const CLUSTER_ADMIN: ClusterRole = {
   ],
 };
 
-/** Adds the ClusterRole cluster-admin if a binding refers to it: every cluster has it, and it grants the use of all SCCs. */
+/**
+ * Adds the cluster-admin ClusterRole if a binding refers to it, because it exists in every cluster and grants all SCCs.
+ */
 export function assumeClusterAdmin(store: WritableStore): readonly string[] {
   const bindings = [...store.list('ClusterRoleBinding'), ...store.list('RoleBinding')];
   const isBound = bindings.some(
@@ -57,7 +65,7 @@ export function assumeClusterAdmin(store: WritableStore): readonly string[] {
   return ['ClusterRole cluster-admin'];
 }
 
-/** Adds the namespaces of all objects, and the others given. */
+/** Adds the namespaces of all objects and the given namespaces. */
 export function assumeNamespaces(store: WritableStore, others: readonly string[] = []): readonly string[] {
   const used = KINDS.flatMap((kind) => store.list(kind).map(({ metadata }) => metadata?.namespace ?? ''));
   const missing = sortedSet([...used, ...others]).filter((name) => name !== '' && !store.get('Namespace', name));
@@ -88,7 +96,7 @@ export function assumeServiceAccounts(store: WritableStore, others: readonly Cus
   return added.length === 0 ? [] : [`service accounts: ${summarizeNames(added, MAX_SHOWN)}`];
 }
 
-/** Adds UID ranges to namespaces without one, as the allocator of `serve` would. */
+/** Adds UID ranges to namespaces without one, like the allocator of `serve`. */
 export function assumeRanges(store: WritableStore): readonly string[] {
   const assigned = assignRanges(store.list('Namespace'));
   for (const namespace of assigned) store.put('Namespace', namespace);

@@ -1,4 +1,4 @@
-/** Pod templates of custom resources, in manifests and in a cluster. */
+/** Pod templates of custom resources in manifests and in a cluster. */
 import { fieldNamespace, manifestName, manifestNamespace } from '../../config/objects.ts';
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
@@ -10,7 +10,7 @@ import { isObject, type JsonObject, type ObjectMeta } from '../../kube/types.ts'
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 
-/** An object of any kind, and the path of its pod template if the settings name it. */
+/** An object of any kind, with the path of its pod template if the settings configure one. */
 interface CustomObject extends Pick<WorkloadResource, 'templatePath'> {
   readonly apiVersion: string;
   readonly kind: string;
@@ -19,13 +19,16 @@ interface CustomObject extends Pick<WorkloadResource, 'templatePath'> {
 
 interface CustomSources {
   readonly customSources: readonly CustomPodSource[];
-  /** Descriptions of what is not evaluated. */
+  /** Descriptions of objects that are not evaluated. */
   readonly assumptions: readonly string[];
 }
 
 const MAX_SHOWN = 5;
 
-/** Finds the pod templates of custom resources, and containers that are in none, as `Workflow shop/hello (PATH)`. */
+/**
+ * Finds the pod templates of custom resources, and containers outside of a pod template, as `Workflow shop/hello
+ * (PATH)`.
+ */
 export function findCustomSources(objects: readonly CustomObject[], namespace: string): CustomSources {
   const customSources: CustomPodSource[] = [];
   const unknown: string[] = [];
@@ -45,7 +48,7 @@ export function findCustomSources(objects: readonly CustomObject[], namespace: s
   return { customSources, assumptions: unknown.length === 0 ? [] : [missed] };
 }
 
-/** The labels of an object, which are valid only if its metadata are. */
+/** Labels of an object. Ignored if its metadata is invalid. */
 function readLabels({ metadata }: JsonObject): Pick<ObjectMeta, 'labels'> {
   if (!isObject(metadata) || metadataProblem(metadata)) return {};
   return Object.fromEntries(Object.entries(metadata).filter(([field, value]) => field === 'labels' && value !== null));
@@ -58,7 +61,9 @@ interface ReadOptions {
   readonly signal: AbortSignal;
 }
 
-/** Reads the pod templates of the resources that the settings name. Rejects as `request` does, except for 403 and 404. */
+/**
+ * Reads the pod templates of the resources that the settings configure. Rejects like `request`, except for 403 and 404.
+ */
 export async function readCustomSources(
   resources: readonly WorkloadResource[],
   options: ReadOptions,
@@ -71,7 +76,7 @@ export async function readCustomSources(
   return { customSources, assumptions: [...lists.filter((list) => typeof list === 'string'), ...assumptions] };
 }
 
-/** Lists the objects of a resource; returns a description if they cannot be evaluated. */
+/** Lists the objects of a resource. Returns a description if they cannot be evaluated. */
 async function listResource(
   { group, version, resource, templatePath }: WorkloadResource,
   { connection, only, signal }: ReadOptions,

@@ -1,4 +1,4 @@
-/** The inventory of a command: the objects of a cluster, or of manifests as if they were all objects of a cluster. */
+/** The inventory of a command: the objects in a cluster, or the objects in manifests as if they made up a cluster. */
 import { reviewSelf } from '../../cluster/access.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
@@ -44,7 +44,7 @@ import {
 import { findCustomSources, readCustomSources } from './custom-resources.ts';
 import { failOnErrors, filenameOption, readObjects } from './manifests.ts';
 
-/** The policies among the objects of a cluster. */
+/** The policies in the cluster. */
 export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
 /** The source of the objects: manifests or a cluster. */
@@ -56,7 +56,7 @@ export const inventoryOptions = {
   context: option('NAME', text, undefined, { help: 'Kubeconfig context. Default: the current context' }),
 };
 
-/** The options of commands that evaluate the pods of manifests with the objects of a cluster. */
+/** Options of the commands that evaluate the pods in manifests together with the objects in a cluster. */
 export const subjectOptions = {
   ...inventoryOptions,
   filename: filenameOption('Manifests of the pods'),
@@ -72,7 +72,7 @@ export const selectionOptions = {
   'all-namespaces': flag({ short: 'A', help: 'All namespaces (the default)' }),
 };
 
-/** The option `-l`: returns whether labels match. */
+/** The `-l` option: returns whether labels match. */
 export const selectorOption = {
   selector: option('SELECTOR', labelSelector, () => true, {
     short: 'l',
@@ -86,28 +86,28 @@ function labelSelector(text: string): (labels: ObjectMeta['labels']) => boolean 
   return (labels) => matchesLabelSelector(selector, labels);
 }
 
-/** Returns the only selected namespace; `undefined` for all. */
+/** Returns the selected namespace, or `undefined` for all namespaces. */
 export function selectedNamespace(values: Values<typeof selectionOptions>): string | undefined {
   return values['all-namespaces'] ? undefined : values.namespace;
 }
 
 export type InventoryValues = Values<typeof inventoryOptions> & {
-  /** The namespace of objects in manifests without one; `default` if absent. */
+  /** Namespace for manifests that do not set one. Defaults to `default`. */
   readonly namespace?: string | undefined;
 };
 
 export interface Inventory {
   readonly store: Store;
   readonly source: 'manifests' | 'cluster';
-  /** Pod templates of kinds that the store does not have. */
+  /** Pod templates of kinds that the store does not contain. */
   readonly customSources: readonly CustomPodSource[];
-  /** Descriptions of missing objects and of their substitutes, without a full stop. */
+  /** Descriptions of missing objects and their substitutes, without a full stop. */
   readonly assumptions: readonly string[];
-  /** The optional objects that the user may not read. */
+  /** Optional objects that the user is not permitted to read. */
   readonly unread: readonly Scope[];
-  /** The namespace of objects without one: that of `--namespace`, otherwise that of the source. */
+  /** Namespace for objects that do not set one: `--namespace`, otherwise the namespace of the source. */
   readonly namespace: string;
-  /** The user of the kubeconfig; absent for manifests, and if the cluster does not return it. */
+  /** The kubeconfig user. Absent for manifests, and if the cluster does not return it. */
   readonly user?: UserInfo;
   /** Absent for manifests. */
   readonly connection?: Connection;
@@ -115,23 +115,24 @@ export interface Inventory {
 
 export interface InventoryNeeds {
   /**
-   * The kinds to read from a cluster. Manifests are read completely; missing objects are assumed if their kinds are among these, and with service accounts the UID ranges, because only pods that are created need them.
+   * Kinds to read from a cluster. Manifests are read completely. Missing objects of these kinds are assumed. If the
+   * kinds include service accounts, UID ranges are also assumed, because only the creation of pods requires them.
    */
   readonly kinds: readonly Kind[];
-  /** The only namespace to read from a cluster, besides cluster-scoped objects. */
+  /** If set, only this namespace and cluster-scoped objects are read from a cluster. */
   readonly only?: string | undefined;
-  /** Namespaces to assume for manifests, besides the namespaces of their objects. */
+  /** Namespaces to assume for manifests in addition to those of their objects. */
   readonly namespaces?: readonly string[];
-  /** Optional objects, which are skipped if they do not exist or the user may not read them. */
+  /** Optional objects, which are skipped if they do not exist or the user is not permitted to read them. */
   readonly optional?: readonly Scope[];
-  /** Returns the custom resources whose pod templates to read from a cluster, by the objects read so far. */
+  /** Returns the custom resources whose pod templates to read from a cluster, based on the objects read so far. */
   workloadResources?(store: Store): Promise<readonly WorkloadResource[]>;
-  /** `fill`: a cluster without SCCs or UID ranges is completed by assumptions, as manifests always are. */
+  /** `fill`: adds assumed SCCs and UID ranges to a cluster that has none. They are always added to manifests. */
   readonly gaps?: 'fill';
 }
 
 /**
- * Reads manifests if `--filename` names any, and otherwise the cluster of the kubeconfig.
+ * Reads manifests if `--filename` is set, otherwise the kubeconfig's cluster.
  * @throws {UserError} for a source that cannot be read
  */
 export async function readInventory(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
@@ -140,7 +141,7 @@ export async function readInventory(values: InventoryValues, io: Io, needs: Inve
   return createInventory(await readObjects(values.filename, io), values.namespace, needs);
 }
 
-/** @throws {UserError} if the options name both manifests and a cluster */
+/** @throws {UserError} if the options select both manifests and a cluster */
 function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
   if (filename.length === 0 || (kubeconfig === undefined && context === undefined)) return;
   throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
@@ -149,7 +150,8 @@ function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
 export type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;
 
 /**
- * Reads the manifests that a command evaluates, and their inventory: the cluster, or the same manifests if there is no cluster.
+ * Reads the manifests that a command evaluates, and the inventory: the cluster, or the same manifests if no cluster is
+ * used.
  * @throws {UserError} for a source that cannot be read
  */
 export async function readSubjects(
@@ -170,7 +172,7 @@ export async function readSubjects(
   return { objects, inventory: createInventory(objects, namespace, { ...needs, namespaces }) };
 }
 
-/** The namespaces of objects; `undefined` for the default namespace of the cluster. */
+/** Namespaces of objects, `undefined` for the cluster's default namespace. */
 function subjectNamespaces(
   objects: readonly ManifestObject[],
   fallback: string | undefined,
@@ -194,8 +196,8 @@ export function findNamespace(store: Store, name: string): Namespace {
 }
 
 /**
- * Returns all namespaces of the store, or only one, sorted by name.
- * @throws {UserError} if that does not exist
+ * Returns one namespace or all namespaces of the store, sorted by name.
+ * @throws {UserError} if the namespace does not exist
  */
 export function listNamespaces(store: Store, only?: string): readonly Namespace[] {
   if (only !== undefined) return [findNamespace(store, only)];
@@ -237,7 +239,7 @@ async function readFromCluster(
   };
 }
 
-/** Reads objects into the store, skips missing ones, and returns those that the user may not read. */
+/** Reads objects into the store, skips missing ones, and returns those that the user is not permitted to read. */
 async function readOptional(
   scopes: readonly Scope[],
   { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
@@ -269,7 +271,7 @@ function describeUnread({ kind, namespace, name }: Scope): string {
 }
 
 /**
- * Returns an inventory of the objects alone, completed by assumptions.
+ * Returns an inventory of the given objects and the assumed ones.
  * @throws {UserError} for objects that no API server accepts
  */
 export function createInventory(
@@ -302,7 +304,7 @@ export function createInventory(
   return { store, source: 'manifests', customSources, assumptions, unread: [], namespace };
 }
 
-/** Kinds that only the server reads, and no command. */
+/** Kinds that only the server reads. */
 const SERVER_KINDS: ReadonlySet<Kind> = new Set([
   'ConfigMap',
   'Lease',
@@ -311,15 +313,15 @@ const SERVER_KINDS: ReadonlySet<Kind> = new Set([
   'ValidatingWebhookConfiguration',
 ]);
 
-/** API groups that have or had these kinds. Kinds of the same names in other groups are unrelated. */
+/** API groups that have or had these kinds. Kinds with the same names in other groups are unrelated. */
 const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ group }) => group), 'extensions']);
 
 /**
- * Puts the objects of known kinds into the store as an API server would store them, and skips other kinds. Returns errors for
+ * Adds objects of known kinds to the store as an API server would store them, and skips other kinds. Returns errors for
  * objects that no API server accepts.
  */
 function fillStore(store: WritableStore, objects: readonly ManifestObject[], namespace: string): ManifestError[] {
-  // The defaults of a pod depend on its service account.
+  // A pod's defaults depend on its service account.
   const ordered = objects.toSorted((a, b) => Number(a.kind === 'Pod') - Number(b.kind === 'Pod'));
   return ordered.flatMap((object) => {
     const { apiVersion, kind: name, value } = object;
@@ -342,8 +344,8 @@ function errorAt(object: ManifestObject, path: Path, message: string): ManifestE
 }
 
 /**
- * Returns the metadata as an API server stores them: without nulls, and with the default namespace unless that is `undefined`.
- * An object with `generateName` alone gets the prefix as its name.
+ * Returns the metadata as an API server stores it: without nulls, and with the default namespace unless that is
+ * `undefined`. An object that has only `generateName` uses the prefix as its name.
  */
 function readMetadata(
   value: JsonObject,

@@ -1,4 +1,4 @@
-/** Reading of the manifests of `--filename`. */
+/** Reads the manifests of `--filename`. */
 import { UserError } from '../../config/files.ts';
 import { readManifests, STDIN, type Manifests } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
@@ -10,14 +10,14 @@ import { printable, withProgress } from '../output/print.ts';
 
 const MANIFESTS = 'files, directories, URLs, or - for standard input';
 
-/** The option `-f`. */
+/** The `-f` option. */
 export function filenameOption(help: string): Option<readonly string[]> {
   return list('PATH', text, { short: 'f', help: `${help}: ${MANIFESTS}` });
 }
 
 /**
- * Reads all objects of the manifests of `--filename`. Shows the progress on a terminal.
- * @throws {UserError} without manifests, for a path that does not exist, and if there are no objects
+ * Reads all objects from the manifests of `--filename`. Shows progress on a terminal.
+ * @throws {UserError} if there are no manifests or no objects, or if a path does not exist
  */
 export async function readAllManifests(
   paths: readonly string[],
@@ -40,8 +40,8 @@ export async function readAllManifests(
 }
 
 /**
- * Reads all objects as `readAllManifests` does.
- * @throws {UserError} with file, line and column of every document that cannot be read
+ * Reads all objects like `readAllManifests`.
+ * @throws {UserError} with the file, line and column of every document that cannot be read
  */
 export async function readObjects(paths: readonly string[], io: Io): Promise<readonly ManifestObject[]> {
   const { objects, errors } = await readAllManifests(paths, io);
@@ -49,7 +49,7 @@ export async function readObjects(paths: readonly string[], io: Io): Promise<rea
   return objects;
 }
 
-/** @throws {UserError} with one line for each error, if there are any */
+/** @throws {UserError} with one line for each error */
 export function failOnErrors(errors: readonly ManifestError[]): void {
   if (errors.length === 0) return;
   throw new UserError(errors.map((error) => `${printPosition(error)}: ${error.message}`).join('\n'));

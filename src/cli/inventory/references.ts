@@ -1,4 +1,4 @@
-/** Resources among the arguments of a command, such as `deployment/web`. */
+/** Resources in the arguments of a command, such as `deployment/web`. */
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
@@ -11,7 +11,7 @@ import { UsageError } from '../options.ts';
 import { SCC_INPUT_KINDS } from './scc-input.ts';
 import { readInventory, readSubjects, type SubjectValues } from './inventory.ts';
 
-/** A resource among the arguments. */
+/** A resource argument. */
 export interface Reference {
   readonly kind: PodSourceKind | 'Namespace';
   readonly name: string;
@@ -30,7 +30,10 @@ const SHORT_NAMES: Readonly<Record<string, Reference['kind']>> = {
   sts: 'StatefulSet',
 };
 
-/** Parses `deployment/web`. The type may be plural, short, or have its API group: `deployments.apps`. */
+/**
+ * Parses `deployment/web`. The type can be plural, a short name, or qualified by its API group, as in
+ * `deployments.apps`.
+ */
 export function parseReference(text: string): Reference {
   const [, type = '', name = ''] = /^([^/.]+)(?:\.[^/]*)?\/([^/]+)$/.exec(text.toLowerCase()) ?? [];
   const kind =
@@ -44,7 +47,7 @@ export function parseReference(text: string): Reference {
 export type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
 
 /**
- * Reads the workloads that a command evaluates, and their inventory: resources of the manifests or of the cluster.
+ * Reads the workloads that a command evaluates, and their inventory: resources from manifests or from the cluster.
  * @throws {UserError} for a resource that does not exist
  */
 export async function readWorkloads(references: readonly Reference[], options: SubjectValues, io: Io) {

@@ -1,4 +1,4 @@
-/** The input of SCC decisions about objects of an inventory: the SCCs with their grants, and the workloads of a namespace. */
+/** Input of SCC decisions about inventory objects: the SCCs with their grants, and the workloads of a namespace. */
 import { canUseScc } from '../../cluster/access.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
 import { objectName } from '../../kube/resources.ts';
@@ -9,7 +9,7 @@ import type { AdmissionPlanInput, WorkloadContext } from '../../policy/scc/advic
 import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Inventory } from './inventory.ts';
 
-/** The kinds that SCC decisions about pods depend on. */
+/** Kinds on which SCC decisions about pods depend. */
 export const SCC_INPUT_KINDS: readonly Kind[] = [
   'Namespace',
   'ServiceAccount',
@@ -17,13 +17,13 @@ export const SCC_INPUT_KINDS: readonly Kind[] = [
   ...RBAC_KINDS,
 ];
 
-/** Returns the part of the input of an SCC decision that is the same for all pods. */
+/** Returns the part of the SCC decision input that is the same for all pods. */
 export function sccInput(store: Inventory['store'], { compatibility, preferUserNamespaces }: SccSettings) {
   const sccs = store.list('SecurityContextConstraints');
   return { sccs, canUse: canUseScc(store), compatibility, preferUserNamespaces };
 }
 
-/** Returns the input of decisions about workloads of a namespace, whose service accounts must exist. */
+/** Returns the decision input for workloads of a namespace, whose service accounts must exist. */
 export function workloadContext(
   store: Inventory['store'],
   settings: SccSettings,
@@ -37,7 +37,7 @@ export function workloadContext(
   };
 }
 
-/** Returns the input of the decisions about all workloads of a namespace. */
+/** Returns the decision input for all workloads of a namespace. */
 export function planInput(
   namespace: Namespace,
   { store, customSources }: Pick<Inventory, 'store' | 'customSources'>,

@@ -1,4 +1,4 @@
-/** The settings of an installation, and the options that replace them. */
+/** Settings of an installation, and options that override them. */
 import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import type { Store } from '../../cluster/store.ts';
@@ -12,10 +12,10 @@ import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../i
 import { subjectOptions } from './inventory.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 
-/** The SCC mode of a cluster whose settings do not set it. */
+/** SCC mode of a cluster whose settings do not set one. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';
 
-/** The SCC options of commands that predict the creation of pods; without `--scc-mode`, the mode is an assumption. */
+/** SCC options of the commands that predict pod creation. Without `--scc-mode`, the mode is an assumption. */
 export const sccOptions = {
   config: option('FILE', text, undefined, {
     help: 'File with a PortcullisConfiguration. Default: the object in the cluster',
@@ -26,25 +26,26 @@ export const sccOptions = {
   }),
 };
 
-/** The settings of an installation, and their source for messages; without a source, these are the defaults. */
+/** Settings of an installation, and their source for messages. Without a source, these are the defaults. */
 export interface FoundSettings {
   readonly settings: Settings;
   readonly source: string | undefined;
-  /** True for a cluster with policies that were installed without a server. */
+  /** True for a cluster with policies from a serverless installation. */
   readonly isServerless: boolean;
 }
 
 interface SettingsLocation {
-  /** The file of `--config`. */
+  /** Path of the `--config` file. */
   readonly config: string | undefined;
-  /** The objects of a cluster or of manifests, which may contain a PortcullisConfiguration. */
+  /** Objects from a cluster or from manifests, which may include a PortcullisConfiguration. */
   readonly store: Store;
-  /** The namespace of the installation. */
+  /** Namespace of the installation. */
   readonly namespace?: string;
 }
 
 /**
- * Returns the settings of the file of `--config`, else of the policies or the PortcullisConfiguration, else the defaults.
+ * Returns the settings from the `--config` file, else from the policies or the PortcullisConfiguration, else the
+ * defaults.
  * @throws {UserError} for invalid settings
  */
 export async function findSettings({ config, store, namespace }: SettingsLocation): Promise<FoundSettings> {
@@ -54,7 +55,7 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   if (config !== undefined) {
     return { settings: (await loadSettings(config, decode)).settings, source: config, isServerless };
   }
-  // The object of a former server is not in force.
+  // The PortcullisConfiguration that a removed server left behind is not in force.
   if (policies) {
     const settings = settingsFromObject(serverlessConfiguration(policies), decode);
     return { settings, source: SERVERLESS_SOURCE, isServerless };
@@ -66,11 +67,11 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   return { settings, source, isServerless };
 }
 
-/** The settings of SCC admission that `serve` is expected to have. */
+/** SCC admission settings that `serve` is expected to use. */
 export interface ExpectedSettings extends SccSettings {
-  /** Absent if `--scc-mode`, the file of `--config` or the PortcullisConfiguration gives the mode. */
+  /** Absent if `--scc-mode`, the `--config` file or the PortcullisConfiguration sets the mode. */
   readonly modeFrom?: 'assumption';
-  /** As in `FoundSettings`. */
+  /** See `FoundSettings`. */
   readonly source?: string | undefined;
 }
 
@@ -98,7 +99,7 @@ export async function sccSettings(values: Values<typeof sccOptions>, store: Stor
 
 /** The expected SCC mode of a namespace. */
 export interface ExpectedMode extends NamespaceMode {
-  /** Absent if a label of the namespace, `--scc-mode` or the settings give the mode. */
+  /** Absent if a namespace label, `--scc-mode` or the settings determine the mode. */
   readonly modeFrom?: 'assumption';
 }
 
@@ -113,7 +114,7 @@ export function expectedMode(
   return dependsOnMode ? { ...result, modeFrom: settings.modeFrom } : result;
 }
 
-/** The options of commands that evaluate pods in manifests. */
+/** Options of the commands that evaluate pods in manifests. */
 export const sccReviewOptions = {
   namespace: option('NAME', nonEmpty, undefined, { short: 'n', help: 'Namespace of objects without one' }),
   output: outputOption(DATA_AND_TABLE),

@@ -1,4 +1,4 @@
-/** Options, input and output that the commands `portcullis kubelet …` share. */
+/** Options, input and output that the `portcullis kubelet` commands share. */
 import {
   minimumInForce,
   listNodeStates,
@@ -22,7 +22,7 @@ import { nonEmpty, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, headersOption, outputOption, printTable, withHeader, type Style } from '../output/print.ts';
 import { findSettings } from '../inventory/settings.ts';
 
-/** The options that all commands `portcullis kubelet …` have. */
+/** Options of all `portcullis kubelet` commands. */
 export const kubeletOptions = {
   ...inventoryOptions,
   config: option('FILE', text, undefined, {
@@ -32,17 +32,17 @@ export const kubeletOptions = {
   output: outputOption(DATA_AND_TABLE),
 };
 
-/** Parses the value of `--minimum`. */
+/** Parses the `--minimum` value. */
 export function minimumVersion(value: string): MinimumVersion {
   const parsed = parseVersion(nonEmpty(value));
   if ('value' in parsed && /^[\d.]+$/.test(value)) return { text: value, version: parsed.value };
   throw new UserError('must be a Kubernetes version x.y.z such as 1.33.0');
 }
 
-/** The three minimums of a cluster; the empty string means no minimum. */
+/** The three minimum versions of a cluster. An empty string means no minimum. */
 export interface Minimums {
   readonly requested: string;
-  /** The object or the file that requests it. */
+  /** The object or file that requests it. */
   readonly source: string;
   readonly inForce: string;
   readonly rendered: string;
@@ -58,7 +58,7 @@ export interface KubeletFacts {
   readonly connection?: Connection | undefined;
 }
 
-/** Reads the objects of the kinds and of the optional scopes, the settings and the minimums. */
+/** Reads objects of the given kinds and optional scopes, the settings and the minimums. */
 export async function gatherKubelets(
   options: Omit<Values<typeof kubeletOptions>, 'output'>,
   io: Io,
@@ -93,7 +93,7 @@ export interface NodeReport {
   readonly message?: string;
 }
 
-/** Compares all nodes with a minimum, in the order of their names. */
+/** Compares all nodes with a minimum, sorted by name. */
 export function reportNodes({ store, settings, nodes }: KubeletFacts, minimum: MinimumVersion): readonly NodeReport[] {
   return nodes
     .map((node) => {
@@ -116,7 +116,7 @@ function compareNode(
   return isUnregistered ? { state: 'unregistered' } : { state: problem.type, message: problem.message };
 }
 
-/** True for a node below the minimum. */
+/** True if the node is below the minimum. */
 export function isBelow({ state }: NodeReport): boolean {
   return state === 'outdated' || state === 'unknown';
 }

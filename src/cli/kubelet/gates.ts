@@ -56,7 +56,7 @@ export const command = defineCommand({
   options,
   async run(values, _operands, io) {
     const { gates, minimum } = await gatherGates(values, io);
-    // The lists of a custom object are used as the feature set Default only if no object has that feature set.
+    // The lists of a custom object are used for the Default feature set only if no object has that feature set.
     const ordered = gates.toSorted((a, b) => Number(isCustom(b.object)) - Number(isCustom(a.object)));
     const sets = new Map(ordered.map(({ set, lists }) => [set, lists]));
     const requirements = new Map([...GATE_REQUIREMENTS, ...gates.flatMap(({ block }) => describedRequirements(block))]);
@@ -80,11 +80,11 @@ export const command = defineCommand({
   },
 });
 
-/** A FeatureGate and the entry of its status that is rendered. */
+/** A FeatureGate and the status entry to render. */
 interface Subject {
   readonly object: FeatureGate;
   readonly block: GateBlock;
-  /** The feature set whose lists the entry contains. */
+  /** Feature set to which the lists in the entry apply. */
   readonly set: string;
   readonly lists: GateLists;
 }
@@ -96,7 +96,7 @@ function isCustom({ spec }: FeatureGate): boolean {
 /** Optional, because most clusters do not serve the kind. */
 const GATES = [{ kind: 'FeatureGate' }] as const;
 
-/** Without `--minimum`, the minimum of manifests is that of the settings in the manifests. */
+/** Without `--minimum`, manifests use the minimum of the settings that they contain. */
 async function gatherGates(values: Values<typeof options>, io: Io) {
   const isCluster = values.filename.length === 0;
   const facts = values.minimum === undefined ? await gatherKubelets(values, io, [], GATES) : undefined;
@@ -112,7 +112,7 @@ async function gatherGates(values: Values<typeof options>, io: Io) {
   return { minimum, gates: objects.map((object) => toSubject(object, values.version)) };
 }
 
-/** All objects have the name `cluster`, so that the store would keep only one. */
+/** All objects are named `cluster`, so the store would keep only one. */
 async function readGates(paths: readonly string[], io: Io): Promise<readonly FeatureGate[]> {
   const objects = await readObjects(paths, io);
   const isGate = ({ kind, apiVersion }: (typeof objects)[number]): boolean =>
@@ -128,7 +128,7 @@ function toSubject(object: FeatureGate, version: string | undefined): Subject {
     const which = version === undefined ? 'no entry' : `no entry of version ${version}`;
     throw new UserError(`FeatureGate of the feature set ${featureSet || 'Default'}: status.featureGates has ${which}`);
   }
-  // The lists of custom gates are those of the feature set Default, with the changes of the user.
+  // The lists of custom gates start from those of the Default feature set and apply the user's changes.
   const set = featureSet === '' || isCustom(object) ? 'Default' : featureSet;
   const names = (entries: GateBlock['enabled']): readonly string[] => entries.map(({ name }) => name);
   return { object, block, set, lists: { enabled: names(block.enabled), disabled: names(block.disabled) } };

@@ -24,7 +24,7 @@ Examples:
   portcullis kubelet plan --minimum 1.33.0 -f nodes.yaml
 `;
 
-/** The effects on nodes below a minimum that API servers enforce. */
+/** Effects on nodes below the minimum that API servers enforce. */
 const EFFECTS = [
   'Leases are not renewed: the node becomes NotReady, and its pods are evicted.',
   'Pods are not read: no pod starts on the node, and the status of its pods is not updated.',
@@ -34,7 +34,7 @@ const EFFECTS = [
 
 const CONTROL_PLANE = ['control-plane', 'master'];
 
-/** Lists the nodes that would lose access with a minimum kubelet version. */
+/** Lists the nodes that would lose access at a minimum kubelet version. */
 export const command = defineCommand({
   details: DETAILS,
   options: {

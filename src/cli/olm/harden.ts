@@ -23,7 +23,7 @@ import {
   type Style,
 } from '../output/print.ts';
 
-/** Prints an object with its changes, notes and the command that applies its patch to a cluster. */
+/** Prints an object with its changes, its notes and a command that applies the patch to a cluster. */
 function printObject(object: HardenedObject, style: Style): string {
   const { kind, namespace, name, path, profile, mode, changes, notes, patch = [] } = object;
   const title = `${kind} ${namespace}/${name}${path === undefined ? '' : ` (${path})`}: ${mode ?? profile ?? ''}`;
@@ -32,7 +32,7 @@ function printObject(object: HardenedObject, style: Style): string {
     ...(changes.length === 0 && notes.length === 0 ? ['complies'] : []),
     ...printChanges(changes).map(printable),
     ...notes.map((note) => style('yellow', printable(note))),
-    // API servers reject changes of the pod template of a Job: the patch is for its manifest.
+    // API servers reject changes to the pod template of a Job, so the patch applies to its manifest.
     ...(patch.length === 0 || kind === 'Job' ? [] : [`${target} --type=json -p ${shellQuote(JSON.stringify(patch))}`]),
   ];
   return `${[style('bold', printable(title)), ...lines.map((line) => `  ${line}`)].join('\n')}\n`;
@@ -81,7 +81,7 @@ interface Context {
 }
 
 interface Report {
-  /** The output as JSON or YAML. */
+  /** The result as JSON or YAML. */
   readonly data: object;
   blocks(style: Style): readonly string[];
   readonly changed: number;
@@ -129,7 +129,7 @@ function reportWorkloads(context: Context, assumptions: readonly string[], only:
   };
 }
 
-/** Proposes changes of the workloads and namespaces of OLM. */
+/** Proposes changes to OLM workloads and namespaces. */
 export const command = defineCommand({
   operands: '[namespaces]',
   details: DETAILS,

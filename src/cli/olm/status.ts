@@ -1,4 +1,4 @@
-/** `portcullis olm status`: the namespaces with operators, and the next action of the auto-labeler. */
+/** `portcullis olm status`: namespaces with operators, and the next action of the auto-labeler. */
 import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -26,7 +26,7 @@ import {
 import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
-/** Describes a namespace and the action of the auto-labeler at the next event. */
+/** Describes a namespace and what the auto-labeler does at the next event. */
 function describeNamespace(
   namespace: Namespace,
   store: Store,
@@ -52,7 +52,7 @@ function describeNamespace(
 
 type NamespaceStatus = ReturnType<typeof describeNamespace>;
 
-/** Returns the commands that opt a namespace out; empty if the auto-labeler never sets its label. */
+/** Returns commands that opt a namespace out. Empty if the auto-labeler never sets the label. */
 function optOutCommands(name: string, { row }: Pick<LabelerDecision, 'row'>): readonly string[] {
   if (['1', '2', '7', 'off'].includes(row)) return [];
   if (row === 'shipped') return [`kubectl label namespace ${name} ${LABEL_SYNC_LABEL}=false --overwrite`];
@@ -92,7 +92,10 @@ function printOptOut(statuses: readonly NamespaceStatus[]): readonly string[] {
   ];
 }
 
-/** True unless the installation lacks the feature. A replica that has it reports whether the operators can be watched. */
+/**
+ * True unless the installation lacks the feature. A replica with the feature reports whether it can watch the
+ * operators.
+ */
 function hasFeature(store: Store): boolean {
   const deployment = store.get('Deployment', INSTALLATION.name, INSTALLATION.namespace);
   if (deployment) return deploymentFeatures(deployment).olm;
@@ -103,7 +106,7 @@ function hasFeature(store: Store): boolean {
 const NO_FEATURE =
   'The auto-labeler does not run, because the olm feature is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n';
 
-/** Returns why the auto-labeler is idle, according to the replicas. */
+/** Returns the reason that replicas report for an idle auto-labeler. */
 function explainIdle(store: Store): string {
   const { conditions = [] } = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status ?? {};
   const condition = conditions.find(({ type, reason }) => type === 'OLMAvailable' && reason !== 'Installed');

@@ -1,8 +1,8 @@
-/** Bundles the pages of `src/web` from their sources. The build of the program replaces this file by its results. */
+/** Bundles the `src/web` pages from source. The build replaces this file with the bundled pages. */
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/** The script and the style sheet of a page. */
+/** Script and style sheet of a page. */
 export interface PageBundle {
   readonly script: string;
   readonly style: string;

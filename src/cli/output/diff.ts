@@ -1,7 +1,7 @@
-/** Differences of texts in the unified format. */
+/** Unified diffs of texts. */
 import { diffLines } from 'diff';
 
-/** Prints the difference of two texts, which `git apply` and `patch` accept; `''` if they are equal. */
+/** Prints the diff of two texts in a format that `git apply` and `patch` accept. Returns `''` if they are equal. */
 export function printDiff(
   { from, to }: Readonly<Record<'from' | 'to', string>>,
   before: string,
@@ -11,8 +11,8 @@ export function printDiff(
 }
 
 /**
- * Returns the lines of both texts, each after its mark. The documents are compared one by one: the time of a comparison grows
- * with the square of the number of changes.
+ * Returns the lines of both texts, each prefixed with its marker. Documents are compared one by one because the
+ * comparison time grows with the square of the number of changes.
  */
 function diffDocuments(before: string, after: string): readonly string[] {
   const [old, changed] = [before, after].map((text) => text.split(/(?<=\n)(?=---)/)) as [string[], string[]];
@@ -28,7 +28,7 @@ function diffTexts(before: string, after: string): readonly string[] {
   });
 }
 
-/** The number of unchanged lines before and after a change. */
+/** Number of unchanged context lines around a change. */
 const CONTEXT = 4;
 
 function formatHunks(lines: readonly string[]): string {

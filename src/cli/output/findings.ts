@@ -8,21 +8,21 @@ import { checks } from '../../policy/pss/index.ts';
 import { docsUrl, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { CONTROL_CHARACTERS, printable, printData, printTable, type Cell, type Style } from './print.ts';
 
-/** A position in a file. Line and column count from 1. */
+/** A position in a file. Line and column start at 1. */
 export interface FilePosition extends Position {
   readonly file: string;
 }
 
-/** A field, by its path in the object, at its own position or at that of its nearest ancestor that exists. */
+/** A field path in the object, with the position of the field or of its nearest existing ancestor. */
 export interface FieldPosition extends FilePosition {
   readonly path: string;
 }
 
-/** A violation of one check by one object. */
+/** A check that an object violates. */
 export interface Finding {
-  /** The strongest mode in which the finding counts. */
+  /** The strongest mode in which the finding applies. */
   readonly mode: Mode;
-  /** The violated policy, such as `restricted:v1.30`; absent if the check belongs to no policy. */
+  /** The violated policy, such as `restricted:v1.30`. Absent if the check belongs to no policy. */
   readonly policy?: string;
   readonly check: string;
   readonly reason: string;
@@ -32,23 +32,23 @@ export interface Finding {
   readonly fields: readonly FieldPosition[];
 }
 
-/** An object that was checked. */
+/** A checked object. */
 export interface CheckedObject extends FilePosition {
   readonly apiVersion: string;
   readonly kind: string;
   /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
   readonly name: string;
-  /** The path of the evaluated pod template; absent for built-in kinds. */
+  /** Path of the evaluated pod template. Absent for built-in kinds. */
   readonly template?: string;
-  /** The policies of the namespace by mode; absent for SCCs. */
+  /** The namespace's policies by mode. Absent for SCCs. */
   readonly policies?: Readonly<Record<Mode, string>>;
   readonly findings: readonly Finding[];
 }
 
 export interface Report {
   readonly objects: readonly CheckedObject[];
-  /** The number of objects of other kinds. */
+  /** Number of objects of other kinds. */
   readonly otherKinds: number;
   /** Objects of checked kinds that no API server accepts. */
   readonly notEvaluated: readonly ManifestError[];
@@ -56,14 +56,14 @@ export interface Report {
   readonly warnings: readonly ManifestError[];
   /** Documents that cannot be read. */
   readonly errors: readonly ManifestError[];
-  /** The weakest mode whose findings fail the check. */
+  /** The weakest mode in which findings fail the check. */
   readonly failOn: Mode;
 }
 
-/** The modes from the strongest to the weakest. */
+/** Modes, strongest first. */
 export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 
-/** Returns the number of objects by result. `warned`: objects with findings in modes weaker than `failOn` only. */
+/** Returns the number of objects by result. `warned`: objects that have findings only in modes weaker than `failOn`. */
 function summarize(report: Report) {
   const { objects, notEvaluated, otherKinds, errors } = report;
   const failed = objects.filter(({ findings }) => findings.some((finding) => isFailure(finding, report))).length;
@@ -72,12 +72,12 @@ function summarize(report: Report) {
   return { passed, failed, warned, notEvaluated: notEvaluated.length, otherKinds, errors: errors.length };
 }
 
-/** True if the finding counts in the mode that fails the check, or in a stronger mode. */
+/** True if the finding applies in the mode that fails the check or in a stronger mode. */
 function isFailure({ mode }: Finding, { failOn }: Report): boolean {
   return MODES_BY_STRENGTH.indexOf(mode) <= MODES_BY_STRENGTH.indexOf(failOn);
 }
 
-/** The exit code: 2 for unreadable or invalid objects, otherwise 1 for failures, otherwise 0. */
+/** Exit code: 2 for unreadable or invalid objects, otherwise 1 for failures, otherwise 0. */
 export function exitCode(report: Report): number {
   const { failed, notEvaluated, errors } = summarize(report);
   if (errors + notEvaluated > 0) return EXIT.usage;
@@ -98,7 +98,7 @@ function printSummary(report: Report): string {
   return parts.join(', ');
 }
 
-/** Errors and objects that were not evaluated. */
+/** Errors, and objects that were not evaluated. */
 export function problems({ errors, notEvaluated }: Report): readonly ManifestError[] {
   return [...errors, ...notEvaluated];
 }
@@ -119,12 +119,12 @@ function printObject({ kind, namespace, name, template = '' }: CheckedObject): s
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}${path}`;
 }
 
-/** The reason and the detail in the words of upstream's denials. */
+/** The reason and the detail, worded like upstream denials. */
 function printReason({ reason, detail }: Finding): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 
-/** The checks outside of the Pod Security Standards, with the results of findings that belong to no policy. */
+/** Checks outside the Pod Security Standards, for findings that belong to no policy. */
 export const OTHER_RESULTS = {
   labels: 'has invalid labels',
   'scc-label': 'has an invalid SCC mode',
@@ -138,7 +138,7 @@ export const OTHER_RESULTS = {
 
 export type OtherCheck = keyof typeof OTHER_RESULTS;
 
-/** `violates PodSecurity "restricted:latest"`, in the words of the mode. */
+/** `violates PodSecurity "restricted:latest"`, with the verb of the mode. */
 function printResult({ mode, policy, check }: Finding): string {
   if (policy === undefined) return OTHER_RESULTS[check as OtherCheck];
   return mode === 'enforce'
@@ -146,7 +146,7 @@ function printResult({ mode, policy, check }: Finding): string {
     : `would violate PodSecurity ${quote(policy)} (${mode})`;
 }
 
-/** Prints each object with its findings, their positions and fixes, and the summary. */
+/** Prints each object with its findings, their positions and fixes, followed by the summary. */
 export function printFindingTable(report: Report, style: Style, isWide = false): string {
   const blocks = report.objects.flatMap((object) =>
     [...Map.groupBy(object.findings, printResult)].map(([result, findings]) => {
@@ -158,7 +158,7 @@ export function printFindingTable(report: Report, style: Style, isWide = false):
   return [...blocks, ...templateBlocks(report, style), `${style('bold', printSummary(report))}\n`].join('\n');
 }
 
-/** Lists the pod templates of kinds that are not built in, since their paths do not follow from the kind. */
+/** Lists the pod templates of kinds that are not built in, because the kind does not determine their paths. */
 function templateBlocks({ objects }: Report, style: Style): readonly string[] {
   const evaluated = objects.filter(({ template }) => template !== undefined);
   if (evaluated.length === 0) return [];
@@ -167,7 +167,10 @@ function templateBlocks({ objects }: Report, style: Style): readonly string[] {
   return [`${title}\n${printTable(rows, { style, indent: '  ', gap: '  ' })}`];
 }
 
-/** One row with the reason, one with the fix, in the wide form one with the page of the check, and more rows if the finding has more positions. */
+/**
+ * Prints a row for the reason and a row for the fix. The wide format adds a row for the documentation page. Additional
+ * positions of the finding add more rows.
+ */
 function findingRows(finding: Finding, report: Report, isWide: boolean): readonly (readonly Cell[])[] {
   const positions = [...new Set(finding.fields.map(printPosition))];
   const texts: readonly Cell[] = [
@@ -185,7 +188,7 @@ function findingRows(finding: Finding, report: Report, isWide: boolean): readonl
 const GITHUB_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'notice' };
 
 /**
- * Prints workflow commands of GitHub Actions, which annotate the violating lines.
+ * Prints GitHub Actions workflow commands, which annotate the violating lines.
  * @see https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
  */
 function printGithub(report: Report): string {
@@ -210,7 +213,7 @@ function annotation(level: string, { file, line, column }: FilePosition, title: 
   return `::${level} file=${property(file)},line=${line},col=${column},title=${property(title)}::${escape(message)}`;
 }
 
-/** An XML element. Without content it is an empty element. */
+/** An XML element. An element without content is printed as an empty element. */
 interface Element {
   readonly name: string;
   readonly attributes: Readonly<Record<string, string | number>>;
@@ -229,7 +232,7 @@ function printElement({ name, attributes, content }: Element, indent = ''): stri
   return [`${start}>`, ...content.map((child) => printElement(child, `${indent}  `)), `${indent}</${name}>`].join('\n');
 }
 
-/** Characters that XML 1.0 cannot represent, not even escaped. */
+/** Characters that XML 1.0 cannot represent, even escaped. */
 const NOT_IN_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 
 function escapeXml(text: string): string {
@@ -241,13 +244,13 @@ function escapeXml(text: string): string {
     .replace(CONTROL_CHARACTERS, (one) => (/[\t\n]/.test(one) ? one : `&#${one.charCodeAt(0)};`));
 }
 
-/** XML parsers replace unescaped line ends in attributes by spaces. */
+/** XML parsers replace unescaped line breaks in attributes with spaces. */
 function escapeAttribute(text: string): string {
   return escapeXml(text).replaceAll('"', '&quot;').replaceAll('\n', '&#10;').replaceAll('\t', '&#9;');
 }
 
 /**
- * Prints JUnit XML: a suite for each file, and a test case for each object.
+ * Prints JUnit XML with a suite for each file and a test case for each object.
  * @see https://github.com/testmoapp/junitxml
  */
 function printJunit(report: Report): string {
@@ -301,13 +304,13 @@ function printFindings(findings: readonly Finding[]): string {
 
 const SARIF_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
 
-/** The page about a check. */
+/** Documentation page of a check. */
 function checkUrl(check: string): string {
   return docsUrl(`reference/checks/${check}.md`);
 }
 
 /**
- * Prints SARIF for code scanning: a rule for each violated check, and a result for each violating field.
+ * Prints SARIF for code scanning, with a rule for each violated check and a result for each violating field.
  * @see https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
  */
 function printSarif(report: Report): string {
@@ -377,7 +380,7 @@ function reportData(report: Report) {
   return { summary: summarize(report), failOn, objects: linked, notEvaluated, warnings, errors };
 }
 
-/** The formats for programs, which include errors and warnings. */
+/** Machine-readable formats, which include errors and warnings. */
 export const FINDING_FORMATS = {
   json: (report) => printData('json', reportData(report)),
   yaml: (report) => printData('yaml', reportData(report)),

@@ -1,18 +1,20 @@
-/** One page as a single HTML file: its script, its style and its data are in the file, and nothing else is loaded. */
+/** Renders a page as a single HTML file that contains its script, style and data and loads nothing else. */
 import { createHash } from 'node:crypto';
 import type { PageBundle } from './bundle.ts';
 
 interface PageOptions {
   readonly title: string;
-  /** The data of the page, which must be JSON values. */
+  /** Data of the page, which must be JSON values. */
   readonly data?: unknown;
-  /** True for a page that follows changes of its server. */
+  /** True for a page that shows live changes from its server. */
   readonly isLive?: boolean;
 }
 
-/** Returns the HTML. The content policy permits this script and this style only, by their hashes. */
+/**
+ * Returns the HTML. The content security policy permits only this script and this style, identified by their hashes.
+ */
 export function renderPage({ script, style }: PageBundle, { title, data, isLive = false }: PageOptions): string {
-  // Ends of elements in strings would end the elements of the page.
+  // A closing tag inside a string would close the element of the page.
   const safeScript = script.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
   const policy = [
     "default-src 'none'",
@@ -43,7 +45,7 @@ ${data === undefined ? '' : `<script type="application/json" id="data">${escapeJ
 `;
 }
 
-/** Without `<`, no text can end the element that contains the JSON. */
+/** Without `<`, no text can close the element that contains the JSON. */
 function escapeJson(data: unknown): string {
   return JSON.stringify(data).replaceAll('<', '\\u003c');
 }

@@ -1,4 +1,4 @@
-/** The output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
+/** Output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
 import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printIndented, printYaml } from '../../config/yaml.ts';
@@ -20,13 +20,13 @@ export function printData(format: DataFormat, value: unknown): string {
 
 export type Tone = 'bold' | 'dim' | 'red' | 'yellow';
 
-/** Emphasizes a text on terminals with colors, and returns it unchanged elsewhere. */
+/** Emphasizes text on terminals with colors. Elsewhere, it returns the text unchanged. */
 export type Style = (tone: Tone, text: string) => string;
 
 const PLAIN: Style = (_tone, text) => text;
 const COLORED: Style = (tone, text) => styleText(tone, text, { validateStream: false });
 
-/** Returns the style of the standard output. `NO_COLOR` turns colors off. @see https://no-color.org */
+/** Returns the style of standard output. `NO_COLOR` turns colors off. @see https://no-color.org */
 export function outputStyle({ stdout, env }: Pick<Io, 'stdout' | 'env'>): Style {
   return stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb' ? COLORED : PLAIN;
 }
@@ -36,13 +36,13 @@ export type Cell = string | readonly [text: string, tone: Tone];
 
 interface TableOptions {
   readonly style?: Style;
-  /** The text before each line. */
+  /** Prefix of each line. */
   readonly indent?: string;
-  /** The text between two columns. */
+  /** Separator between columns. */
   readonly gap?: string;
 }
 
-/** Prints rows in columns of equal width. Control characters in cells are escaped. */
+/** Prints rows in aligned columns. Control characters in cells are escaped. */
 export function printTable(
   rows: readonly (readonly Cell[])[],
   { style = PLAIN, indent = '', gap = '   ' }: TableOptions = {},
@@ -66,16 +66,16 @@ export function printTable(
     .join('');
 }
 
-/** The output formats of most commands. */
+/** Output formats of most commands. */
 export const DATA_AND_TABLE = ['table', 'json', 'yaml'] as const;
 
-/** The option `-o`; the first format is the default. */
+/** The `-o` option. The first format is the default. */
 export function outputOption<const F extends readonly [string, ...string[]]>(formats: F): Option<F[number]> {
   const parse = oneOf<F[number]>(formats);
   return option('FORMAT', parse, formats[0] as F[number], { short: 'o', help: 'Output format' });
 }
 
-/** The option `-o` of commands that write objects. By default they print what they changed. */
+/** The `-o` option of commands that write objects. By default they print the changes. */
 export const writtenOutputOption = option('FORMAT', oneOf(['name', 'json', 'yaml'] as const), undefined, {
   short: 'o',
   help: 'Print the written objects: name, json, yaml',
@@ -101,10 +101,10 @@ function referenceName({ apiVersion = '', kind = '', metadata }: KubeObject): st
   return `${kind.toLowerCase()}${group === '' ? '' : `.${group}`}/${metadata?.name ?? ''}`;
 }
 
-/** The option that omits the header of tables. */
+/** The option that omits table headers. */
 export const headersOption = { 'no-headers': flag({ help: 'Print tables without headers' }) };
 
-/** The options of commands that list objects. */
+/** Options of the commands that list objects. */
 export const listOptions = { ...headersOption, output: outputOption([...DATA_AND_TABLE, 'wide', 'name']) };
 
 /** An object of a list. */
@@ -113,7 +113,7 @@ interface ListedObject {
   readonly name: string;
 }
 
-/** Prints a list as a report, or as names such as `pod/web`, each once. */
+/** Prints a list as a report, or as unique names such as `pod/web`. */
 export function printListing(
   io: Io,
   output: Parameters<typeof printReport>[1] | 'name',
@@ -127,7 +127,7 @@ export function printListing(
   }
 }
 
-/** Returns the rows of a table with its header, unless `--no-headers` is given. */
+/** Returns the table rows, with a header unless `--no-headers` is set. */
 export function withHeader(
   header: readonly string[],
   rows: readonly (readonly Cell[])[],
@@ -136,7 +136,7 @@ export function withHeader(
   return isHeaderless ? rows : [header, ...rows];
 }
 
-/** Prints data as JSON or YAML, or as the blocks of a text, which are separated by empty lines. */
+/** Prints data as JSON or YAML, or as blocks of text separated by blank lines. */
 export function printReport(
   io: Io,
   output: DataFormat | 'table' | 'wide',
@@ -148,7 +148,7 @@ export function printReport(
   else io.stdout.write(printData(output, data));
 }
 
-/** The blocks about the source of the settings and the assumptions of a command; none without these. */
+/** Blocks that describe the source of the settings and the assumptions of a command, if there are any. */
 export function assumptionBlocks(assumptions: readonly string[], settingsSource?: string): readonly string[] {
   return [
     ...(settingsSource === undefined ? [] : [`Settings: ${printable(settingsSource)}.\n`]),
@@ -158,7 +158,7 @@ export function assumptionBlocks(assumptions: readonly string[], settingsSource?
 
 const CLEAR_LINE = '\r\u001b[K';
 
-/** Runs long work. On a terminal, `show` prints the progress in one line, which is cleared at the end. */
+/** Runs a long operation. On a terminal, `show` prints the progress on one line, which is cleared at the end. */
 export async function withProgress<T>(output: Output, work: (show: (text: string) => void) => Promise<T>): Promise<T> {
   let isShown = false;
   const show = (text: string): void => {
@@ -172,7 +172,7 @@ export async function withProgress<T>(output: Output, work: (show: (text: string
   }
 }
 
-/** Evaluates namespaces one after another, and shows the progress. Rejects if the signal is aborted. */
+/** Evaluates namespaces one after another and shows the progress. Rejects if the signal is aborted. */
 export async function mapNamespaces<T>(
   namespaces: readonly Namespace[],
   step: (namespace: Namespace) => T,
@@ -183,7 +183,7 @@ export async function mapNamespaces<T>(
     for (const [index, namespace] of namespaces.entries()) {
       show(`${verb} ${printable(objectName(namespace))} (${index + 1} of ${namespaces.length})`);
       results.push(step(namespace));
-      // Signals are handled only while the command waits.
+      // Signals are handled only while the command awaits.
       await setImmediate(undefined, { signal: io.signal });
     }
     return results;
@@ -193,8 +193,8 @@ export async function mapNamespaces<T>(
 const SECURITY_CONTEXT = /^(?:.*\.)?securityContext\./;
 
 /**
- * Prints the changes of a pod, with one line for each security context:
- * `spec.securityContext: fsGroup=1 seccompProfile.type="RuntimeDefault"`.
+ * Prints the changes to a pod, with one line for each security context: `spec.securityContext: fsGroup=1
+ * seccompProfile.type="RuntimeDefault"`.
  */
 export function printChanges(changes: readonly Change[]): readonly string[] {
   const byOwner = Map.groupBy(changes, ({ path }) => SECURITY_CONTEXT.exec(path)?.[0] ?? '');

@@ -1,7 +1,7 @@
 /** Commands that users run in a POSIX shell. */
 import { shellQuote } from '../../kube/text.ts';
 
-/** A program and its arguments, without quotes. */
+/** A program and its unquoted arguments. */
 export interface ShellCommand {
   readonly program: string;
   readonly args: readonly string[];
@@ -11,7 +11,7 @@ export function kubectl(...args: readonly string[]): ShellCommand {
   return { program: 'kubectl', args };
 }
 
-/** Prints a command as a line for a shell. */
+/** Formats a command as a shell command line. */
 export function printCommand({ program, args }: ShellCommand): string {
   return [program, ...args].map(shellQuote).join(' ');
 }

@@ -46,7 +46,7 @@ export const rolloutOptions = {
 
 export type RolloutValues = Omit<Values<typeof rolloutOptions>, 'output'> & { readonly namespace?: string | undefined };
 
-/** The kinds that these commands read from a cluster. */
+/** Kinds that these commands read from a cluster. */
 export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
   'Namespace',
   'ServiceAccount',
@@ -60,7 +60,7 @@ export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
 /** The input of all rollout commands. */
 export interface RolloutFacts {
   readonly store: Store;
-  /** Pod templates of manifests of kinds that the store does not have. */
+  /** Pod templates in manifests whose kinds the store does not contain. */
   readonly customSources: readonly CustomPodSource[];
   /** The effective configuration. */
   readonly podSecurity: PodSecurity;
@@ -71,13 +71,13 @@ export interface RolloutFacts {
   readonly assumptions: readonly string[];
   /** The source of the settings; absent for defaults. */
   readonly settingsSource: string | undefined;
-  /** False for a cluster without any object of an installation. */
+  /** False if the cluster contains no object of an installation. */
   readonly isInstalled: boolean;
-  /** The settings of policies in the API server; absent if the cluster has none, or a server. */
+  /** Settings of the policies in the API server. Absent if the cluster has a server or no policies. */
   readonly serverless: PodSecurity | undefined;
 }
 
-/** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if something cannot be read. */
+/** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if an object cannot be read. */
 export async function gatherRollout(
   values: RolloutValues,
   io: Io,
@@ -87,7 +87,7 @@ export async function gatherRollout(
   return await computeRollout(await readRolloutInventory(values, io, needs), values, date);
 }
 
-/** Reads the objects of a cluster or of manifests on which the rollout depends. */
+/** Reads the objects on which the rollout depends from a cluster or from manifests. */
 export async function readRolloutInventory(
   values: RolloutValues,
   io: Io,
@@ -96,7 +96,7 @@ export async function readRolloutInventory(
   const namespace = values['installation-namespace'];
   return await readInventory(values, io, {
     ...needs,
-    // Namespaces have no ranges yet where SCCs are not enforced.
+    // Namespaces have no ranges while SCCs are not enforced.
     ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
     optional: [
       { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
@@ -159,7 +159,7 @@ export async function computeRollout(
   };
 }
 
-/** Returns the levels of the replicas that have renewed their Lease, and the leader. */
+/** Returns the levels reported by the replicas that have renewed their Lease, and the leader. */
 function findReplicas(leases: readonly Lease[], nowMs: number | undefined) {
   const live = leases.filter((lease) => isLive(lease, nowMs));
   const leader = live.find((lease) => objectName(lease) === INSTALLATION.name)?.spec?.holderIdentity || undefined;
@@ -169,7 +169,7 @@ function findReplicas(leases: readonly Lease[], nowMs: number | undefined) {
   return { replicas, leader };
 }
 
-/** The longest time without a renewal that a difference of clocks may explain. */
+/** Longest time without a renewal that clock skew can explain. */
 const CLOCK_TOLERANCE_MS = 60_000;
 
 function isLive({ spec }: Lease, nowMs = Infinity): boolean {
@@ -178,7 +178,7 @@ function isLive({ spec }: Lease, nowMs = Infinity): boolean {
   return renewedMs !== undefined && nowMs - renewedMs <= durationMs + CLOCK_TOLERANCE_MS;
 }
 
-/** Finds managed namespaces without the label that they need, and those with a label of the syncer. */
+/** Finds managed namespaces that lack a required label, and namespaces with a label that the syncer set. */
 function findLabels(store: Store, management: ManagementSettings, nowMs: number) {
   const labels = { unlabeled: [] as string[], unreleased: [] as string[] };
   for (const namespace of listNamespaces(store)) {

@@ -1,4 +1,4 @@
-/** The live report: computed again after changes of the cluster, while a page shows it. */
+/** The live report, which is recomputed after changes in the cluster while a page shows it. */
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../config/files.ts';
 import { startDashboard, type Dashboard, type DashboardEvent, type SubscribeEvents } from '../../server/dashboard.ts';
@@ -6,7 +6,7 @@ import type { Decision, ReportData } from '../../web/report-data.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import type { RolloutValues } from './facts.ts';
 
-/** The decisions of webhooks, the newest first. */
+/** Decisions of webhooks, newest first. */
 export interface DecisionLog {
   list(): readonly Decision[];
   /** Calls the listener after each decision. Returns a function that ends the subscription. */
@@ -17,16 +17,16 @@ interface DashboardSource {
   readonly port: number;
   /** The address of the API server. */
   readonly server: string;
-  /** Returns the objects of the cluster, whose store is kept up to date. */
+  /** Returns the objects of a cluster whose store is kept up to date. */
   inventory(): Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>;
   readonly values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>;
-  /** Absent for a cluster whose decisions are not known. */
+  /** Absent if the decisions of the cluster are unknown. */
   readonly decisions?: DecisionLog;
   /** Aborts computations. */
   readonly signal: AbortSignal;
 }
 
-/** Starts the dashboard of a cluster. Nothing is loaded and computed while no page is open. */
+/** Starts the dashboard of a cluster. Nothing is loaded or computed while no page is open. */
 export async function openDashboard({ port, decisions, signal, ...source }: DashboardSource): Promise<Dashboard> {
   const { values } = source;
   const io = { stdin: emptyInput(), stdout: SILENT, text: SILENT, stderr: SILENT, env: {}, signal };
@@ -66,14 +66,17 @@ function merge(...feeds: readonly SubscribeEvents[]): SubscribeEvents {
   };
 }
 
-/** The shortest time between two computations. Computations take at most a third of the time. */
+/** Minimum interval between two computations. Computations use at most a third of the time. */
 const MIN_INTERVAL_MS = 500;
 const DURATIONS_PER_INTERVAL = 2;
 
-/** Interval of the computation of the state of the replicas: changes of their Leases alone start no computation. */
+/** Interval for recomputing the state of the replicas. Changes to their Leases alone do not start a computation. */
 const REFRESH_MS = 30_000;
 
-/** Computes a report for the first subscriber, and after changes of the store. Equal reports are published once. */
+/**
+ * Computes a report for the first subscriber, and after changes of the store. Consecutive equal reports are published
+ * once.
+ */
 function createReportFeed(store: Store, compute: () => Promise<ReportData>): SubscribeEvents {
   const listeners = new Set<(event: DashboardEvent) => void>();
   let last: { readonly key: string; readonly event: DashboardEvent } | undefined;
@@ -111,7 +114,7 @@ function createReportFeed(store: Store, compute: () => Promise<ReportData>): Sub
   };
 }
 
-/** Returns the report or the error as an event. Events with the same key show the same state. */
+/** Returns the report or the error as an event. Events with the same key represent the same state. */
 async function computeEvent(
   compute: () => Promise<ReportData>,
 ): Promise<{ readonly key: string; readonly event: DashboardEvent }> {
@@ -125,7 +128,7 @@ async function computeEvent(
   }
 }
 
-/** The delay after which decisions are published together. */
+/** Delay for batching decisions. */
 const DECISIONS_MS = 200;
 
 function createDecisionFeed(decisions: DecisionLog): SubscribeEvents {

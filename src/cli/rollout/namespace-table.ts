@@ -1,4 +1,4 @@
-/** The namespaces of a plan of enforcement, as a table with blocks of details, and their counts. */
+/** The namespaces of an enforcement plan as a table, with detail blocks and counts. */
 import { printCount } from '../../kube/text.ts';
 import { WORKLOAD_VERDICTS, type FixableViolation, type ViolatingWorkload } from '../../policy/rollout/evaluation.ts';
 import { needsFix, type NamespaceCounts, type PlannedNamespace } from '../../policy/rollout/plan.ts';
@@ -14,7 +14,7 @@ const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
   exempt: 'exempt',
 };
 
-/** The largest number of rows of a summary. */
+/** Maximum number of rows in a summary. */
 const MAX_ROWS = 20;
 
 interface SummaryValues extends Partial<Values<typeof headersOption>> {
@@ -23,8 +23,8 @@ interface SummaryValues extends Partial<Values<typeof headersOption>> {
 }
 
 /**
- * The table of namespaces: those with most denied workloads, and the number of the others. `-o wide` prints all of them,
- * and with `-n` the blocks with the details.
+ * Table of the namespaces with the most denied workloads, and the number of other namespaces. `-o wide` prints all
+ * namespaces, and `-n` adds the detail blocks.
  */
 export function namespaceSections(
   namespaces: readonly PlannedNamespace[],
@@ -47,7 +47,7 @@ export function namespaceSections(
   ];
 }
 
-/** The namespaces as objects of a list. */
+/** The namespaces as list items. */
 export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
   return namespaces.map(({ name }) => ({ kind: 'Namespace', name }));
 }
@@ -75,7 +75,7 @@ function hasDetails(namespace: PlannedNamespace): boolean {
   return needsFix(namespace) || namespace.steps.length > 0;
 }
 
-/** One block for each namespace with next steps: fields, fixes and next steps. */
+/** Prints a block for each namespace with next steps: fields, fixes and next steps. */
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
   const blocks = namespaces.filter(hasDetails);
   return blocks.map((namespace) => {
@@ -90,7 +90,7 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
   });
 }
 
-/** A workload to restart has no fields to fix. */
+/** A workload that only needs a restart has no fields to fix. */
 function workloadLines(workload: ViolatingWorkload, style: Style): readonly string[] {
   const { kind, name, verdict, pods, causes, violations } = workload;
   const running = pods === 0 || kind === 'Pod' ? '' : ` (${pods} running ${pods === 1 ? 'pod' : 'pods'})`;

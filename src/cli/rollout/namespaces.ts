@@ -1,4 +1,4 @@
-/** The plan of enforcement for the namespaces of an inventory. */
+/** Plans enforcement for the namespaces of an inventory. */
 import { namespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { evaluateFromStore, type EvaluationSettings } from '../../controllers/readiness-evaluator.ts';
@@ -23,8 +23,8 @@ import { mapNamespaces } from '../output/print.ts';
 import type { RolloutFacts } from './facts.ts';
 
 /**
- * Computes the effect of enforcement on each namespace, or on one, except on terminating ones. Prints the progress to a
- * terminal. Rejects if the signal is aborted.
+ * Computes the effect of enforcement on one or all namespaces, except terminating ones. Prints progress on a terminal.
+ * Rejects if the signal is aborted.
  */
 export async function planNamespaces(
   facts: RolloutFacts,
@@ -39,7 +39,7 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   const { store, podSecurity, management, serverless } = facts;
   if (podSecurity.exemptions.namespace(namespace.metadata?.name)) return planExempt(namespace);
   const computed = namespacePolicies(namespace, store, { podSecurity, management });
-  // A file plans other settings than those of the policies in the API server.
+  // A file plans settings that differ from those of the policies in the API server.
   const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });
@@ -47,8 +47,8 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
 }
 
 /**
- * Computes which workloads a Kubernetes version denies and the current version admits, by the policies of the namespaces, or
- * by those that enforcement would apply. All other rules are those of `planNamespaces`.
+ * Computes the workloads that a Kubernetes version denies but the current version admits, under the policies of the
+ * namespaces or the policies that enforcement would apply. All other rules are the same as in `planNamespaces`.
  */
 export async function planUpgrades(
   facts: RolloutFacts,

@@ -102,7 +102,10 @@ export const command = defineCommand({
   },
 });
 
-/** The default to plan, and for policies without a server the command that sets it, with the changed levels and exemptions of `--config`. */
+/**
+ * The default to plan. For policies without a server, also the command that sets it and the levels and exemptions that
+ * `--config` changes.
+ */
 function planChange({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
   if (!serverless) return { policy: level && ({ level, version: 'latest' } as const) };
   const { enforce } = podSecurity.defaults;
@@ -131,7 +134,7 @@ function toSpec({ defaults, exemptions }: Pick<Settings['podSecurity']['configur
   return { podSecurity: { defaults: Object.fromEntries(renamed) as JsonObject, exemptions: { ...exemptions } } };
 }
 
-/** The versions to compare. Without a cluster, the current version is the one before. */
+/** The versions to compare. Without a cluster, the current version is the preceding minor version. */
 function compare({ emulationVersion }: Store, to: Version | undefined) {
   if (to === undefined) return undefined;
   const minor = Number(latestVersion(to).slice('v1.'.length));

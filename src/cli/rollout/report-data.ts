@@ -1,4 +1,4 @@
-/** Computes the data of a report: the results of the commands about the rollout, SCCs and exemptions for one state. */
+/** Computes the report data: the results of the rollout, SCC and exemption commands for one state. */
 import { listExemptions, readExemptionUses } from '../../cluster/exemptions.ts';
 import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import { objectName } from '../../kube/resources.ts';
@@ -26,15 +26,15 @@ import { planInput } from '../inventory/scc-input.ts';
 interface ReportInput {
   readonly facts: RolloutFacts;
   readonly date: Date;
-  /** The address of the API server, or the manifests. */
+  /** Address of the API server, or the manifests. */
   readonly source: string;
-  /** The namespace of the installation, with the Leases of the replicas. */
+  /** Namespace of the installation, which contains the Leases of the replicas. */
   readonly namespace: string;
   /** True if the settings come from a file. */
   readonly isFromFile: boolean;
 }
 
-/** Computes the report. Prints the progress to a terminal. Rejects if the signal is aborted. */
+/** Computes the report. Prints progress on a terminal. Rejects if the signal is aborted. */
 export async function computeReport(input: ReportInput, io: Io): Promise<ReportData> {
   const { facts, date, source, namespace, isFromFile } = input;
   const { store, state, podSecurity, management, settingsSource, isInstalled } = facts;
@@ -77,19 +77,22 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
   };
 }
 
-/** Returns the number of workloads that each level denies; `undefined` if the evaluation fails. */
+/** Returns the number of workloads that each level denies, or `undefined` if the evaluation fails. */
 function countDenied(namespace: Namespace, facts: RolloutFacts): Readonly<Record<Level, number>> | undefined {
   const evaluate = (level: Level): number | undefined => {
     const { error, workloads } = evaluatePolicy(namespace, facts, { level, version: 'latest' });
     return error === undefined ? workloads.length : undefined;
   };
   const restricted = evaluate('restricted');
-  // A workload that restricted admits is admitted by baseline, too.
+  // The baseline level admits every workload that the restricted level admits.
   const baseline = restricted === 0 ? 0 : evaluate('baseline');
   return restricted === undefined || baseline === undefined ? undefined : { privileged: 0, baseline, restricted };
 }
 
-/** Plans SCC admission. A namespace without UID ranges is planned with those of another: the allocator adds them. */
+/**
+ * Plans SCC admission. A namespace without UID ranges is planned with the ranges of another namespace, because the
+ * allocator will add ranges.
+ */
 function planSccs(namespace: Namespace, facts: RolloutFacts): AdmissionPlan {
   const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
   const metadata = { ...namespace.metadata, annotations: { ...namespace.metadata?.annotations, ...ranges } };

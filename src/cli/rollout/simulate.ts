@@ -79,7 +79,7 @@ function printOutcome({ denying, enforce }: Simulation, style: Style): string {
   return `${style('bold', printNamespaceCounts(countNamespaces(denying)))}\n`;
 }
 
-/** Returns the namespaces whose labels the syncer manages, and those with a label of the syncer. */
+/** Returns the namespaces whose labels the syncer manages, and those with a label that the syncer set. */
 function findLabeled({ store, management }: RolloutFacts) {
   const states = store.list('Namespace').map((namespace) => {
     return { name: objectName(namespace), ...getSyncState(namespace, management) };

@@ -1,4 +1,4 @@
-/** The state of the rollout as titles and texts. */
+/** The state of the rollout as titles and values. */
 import type { EvaluationResult } from '../../policy/rollout/enforcement.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
 import { CONFIG, isEnforcing, type RolloutState } from '../../policy/rollout/state.ts';
@@ -68,7 +68,7 @@ function printLabels({ phase, sccMode, syncer, generation }: RolloutState): stri
   return `${LABELS[syncer]}${sccMode === 'enforce' ? '' : ', only in namespaces that enforce SCCs'}`;
 }
 
-/** What the PSAEnforcementConfig contains and does not apply any more. */
+/** Fields of the PSAEnforcementConfig that no longer apply. */
 function outdatedRow(state: RolloutState): readonly (readonly [string, string])[] {
   const { phase, replicas, outdatedMode, outdatedConditions } = state;
   const parts = [
@@ -84,5 +84,5 @@ function outdatedRow(state: RolloutState): readonly (readonly [string, string])[
   return [['Outdated', `status of ${CONFIG}, since ${cause}: ${parts.join('; ')}`]];
 }
 
-/** The other conditions repeat the other lines. */
+/** The remaining conditions repeat other lines. */
 const SHOWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);

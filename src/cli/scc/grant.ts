@@ -30,7 +30,7 @@ const grantOptions = {
   ...clusterOptions,
 };
 
-/** The change of a grant. */
+/** The change to a grant. */
 interface Change {
   readonly client: ClusterClient;
   readonly scc: string;
@@ -41,7 +41,9 @@ interface Change {
 const RBAC = RESOURCES.ClusterRoleBinding.group;
 const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
 
-/** Returns the subjects of a binding. A user with the name of a service account is that service account. */
+/**
+ * Returns the subjects of a binding. A user whose name is that of a service account is treated as the service account.
+ */
 function readSubjects({ user, group, serviceaccount }: Change['values'], namespace: string): readonly Subject[] {
   return [
     ...user.map((name): Subject => {
@@ -63,7 +65,7 @@ function includes(subjects: readonly Subject[], { kind, name, namespace }: Subje
 async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): Promise<void> {
   for (const { kind, name, namespace } of subjects) {
     if (kind !== 'ServiceAccount') continue;
-    // Without the permission to read service accounts, there is no warning.
+    // Without permission to read service accounts, no warning is printed.
     const account = await client.get(RESOURCES.ServiceAccount, name, namespace).catch((error: unknown) => {
       if (error instanceof ApiError) return null;
       throw error;
@@ -74,7 +76,7 @@ async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): 
   }
 }
 
-/** @throws {UserError} for a binding of another role */
+/** @throws {UserError} if the binding refers to another role */
 async function readBinding({ client, scc, values: { namespace } }: Change): Promise<Binding | undefined> {
   const name = useRoleName(scc);
   const resource = namespace === undefined ? RESOURCES.ClusterRoleBinding : RESOURCES.RoleBinding;
@@ -86,7 +88,7 @@ async function readBinding({ client, scc, values: { namespace } }: Change): Prom
   throw new UserError(`rolebinding ${name} found for ${quote(kind)}, not "ClusterRole"`);
 }
 
-/** Adds the subjects to the binding of the SCC, and creates what is missing. Returns the binding. */
+/** Adds the subjects to the binding for the SCC, and creates missing objects. Returns the binding. */
 async function addSubjects(change: Change): Promise<readonly Changed[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
@@ -106,7 +108,10 @@ async function addSubjects(change: Change): Promise<readonly Changed[]> {
 
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
 
-/** Returns the rules of the role of a binding. The role that grants the use of the SCC is not read, because users may lack the permission. */
+/**
+ * Returns the rules of the role that a binding refers to. The role that grants the SCC is not read, because users may
+ * lack permission to read it.
+ */
 async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
   const { kind, name } = roleRef;
   if (kind === 'ClusterRole' && name === useRoleName(scc)) return readRules(createUseRole(scc).rules);
@@ -115,7 +120,7 @@ async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding)
   return readRules((role as ClusterRole | undefined)?.rules);
 }
 
-/** A binding or an SCC with a subject, and the same object without the subjects. */
+/** A binding or an SCC with a subject, and the same object without it. */
 interface Removal {
   readonly kind: 'ClusterRoleBinding' | 'RoleBinding' | 'SecurityContextConstraints';
   readonly object: Binding | SecurityContextConstraints;
@@ -123,8 +128,8 @@ interface Removal {
 }
 
 /**
- * Finds the bindings that grant the use of the SCC to the subjects in the namespace, or in all namespaces.
- * @throws {UserError} for a role that also grants other permissions, which the subjects would lose
+ * Finds the bindings that grant the SCC to the subjects in the namespace or in all namespaces.
+ * @throws {UserError} if a role also grants other permissions, which the subjects would lose
  */
 async function findBindings(change: Change): Promise<readonly Removal[]> {
   const { client, scc, subjects, values } = change;
@@ -156,7 +161,7 @@ function grantsOnly({ verbs, apiGroups, resources, resourceNames, nonResourceURL
   return isUse && nonResourceURLs.length === 0 && resourceNames.length > 0 && isOnly(resourceNames, scc);
 }
 
-/** The lists of users and groups in the SCC apply to all namespaces. */
+/** The user and group lists in the SCC apply to all namespaces. */
 async function findLists({ client, scc: name, subjects }: Change): Promise<readonly Removal[]> {
   const scc = (await client.get(RESOURCES.SecurityContextConstraints, name)) as SecurityContextConstraints | undefined;
   if (!scc) return [];
@@ -170,7 +175,10 @@ async function findLists({ client, scc: name, subjects }: Change): Promise<reado
   return isChanged ? [{ kind, object: { ...scc, users, groups }, isDeleted: false }] : [];
 }
 
-/** Removes the subjects from all grants of the SCC in the scope, and deletes bindings without subjects. Returns the changed objects. */
+/**
+ * Removes the subjects from all grants of the SCC in the scope, and deletes bindings that have no subjects left.
+ * Returns the changed objects.
+ */
 async function removeSubjects(change: Change): Promise<readonly Changed[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
@@ -190,7 +198,7 @@ async function removeSubjects(change: Change): Promise<readonly Changed[]> {
   return changed;
 }
 
-/** Prints the objects, or the message of oc, which names the role, for each of them. */
+/** Prints the objects, or oc's message with the name of the role for each of them. */
 function printChange(
   io: Io,
   verb: 'added' | 'removed',

@@ -44,17 +44,17 @@ import { planInput, SCC_INPUT_KINDS } from '../inventory/scc-input.ts';
 import { expectedMode, findSettings, sccSettings, sccOptions, type ExpectedMode } from '../inventory/settings.ts';
 
 interface Plan {
-  /** The namespaces with workloads, sorted by name. */
+  /** Namespaces with workloads, sorted by name. */
   readonly namespaces: readonly (AdmissionPlan & ExpectedMode)[];
   readonly grants: readonly PlannedGrant[];
-  /** The grants as objects to apply: the missing ClusterRoles, then one RoleBinding for each grant. */
+  /** The grants as objects to apply: missing ClusterRoles first, then one RoleBinding for each grant. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
   readonly assumptions: readonly string[];
   /** The source of the settings; absent for defaults. */
   readonly settings?: string | undefined;
 }
 
-/** True if the ClusterRole for the use of an SCC exists and grants it. */
+/** True if the SCC's ClusterRole exists and grants the SCC. */
 export function hasUseRole(store: Store, scc: string): boolean {
   const rules = readRules(store.get('ClusterRole', useRoleName(scc))?.rules);
   return rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }));
@@ -74,7 +74,7 @@ function planData({ namespaces, settings, assumptions, grants, bindings }: Plan)
   };
 }
 
-/** Prints the decision and its reasons for each workload, the bindings, the summary and the next step. */
+/** Prints the decision and its reasons for each workload, followed by the bindings, the summary and the next step. */
 function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): string[] {
   return [
     ...assumptionBlocks(plan.assumptions, plan.settings),
@@ -137,7 +137,7 @@ function printBindings({ namespaces, grants }: Plan, style: Style): string {
   return `${[title, ...lines].join('\n')}\n`;
 }
 
-/** The workloads that a binding admits, and its other effects. */
+/** Workloads that a binding admits, and its other effects. */
 function describeGrant({ serviceAccount, scc, workloads, moves }: PlannedGrant): readonly string[] {
   const byScc = Map.groupBy(moves, ({ from }) => from);
   return [
@@ -211,7 +211,7 @@ function describeNeededSccs({ namespaces }: Plan): readonly string[] {
   );
 }
 
-/** Prints the bindings as manifests, with their effects and the needed custom SCCs as comments. */
+/** Prints the bindings as manifests, with their effects and the required custom SCCs as comments. */
 function printBindingManifests(plan: Plan): string {
   const comment = (text: string): string => `# ${printable(text)}\n`;
   const custom = describeNeededSccs(plan).map(comment);
@@ -229,7 +229,7 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
   try {
     await writeFile(file, printBindingManifests(plan));
   } catch (error) {
-    // The file itself is created if it is missing.
+    // Creates the file if it is missing.
     const isFolderMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
     const reason = isFolderMissing ? 'the folder does not exist' : failureReason(error);
     throw new UserError(`cannot write ${file}: ${reason}`, { cause: error });

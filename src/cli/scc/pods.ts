@@ -32,7 +32,7 @@ import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../inventory/settings
 /** Returns the grants of an SCC to a service account in its namespace; `undefined` if the SCC does not exist. */
 type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;
 
-/** The grants of an SCC are indexed by namespace: a cluster has far more bindings than each of its namespaces. */
+/** Grants are indexed by namespace because a cluster has far more bindings than each of its namespaces. */
 function createGrantLookup(store: Store): GrantLookup {
   const bySccs = new Map<string, ReadonlyMap<string, readonly SccGrant[]>>();
   return (name, namespace, account) => {
@@ -47,7 +47,7 @@ function createGrantLookup(store: Store): GrantLookup {
   };
 }
 
-/** Returns the function that audits a pod of the store. */
+/** Returns the function that audits a pod in the store. */
 function createAuditor(store: Store, settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>) {
   const findGrants = createGrantLookup(store);
   return (pod: Pod) => {
@@ -116,7 +116,7 @@ Examples:
   portcullis scc pods --subject user -n shop
 `;
 
-/** Without the settings of an installation. */
+/** Does not read the settings of an installation. */
 const MODE_ASSUMPTION = `SCC mode ${DEFAULT_SCC_MODE} for namespaces without the label (set --scc-mode)`;
 
 /** Lists the pods with the SCCs that admitted them, sorted by namespace and name, for auditors. */

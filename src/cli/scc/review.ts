@@ -32,8 +32,8 @@ interface RequestedReview {
 }
 
 /**
- * Returns an object that is a review, or a review for each of its pods and pod templates. Without a user and a group, the
- * review is about service accounts: those of the options, otherwise that of the pod.
+ * Returns the object if it is a review. Otherwise returns a review for each of its pods and pod templates. Without a
+ * user or group, the review applies to service accounts: those in the options, otherwise the pod's.
  */
 function createReviews(
   { apiVersion, kind, value }: ManifestObject,
@@ -61,26 +61,26 @@ function createReviews(
   });
 }
 
-/** The status of a review: of a user, or of service accounts. */
+/** Status of a review of a user or of service accounts. */
 interface ReviewStatus {
   readonly allowedBy?: { readonly name: string };
   readonly allowedServiceAccounts?: readonly (Pick<ReviewStatus, 'allowedBy'> & { readonly name: string })[];
 }
 
 interface AnsweredReview {
-  /** The review with its status. */
+  /** The review, including its status. */
   readonly review: JsonObject;
   readonly warnings: readonly string[];
-  /** Rows of the resource, such as `Deployment/web`, the service account in a review of these, and the SCC. */
+  /** Row with the resource, such as `Deployment/web`, the service account if the review has one, and the SCC. */
   readonly rows: readonly (readonly string[])[];
 }
 
-/** The user of self subject reviews without a cluster. */
+/** User of self subject reviews if there is no cluster. */
 const AUTHENTICATED_USER = { groups: ['system:authenticated'] };
 const NONE = '<none>';
 
 /**
- * Answers a review as an API server would, or returns its error with the position. For manifests, all service accounts of
+ * Evaluates a review like an API server, or returns its error with the position. For manifests, all service accounts in
  * the review are assumed to exist.
  */
 function answer(
@@ -116,7 +116,9 @@ function answer(
   return { review: { ...review, status }, warnings, rows };
 }
 
-/** The service accounts of a review: the list, otherwise that of the template, otherwise `default`. */
+/**
+ * Service accounts of a review: the list if set, otherwise the service account of the template, otherwise `default`.
+ */
 function reviewedAccounts({ spec }: JsonObject): readonly string[] {
   const { serviceAccountNames: names, template } = isObject(spec) ? spec : {};
   if (Array.isArray(names) && names.length > 0) return names.map(String);
@@ -125,7 +127,10 @@ function reviewedAccounts({ spec }: JsonObject): readonly string[] {
   return [typeof account === 'string' && account !== '' ? account : 'default'];
 }
 
-/** Prints a table of subject reviews and one of service accounts, as `oc policy scc-subject-review` and `oc policy scc-review` do. */
+/**
+ * Prints one table of subject reviews and one of service account reviews, like `oc policy scc-subject-review` and `oc
+ * policy scc-review`.
+ */
 function printReviews(rows: readonly (readonly string[])[], values: Values<typeof headersOption>): readonly string[] {
   const subjects = rows.filter((row) => row.length === 2);
   const accounts = rows.filter((row) => row.length === 3);
@@ -158,7 +163,10 @@ Examples:
   portcullis scc review -f review.yaml -o yaml
 `;
 
-/** Answers the pod security policy reviews of OpenShift. Warnings and assumptions go to the standard error: reviews have no field for them. */
+/**
+ * Evaluates OpenShift's pod security policy reviews. Warnings and assumptions are printed to standard error because
+ * reviews have no field for them.
+ */
 export const command = defineCommand({
   details: DETAILS,
   options: { ...subjectOptions, ...sccReviewOptions, ...headersOption },

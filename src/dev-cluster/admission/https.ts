@@ -13,14 +13,14 @@ export interface WebhookCall {
   readonly signal: AbortSignal;
 }
 
-/** The AdmissionReview that a webhook returned, or the error of the call in the words of the API server. */
+/** The AdmissionReview that a webhook returned, or the call error in the API server's words. */
 export type WebhookReply =
   { readonly ok: true; readonly review: JsonObject } | { readonly ok: false; readonly error: string };
 
 /** Sends a review to a webhook. Never rejects. */
 export type CallWebhook = (call: WebhookCall) => Promise<WebhookReply>;
 
-/** Returns the address of a Service; `undefined` if there is no such Service. */
+/** Returns the address of a Service, or `undefined` if the Service does not exist. */
 export type ResolveService = (service: {
   readonly namespace: string;
   readonly name: string;
@@ -29,7 +29,7 @@ export type ResolveService = (service: {
 
 export interface HttpsCaller {
   readonly call: CallWebhook;
-  /** Closes the idle connections. */
+  /** Closes idle connections. */
   close(): void;
 }
 
@@ -60,7 +60,7 @@ export function createHttpsCaller(resolveService: ResolveService): HttpsCaller {
 }
 
 interface Target {
-  /** The URL in messages, with the timeout. */
+  /** URL in messages, including the timeout. */
   readonly url: string;
   readonly connection: RequestOptions;
   /** Calls with the same key share connections. */
@@ -103,10 +103,10 @@ const HEADERS = {
   'user-agent': 'kube-apiserver-admission',
 };
 
-/** Sends a request once. Like the API server, it does not retry, since the webhook can have received the review. */
+/** Sends a request once. Like the API server, it does not retry because the webhook may have received the review. */
 function post(url: string, options: RequestOptions, body: string): Promise<HttpReply> {
   return new Promise((resolve, reject) => {
-    // The Host header names the Service, not its address.
+    // The Host header contains the name of the Service, not its address.
     const [, , host = ''] = url.split(/[/?]/);
     const headers = { ...HEADERS, host, 'content-length': Buffer.byteLength(body) };
     const sent = request(url, { ...options, method: 'POST', headers }, (response) => {
@@ -149,7 +149,7 @@ function parseReply(reply: HttpReply): WebhookReply {
   return failed(`no kind ${quote(kind)} is registered for version ${quote(version)} in scheme ${scheme}`);
 }
 
-/** The error texts of client-go by status code. */
+/** Error texts in client-go by status code. */
 const STATUS_TEXTS: Readonly<Record<number, string>> = {
   400: 'the server rejected our request for an unknown reason',
   404: 'the server could not find the requested resource',

@@ -11,7 +11,7 @@ import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } fro
 
 /** The admission chain: built-in plugins, then policies and webhooks. Both steps reject with an ApiError to deny the request. */
 export interface Admission {
-  /** Returns the object with the changes of plugins and mutating webhooks. The given object is not changed. */
+  /** Returns the object with the changes made by plugins and mutating webhooks. The given object is not modified. */
   mutate(attributes: Attributes, context: RequestContext): Promise<ApiObject | undefined>;
   validate(attributes: Attributes, context: RequestContext): Promise<void>;
 }
@@ -30,7 +30,7 @@ export function createAdmission(options: WebhookOptions & PolicyOptions): Admiss
         return webhooks.run(current);
       };
       const first = await runRound({ ...attributes, ...copy });
-      // Plugins run again for the parts that webhooks have added, such as a container without the token volume.
+      // Plugins run again for parts that webhooks have added, such as a container without the token volume.
       return (webhooks.changed() ? await runRound(first) : first).object;
     },
     async validate(attributes, context) {
@@ -46,7 +46,7 @@ export function createAdmission(options: WebhookOptions & PolicyOptions): Admiss
 
 /** A built-in admission step. Its functions return a Status to deny the request. */
 interface Plugin {
-  /** Can change `attributes.object` in place. */
+  /** May change `attributes.object` in place. */
   readonly admit?: (attributes: Attributes) => Status | undefined | Promise<Status | undefined>;
   readonly validate?: (attributes: Attributes) => Status | undefined;
 }
@@ -59,7 +59,7 @@ export function createPlugins(reader: ObjectReader, suffix: () => string): reado
 const PROTECTED_NAMESPACES = new Set(['default', 'kube-system', 'kube-public']);
 
 /**
- * Denies writes to missing namespaces, creates in terminating namespaces, and the deletion of protected namespaces.
+ * Denies writes to missing namespaces, creates in terminating namespaces, and deletion of protected namespaces.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/namespace/lifecycle/admission.go
  */
 function namespaceLifecycle(reader: ObjectReader): Plugin {
@@ -91,12 +91,13 @@ function terminating(attributes: Attributes): Status {
 
 const DEFAULT_ACCOUNT = 'default';
 
-/** The controller that creates the default service account of a new namespace gets 10 × 20 ms. */
+/** Waits 10 × 20 ms for the controller that creates the default service account in a new namespace. */
 const ATTEMPTS = 10;
 const PAUSE_MS = 20;
 
 /**
- * Sets the service account of pods, mounts its token and copies its pull secrets. Denies pods with an unknown account.
+ * Sets the service account of pods, mounts its token and copies its pull secrets. Denies pods with an unknown service
+ * account.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 function serviceAccounts(reader: ObjectReader, suffix: () => string): Plugin {
@@ -136,7 +137,7 @@ function unknownAccount(attributes: Attributes, name: string): Status {
 const PRIORITY_CLASSES = { group: 'scheduling.k8s.io', resource: 'priorityclasses' };
 const TAINTS = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'];
 
-/** Sets the priority of a pod from its PriorityClass, and the tolerations that every pod gets. */
+/** Sets a pod's priority from its PriorityClass, and adds the tolerations that every pod receives. */
 function podDefaults(reader: ObjectReader): Plugin {
   return {
     admit(attributes) {
@@ -157,7 +158,7 @@ function podDefaults(reader: ObjectReader): Plugin {
   };
 }
 
-/** Returns 403 with the name of the object, or with its `generateName` while it has no name. */
+/** Returns 403 with the name of the object, or with its `generateName` if it has no name yet. */
 function deny(attributes: Attributes, cause: string): Status {
   const { name = '', generateName = '' } = getMetadata(attributes.object);
   return forbidden(attributes.resource, attributes.name || name || generateName || 'Unknown', cause);

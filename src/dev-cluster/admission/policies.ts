@@ -17,13 +17,13 @@ export interface PolicyOptions {
   readonly access: Access;
 }
 
-/** A violation of a policy, or an error that the failure policy turns into one. */
+/** A policy violation, or an error that the failure policy turns into one. */
 interface Violation {
   readonly message: string;
   readonly reason: string;
 }
 
-/** The status codes of the reasons that a validation can have. */
+/** Status codes by validation reason. */
 const CODES: Readonly<Record<string, number>> = {
   Unauthorized: 401,
   Forbidden: 403,
@@ -31,7 +31,7 @@ const CODES: Readonly<Record<string, number>> = {
   Invalid: 422,
 };
 
-/** The maximum length of the result of a `messageExpression`. */
+/** Maximum length of a `messageExpression` result. */
 const MAX_MESSAGE = 5 * 1024;
 
 /**
@@ -62,7 +62,7 @@ export function validateWithPolicies(options: PolicyOptions, attributes: Attribu
   if (denial) throw new ApiError(denial);
 }
 
-/** Policies are not evaluated for policies, so a broken policy can be repaired. */
+/** Policies do not apply to policies, so a broken policy can be repaired. */
 function isExempt({ resource: { group, resource } }: Attributes): boolean {
   return group === 'admissionregistration.k8s.io' && /policies|policybindings/.test(resource);
 }
@@ -75,7 +75,7 @@ function deny({ resource, name, object }: Attributes, message: string, reason: s
 
 const ANY_RULE = [{ operations: ['*'], apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*'] }];
 
-/** Returns true if the constraints of a policy or a binding select the request. */
+/** Returns true if the constraints of a policy or binding match the request. */
 function isSelected(constraints: JsonObject, attributes: Attributes, { reader }: PolicyOptions): boolean {
   const matches = (rule: JsonObject): boolean => {
     const names = textsAt(rule, 'resourceNames');
@@ -129,13 +129,13 @@ function* findViolations(
   }
 }
 
-/** The outcome of an expression: its value, or the error of the evaluation. */
+/** Result of an expression: its value or the evaluation error. */
 interface Result {
   readonly value?: unknown;
   readonly error?: string;
 }
 
-/** Throws an Error if a variable of the policy cannot be compiled. */
+/** Throws an Error if a policy variable cannot be compiled. */
 function evaluatorFor(
   spec: JsonObject,
   attributes: Attributes,
@@ -171,7 +171,7 @@ function failureMessage(validation: JsonObject, run: (expression: string) => Res
   );
 }
 
-/** The parameters of a binding, or the reason why there are none. A policy without parameters is evaluated once. */
+/** Parameters of a binding, or the reason why there are none. A policy without parameters is evaluated once. */
 function findParams(
   policy: JsonObject,
   binding: JsonObject,

@@ -26,7 +26,7 @@ import { matchesConditions } from '../match-conditions.ts';
 
 type WebhookType = 'mutating' | 'validating';
 
-/** One webhook of a configuration. */
+/** One webhook in a configuration. */
 interface Webhook {
   /** Unique, unlike the name. */
   readonly id: string;
@@ -39,11 +39,11 @@ interface Webhook {
 type Outcome =
   | { readonly kind: 'allowed'; readonly patch: readonly JsonObject[] }
   | { readonly kind: 'denied'; readonly status: Status }
-  /** The webhook returned no valid response: its failure policy decides. */
+  /** The webhook returned no valid response, so its failure policy applies. */
   | { readonly kind: 'failed'; readonly error: string };
 
 /**
- * Returns the request of an AdmissionReview. Objects are not converted to another version for a webhook.
+ * Returns the request of an AdmissionReview. Objects are not converted to other versions for webhooks.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/request/admissionreview.go
  */
 export function reviewRequest(uid: string, attributes: Attributes): JsonObject {
@@ -77,7 +77,7 @@ export function reviewRequest(uid: string, attributes: Attributes): JsonObject {
 
 const SAFE_IN_DRY_RUN = new Set<unknown>(['None', 'NoneOnDryRun']);
 
-/** Sends a request to a webhook, and passes on the warnings of the response. */
+/** Sends a request to a webhook, and passes on the warnings in the response. */
 async function callWebhook(
   type: WebhookType,
   { name, definition }: Webhook,
@@ -140,7 +140,7 @@ function responseError(review: JsonObject, uid: string, type: WebhookType): stri
 }
 
 /**
- * Returns the Status of a denial, in which the message of the webhook follows its name.
+ * Returns the Status of a denial, in which the webhook's name precedes its message.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/errors/statuserror.go
  */
 function denial(name: string, status: JsonObject): Status {
@@ -159,8 +159,8 @@ function denial(name: string, status: JsonObject): Status {
 }
 
 /**
- * Applies the patch of a webhook and fills in defaults. Throws ApiError 500 for a patch that does not apply, regardless
- * of the failure policy.
+ * Applies a webhook's patch and sets defaults. Throws ApiError 500 if a patch cannot be applied, regardless of the
+ * failure policy.
  */
 function applyWebhookPatch(
   { name }: Webhook,
@@ -190,13 +190,13 @@ export interface WebhookOptions {
 }
 
 /**
- * Returns the mutating webhooks of one request.
+ * Returns the mutating webhooks for one request.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/mutating/dispatcher.go
  */
 export function createMutatingWebhooks(options: WebhookOptions, context: RequestContext) {
-  /** Webhooks that have been called and accept a reinvocation. */
+  /** Webhooks that have been called and support reinvocation. */
   const reinvocable = new Set<string>();
-  /** Webhooks after which the object has changed. */
+  /** Webhooks after which the object was modified. */
   const due = new Set<string>();
   let changed = false;
   let round = 0;
@@ -208,11 +208,11 @@ export function createMutatingWebhooks(options: WebhookOptions, context: Request
   };
 
   return {
-    /** Returns true if a webhook has changed the object. */
+    /** Returns true if a webhook modified the object. */
     changed: () => changed,
     /**
-     * Calls the webhooks one after another. The second call only calls webhooks with `reinvocationPolicy: IfNeeded` after
-     * which the object has changed.
+     * Calls the webhooks one after another. The second pass calls only webhooks with `reinvocationPolicy: IfNeeded`
+     * after which the object was modified.
      */
     async run(given: Attributes): Promise<Attributes> {
       if (isExempt(given)) return given;
@@ -235,7 +235,7 @@ export function createMutatingWebhooks(options: WebhookOptions, context: Request
   };
 }
 
-/** Returns the object with the patch of a webhook. */
+/** Returns the object with a webhook's patch applied. */
 async function mutateWith(
   webhook: Webhook,
   attributes: Attributes,
@@ -250,8 +250,8 @@ async function mutateWith(
 }
 
 /**
- * Calls all validating webhooks concurrently. If several deny the request, the first in the order of the webhooks
- * determines the error; in the API server, it is the first to respond.
+ * Calls all validating webhooks concurrently. If several deny the request, the first in the configured order determines
+ * the error. In the API server, it is the first to respond.
  */
 export async function validateWithWebhooks(
   options: WebhookOptions,
@@ -273,12 +273,12 @@ export async function validateWithWebhooks(
   if (denial) throw new ApiError(denial);
 }
 
-/** Webhooks are not called for configurations and policies, so a broken configuration can be repaired. */
+/** Webhooks do not apply to webhook configurations and policies, so a broken configuration can be repaired. */
 function isExempt({ resource }: Attributes): boolean {
   return resource.group === 'admissionregistration.k8s.io';
 }
 
-/** Returns all webhooks of a type, ordered by the name of the configuration and the position in it. */
+/** Returns all webhooks of a type, ordered by configuration name and position in the configuration. */
 function listWebhooks(reader: ObjectReader, type: WebhookType): readonly Webhook[] {
   const key = { group: 'admissionregistration.k8s.io', resource: `${type}webhookconfigurations` };
   return reader.list(key).flatMap((configuration) =>
@@ -295,7 +295,7 @@ function failsOpen({ definition }: Webhook): boolean {
 }
 
 /**
- * Returns true if the webhook receives the request. Throws an ApiError if the selection fails.
+ * Returns true if the webhook receives the request. Throws an ApiError if matching fails.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/generic/webhook.go
  */
 function isSelected(webhook: Webhook, attributes: Attributes, { reader }: WebhookOptions): boolean {
@@ -311,7 +311,7 @@ function isSelected(webhook: Webhook, attributes: Attributes, { reader }: Webhoo
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Returns the labels that the namespace selector applies to, or `all` if the request matches in any case. */
+/** Returns the labels to which the namespace selector applies, or `all` if the request always matches. */
 export function namespaceLabels(
   definition: JsonObject,
   attributes: Attributes,
@@ -333,7 +333,7 @@ export function matchesObject(definition: JsonObject, { object, oldObject }: Att
   );
 }
 
-/** Throws ApiError 403 if a condition fails to evaluate and the webhook fails closed. */
+/** Throws ApiError 403 if a condition cannot be evaluated and the webhook fails closed. */
 function meetsConditions(webhook: Webhook, attributes: Attributes): boolean {
   const conditions = itemsAt(webhook.definition, 'matchConditions');
   if (conditions.length === 0) return true;

@@ -1,5 +1,5 @@
 /**
- * Server-side apply: merges a configuration into the live object and makes its manager the owner of the fields in it.
+ * Server-side apply merges a configuration into the live object and makes its manager the owner of its fields.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
 import { deepEqual } from '../../kube/equality.ts';
@@ -27,17 +27,17 @@ import type { Schema } from './schema.ts';
 import { collectFields, merge, removeFields, type Comparison } from './typed.ts';
 
 export interface ApplyRequest extends Ownership {
-  /** The stored object; absent when the apply creates. */
+  /** The stored object. Absent if the apply creates one. */
   readonly live?: ApiObject;
   /** The configuration as sent. */
   readonly config: ApiObject;
-  /** Takes fields over from other managers instead of failing with a conflict. */
+  /** Take over fields from other managers instead of failing with a conflict. */
   readonly force: boolean;
 }
 
 /**
- * Returns the new object with its `metadata.managedFields`, not yet defaulted. Throws ApiError 409 on conflicts, 400 for
- * an object of another kind.
+ * Returns the new object with its `metadata.managedFields`, but without defaults. Throws ApiError 409 on conflicts, and
+ * 400 for an object of another kind.
  */
 export function applyConfiguration(request: ApplyRequest): ApiObject {
   checkConfiguration(request);
@@ -75,7 +75,7 @@ function checkConfiguration({ config, resource }: ApplyRequest): void {
   if (metadata?.['managedFields'] != null) throw new ApiError(badRequest('metadata.managedFields must be nil'));
 }
 
-/** Removes the fields that the applier no longer applies and that no other manager owns. */
+/** Removes the fields that the applier no longer applies and no other manager owns. */
 function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
   if (!last || last.size === 0) return merged;
   const fieldsWithParents = (value: unknown): FieldSet => withParentFields(collectFields(schema, value));
@@ -84,7 +84,7 @@ function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: F
   const owned = withParentFields(new Set([...owners.values()].flatMap(({ fields }) => [...fields])));
   const withoutLast = removeFields(schema, merged, released);
   const withOwned = removeFields(schema, merged, all.difference(fieldsWithParents(withoutLast).union(owned)));
-  // Fields that were removed only with their parent and were never applied are kept.
+  // Keeps fields that were removed only because their parent was and that were never applied.
   return removeFields(schema, merged, all.difference(fieldsWithParents(withOwned)).intersection(released));
 }
 
@@ -106,7 +106,7 @@ function findConflicts(owners: Owners, actor: string, { modified, added }: Compa
 }
 
 /**
- * 409 with all conflicts.
+ * 409 that lists all conflicts.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go
  */
 function conflictStatus(conflicts: readonly Conflict[]): Status {

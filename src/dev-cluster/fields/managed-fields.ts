@@ -12,13 +12,13 @@ import { formatApiVersion, itemsAt, objectAt, textAt, type ApiObject } from '../
 import { differenceBelow, fieldPath, fromFieldsV1, toFieldsV1, type FieldSet } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 
-/** The properties of a resource that decide which fields a request can own. */
+/** Properties of a resource that determine which fields a request can own. */
 export type OwnedResource = Pick<
   ResourceInfo,
   'group' | 'version' | 'kind' | 'resource' | 'schema' | 'custom' | 'subresources'
 >;
 
-/** The manager, the place and the time of a write. */
+/** The manager, location and time of a write. */
 export interface Ownership {
   readonly resource: OwnedResource;
   /** `''` for the object itself. */
@@ -28,7 +28,7 @@ export interface Ownership {
 }
 
 export interface UpdateRequest extends Ownership {
-  /** The stored object; absent on create. */
+  /** The stored object. Absent on create. */
   readonly live?: ApiObject;
   /** The decoded and defaulted object before admission. Its `metadata.managedFields` is set. */
   readonly object: ApiObject;
@@ -49,25 +49,25 @@ export interface Owner {
 /** Owners by their key. */
 export type Owners = ReadonlyMap<string, Owner>;
 
-/** The identity of an owner: appliers are the same in every version, updates are distinguished by version. */
+/** Identity of an owner. Appliers are the same in every version, whereas updates are distinguished by version. */
 export function ownerKey({ manager, operation, apiVersion, subresource }: Omit<Owner, 'fields' | 'time'>): string {
   return JSON.stringify([manager, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
 
-/** The field manager of a request: `fieldManager`, or the User-Agent up to its slash. */
+/** Field manager of a request: `fieldManager`, or the User-Agent up to its first slash. */
 export function fieldManagerName(fieldManager: string, userAgent: string): string {
   return fieldManager || userAgent.split('/', 1)[0] || 'unknown';
 }
 
-/** Sets `metadata.managedFields` of an object that is created, updated or patched. */
+/** Sets `metadata.managedFields` on an object that is created, updated or patched. */
 export function trackUpdate(request: UpdateRequest): void {
   const { live, object, subresource } = request;
-  // With the owners in a request, managers can release fields.
+  // If the request contains owners, managers can release fields.
   const sent = subresource === '' ? [...parseOwners(object)].filter(([, { fields }]) => fields.size > 0) : [];
   setOwners(object, ownersAfterUpdate(sent.length > 0 ? new Map(sent) : parseOwners(live), request));
 }
 
-/** The owners after an update from the live to the new object. */
+/** Owners after an update from the live object to the new object. */
 function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
   const { resource, subresource, manager, now, object } = request;
   const live = request.live ?? emptyObject(resource, object);
@@ -81,7 +81,7 @@ function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
   return new Map([...others, [key, { ...owner, time: formatTimestamp(now.getTime()), fields }]]);
 }
 
-/** Structs that Go writes even if they are empty. They exist before a create and belong to no manager. */
+/** Structs that Go serializes even if they are empty. They exist before a create and are owned by no manager. */
 const STRUCTS = new Set([
   'metadata',
   'spec',
@@ -104,7 +104,7 @@ export function emptyObject({ custom }: Pick<OwnedResource, 'custom'>, object: o
   return Object.fromEntries(entries);
 }
 
-/** The owners after a change: every owner except the actor loses the fields that were changed, added or removed. */
+/** Owners after a change: every owner except the actor loses the fields that were changed, added or removed. */
 export function releaseChanged(owners: Owners, actor: string, { removed, modified, added }: Comparison): Owners {
   const changed = modified.union(added).union(removed);
   return new Map(
@@ -132,12 +132,12 @@ export const NEVER_OWNED: FieldSet = new Set([
   ...IDENTITY.map((name) => fieldPath('metadata', name)),
 ]);
 
-/** The fields that a request to a resource or one of its subresources can change. */
+/** Fields that a request to a resource or one of its subresources can change. */
 export function ownableFields(resource: OwnedResource, subresource: string, fields: FieldSet): FieldSet {
   return differenceBelow(fields, resetFields(resource, subresource));
 }
 
-/** Compares two objects in the fields that the request can change. */
+/** Compares the fields of two objects that the request can change. */
 export function ownedChange(
   resource: OwnedResource,
   subresource: string,
@@ -149,7 +149,7 @@ export function ownedChange(
   return { removed: filter(removed), modified: filter(modified), added: filter(added) };
 }
 
-/** The fields that the server resets in a request. */
+/** Fields that the server resets in a request. */
 function resetFields({ custom, subresources, resource }: OwnedResource, subresource: string): FieldSet {
   const [status, spec] = [fieldPath('status'), fieldPath('spec')];
   if (subresource !== 'status') return new Set(custom && !subresources.includes('status') ? [] : [status]);
@@ -175,7 +175,7 @@ function parseOwner(entry: JsonObject): Owner {
   };
 }
 
-/** Writes the owners into an object: appliers first, then by time, name and version. */
+/** Writes the owners to an object: appliers first, then sorted by time, name and version. */
 export function setOwners(object: ApiObject, owners: Owners): void {
   const entries = [...owners.values()].filter(({ fields }) => fields.size > 0).sort(compareOwners);
   if (entries.length > 0) (object.metadata ??= {})['managedFields'] = entries.map(printOwner);
@@ -204,7 +204,7 @@ function compareOwners(a: Owner, b: Owner): number {
   );
 }
 
-/** An entry without a time is older than all others. */
+/** An entry without a time sorts before all others. */
 function seconds({ time }: Owner): number {
   return Math.floor(Date.parse(time ?? '') / 1000) || 0;
 }
@@ -217,7 +217,7 @@ export function withoutOwners(object: ApiObject): ApiObject {
   return { ...object, metadata };
 }
 
-/** Takes over the times of the live object if nothing else has changed, so that the write is not stored. */
+/** Copies the timestamps from the live object if nothing else has changed, so the write is not stored. */
 export function keepTimes(object: ApiObject, live: ApiObject): void {
   const entries = (of: ApiObject): unknown[] =>
     itemsAt(of, 'metadata', 'managedFields').map((entry) => ({ ...entry, time: '' }));

@@ -17,8 +17,8 @@ export type PatchMediaType =
   'application/json-patch+json' | 'application/merge-patch+json' | 'application/strategic-merge-patch+json';
 
 /**
- * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, 422 for one that does not
- * fit.
+ * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, and 422 for one that
+ * cannot be applied.
  */
 export function applyPatch(object: ApiObject, text: string, mediaType: PatchMediaType, schema: Schema): ApiObject {
   const patched = patchObject(object, parsePatch(text), mediaType, schema);
@@ -48,7 +48,7 @@ function malformed(patch: unknown, goType: string): ApiError {
   return new ApiError(badRequest(`error decoding patch: ${unmarshalError(patch, '', goType)}`));
 }
 
-/** The response to a failed operation does not name the operation. */
+/** The response to a failed operation does not identify the operation. */
 function applyOperations(object: ApiObject, patch: unknown): unknown {
   if (!Array.isArray(patch) || !patch.every(isObject)) throw malformed(patch, '[]handlers.jsonPatchOp');
   try {
@@ -79,7 +79,7 @@ const RETAIN_KEYS = '$retainKeys';
 const DELETE_FROM = '$deleteFromPrimitiveList/';
 const ORDER = '$setElementOrder/';
 
-/** Merges a strategic merge patch into an object. Neither is changed. */
+/** Merges a strategic merge patch into an object. Neither is modified. */
 function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
   const { [DIRECTIVE]: directive, [RETAIN_KEYS]: retained, ...rest } = patch;
   if (directive === 'replace') return rest;
@@ -119,7 +119,7 @@ function mergeKey({ list }: Schema): string | undefined {
   return list === 'set' ? undefined : list?.[0];
 }
 
-/** Returns a function that reads the merge key of an item; items without a merge key are their own keys. */
+/** Returns a function that reads the merge key of an item. Items without a merge key are their own keys. */
 function keyReader(mergeKey: string | undefined): (item: unknown) => unknown {
   return (item) => (mergeKey !== undefined && isObject(item) ? item[mergeKey] : item);
 }
@@ -128,7 +128,7 @@ function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Merges two objects, or two lists that merge; other values are replaced. */
+/** Merges two objects or two mergeable lists. Other values are replaced. */
 function mergeMember(original: unknown, change: unknown, schema: Schema): unknown {
   if (isObject(original) && isObject(change)) return strategicMerge(original, change, schema);
   if (!Array.isArray(original) || !Array.isArray(change) || schema.list === undefined) {
@@ -158,7 +158,7 @@ function mergeItems(original: readonly unknown[], patch: readonly unknown[], mer
   return sortItems(items, changes, original, keyReader(mergeKey));
 }
 
-/** The value of a new field: objects with a directive are left out. */
+/** The value of a new field, without objects that contain a directive. */
 function withoutDirectives(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutDirectives).filter((item) => item !== undefined);
   if (!isObject(value)) return value;

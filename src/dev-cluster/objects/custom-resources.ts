@@ -1,6 +1,5 @@
 /**
- * CustomResourceDefinitions and custom resources. Ajv validates custom resources against their schema and fills in
- * defaults.
+ * CRDs and custom resources. Ajv validates custom resources against their schema and sets defaults.
  * @see https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/registry/customresource/strategy.go
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -33,10 +32,10 @@ import {
 } from '../types.ts';
 import { createStrategy, restore, type KindRules } from './strategy.ts';
 
-/** The rules of CustomResourceDefinitions. */
+/** Rules for CRDs. */
 export const definitionRules: KindRules = {
   generation: 'counted',
-  // The resources are served as soon as the definition is stored.
+  // The resources are served as soon as the CRD is stored.
   initialStatus: (definition) => ({
     conditions: [
       condition(definition, 'NamesAccepted', 'NoConflicts', 'no conflicts found'),
@@ -54,7 +53,7 @@ function condition({ metadata }: ApiObject, type: string, reason: string, messag
   return { type, status: 'True', lastTransitionTime: metadata?.['creationTimestamp'], reason, message };
 }
 
-/** Reports definitions that the server cannot serve. */
+/** Reports CRDs that the server cannot serve. */
 function definitionErrors(definition: ApiObject): FieldError[] {
   const spec = objectAt(definition, 'spec');
   const name = textAt(definition, 'metadata', 'name');
@@ -80,7 +79,7 @@ function versionSchema(version: JsonObject): JsonObject {
 
 const VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
 
-/** The resources of a CustomResourceDefinition: one for each version that is served. */
+/** Resources of a CRD, one for each served version. */
 export function definedResources(definition: ApiObject): readonly ResourceInfo[] {
   const spec = objectAt(definition, 'spec');
   const names = objectAt(spec, 'names');
@@ -117,7 +116,7 @@ function customRules(version: JsonObject): KindRules {
     const isValid = validate(object);
     const errors = isValid ? [] : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
     if (errors.length > 0) return errors.map(toFieldError);
-    // In CEL, a member that is null counts as absent.
+    // In CEL, a null member is treated as absent.
     const present = withoutNulls(object);
     return rules.flatMap((rule) => applyRule(rule, present));
   };
@@ -125,7 +124,7 @@ function customRules(version: JsonObject): KindRules {
     generation: 'counted',
     ...(hasStatus(version) ? { initialStatus: () => undefined } : {}),
     prune: (object) => prune(object, schema),
-    // The validation fills in the defaults.
+    // Validation sets the defaults.
     defaults: (object) => void validate(object),
     prepareForUpdate(object, old, subresource) {
       if (subresource !== 'status' || !object.metadata) return;
@@ -138,13 +137,13 @@ function customRules(version: JsonObject): KindRules {
 }
 
 interface Rule {
-  /** The fields to the value of the rule; empty for the object itself. */
+  /** Path to the value to which the rule applies. Empty for the object itself. */
   readonly path: readonly string[];
   readonly expression: string;
   readonly message: string;
 }
 
-/** The rules of a schema and of its fields. Rules of items of lists and of values of maps are not evaluated. */
+/** The rules of a schema and of its fields. Rules on list items and map values are not evaluated. */
 function findRules(schema: JsonObject, path: readonly string[] = []): readonly Rule[] {
   const own = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
     path,
@@ -157,7 +156,7 @@ function findRules(schema: JsonObject, path: readonly string[] = []): readonly R
   return [...own, ...fields];
 }
 
-/** A rule of an absent field is not evaluated. */
+/** A rule on an absent field is not evaluated. */
 function applyRule({ path, expression, message }: Rule, object: unknown): readonly FieldError[] {
   const value = at(object, ...path);
   if (value === undefined || evaluate(expression, { self: toCelValue(value) }) === true) return [];
@@ -166,7 +165,7 @@ function applyRule({ path, expression, message }: Rule, object: unknown): readon
   return [{ type: 'FieldValueInvalid', path: field, detail: message }];
 }
 
-/** Removes the fields that the schema does not contain, and returns their paths. */
+/** Removes fields that the schema does not contain, and returns their paths. */
 function prune(value: unknown, schema: JsonObject, path = ''): string[] {
   if (Array.isArray(value)) {
     return value.flatMap((item, index) => prune(item, objectAt(schema, 'items'), `${path}[${index}]`));
@@ -183,7 +182,7 @@ function prune(value: unknown, schema: JsonObject, path = ''): string[] {
   });
 }
 
-/** Errors in the branches of a junctor are summarized by the error of the junctor. */
+/** The junctor's error summarizes errors in its branches. */
 const IN_BRANCH = /\/(anyOf|oneOf|not)\/\d/;
 
 const FORMATS = {
@@ -205,10 +204,12 @@ const ajv = new Ajv2020({
   formats: FORMATS,
 });
 
-/** Compiled schemas by their text. A compilation takes longer than all other work of a new definition. */
+/** Compiled schemas by their JSON text. Compiling the schema takes longer than all other work for a new CRD. */
 const compiled = new Map<string, ValidateFunction>();
 
-/** Compiles an `openAPIV3Schema`. The returned function changes the object. Throws an Error for an invalid schema. */
+/**
+ * Compiles an `openAPIV3Schema`. The returned function modifies the object. Throws an Error if the schema is invalid.
+ */
 function compileSchema(schema: JsonObject): ValidateFunction {
   const text = JSON.stringify(schema);
   const known = compiled.get(text);
@@ -220,7 +221,7 @@ function compileSchema(schema: JsonObject): ValidateFunction {
 }
 
 /**
- * Converts an error of Ajv to the words of the API server.
+ * Converts an Ajv error to the API server's message.
  * @see https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/apiserver/validation/validation.go
  */
 function toFieldError({ keyword, instancePath, params, data, message = '' }: ErrorObject): FieldError {
@@ -269,7 +270,7 @@ function typeName(value: unknown): string {
   return Number.isInteger(value) ? 'integer' : typeof value;
 }
 
-/** The columns of `kubectl get`: the columns of the definition, or else the age. */
+/** Columns for `kubectl get`: those in the CRD, or the age by default. */
 function versionColumns(version: JsonObject): readonly TableColumn[] {
   const columns = itemsAt(version, 'additionalPrinterColumns');
   return [nameColumn, ...(columns.length === 0 ? [ageColumn] : columns.map(createColumn))];
@@ -289,14 +290,14 @@ function createColumn(column: JsonObject): TableColumn {
 
 function formatCell(value: unknown, type: string, now: Date): unknown {
   if (value === undefined) return null;
-  // Go's text for nil.
+  // Go's representation of nil.
   if (value === null) return type === 'string' ? '<no value>' : null;
   if (type === 'date') return age(value, now);
   if (type === 'string') return typeof value === 'string' ? value : JSON.stringify(value);
   return typeof value === 'number' || typeof value === 'boolean' ? value : null;
 }
 
-/** A step of a JSONPath: a field, or the first item whose field has a value. */
+/** A JSONPath step: a field, or the first item in which a field has a given value. */
 const STEP = /\.([A-Za-z0-9_-]+)|\[\?\(\s*@\.([A-Za-z0-9_-]+)\s*==\s*['"]([^'"]*)['"]\s*\)\]/g;
 
 function readJsonPath(object: unknown, path: string): unknown {

@@ -1,6 +1,6 @@
 /**
- * The rules of the built-in kinds: server-side fields and validation. Only the rules that users of a trial cluster meet
- * are checked. The functions depend neither on storage nor on requests.
+ * Rules for built-in kinds: server-side fields and validation. Checks only the rules that users of an evaluation
+ * cluster are likely to violate. The functions do not depend on storage or requests.
  */
 import { X509Certificate } from 'node:crypto';
 import { applyDefaults } from '../../kube/defaults.ts';
@@ -15,7 +15,7 @@ import { definitionRules } from './custom-resources.ts';
 import { podRules, templateErrors } from './pod.ts';
 
 /**
- * Configurations of validating and mutating webhooks. Only mistakes due to which a webhook is not called are checked.
+ * Validating and mutating webhook configurations. Checks only for mistakes that prevent a webhook from being called.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/admissionregistration/validation/validation.go
  */
 const webhookConfigurationRules: KindRules = {
@@ -59,11 +59,11 @@ function bundleErrors(bundle: string, path: string): FieldError[] {
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** Names in RBAC can contain colons and upper-case letters. */
+/** RBAC names can contain colons and uppercase letters. */
 const anyName: NameRule = () => [];
 
 /**
- * The rules of workloads of the group apps.
+ * Rules for workloads in the apps group.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
  */
 const WORKLOAD: KindRules = {
@@ -85,7 +85,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     nameErrors: dnsLabelErrors,
     initialStatus: () => ({ phase: 'Active' }),
     prepareForCreate(namespace) {
-      // A generated name is not known before the object is created.
+      // A generated name is unknown until the object is created.
       applyDefaults(namespace);
       const finalizers = textsAt(objectAt(namespace, 'spec'), 'finalizers');
       namespace['spec'] = { finalizers: [...new Set([...finalizers, 'kubernetes'])] };
@@ -135,7 +135,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     initialStatus: () => ({}),
     validate: (job) => jobSpecErrors(objectAt(job, 'spec'), 'spec'),
   },
-  // Go always writes the spec.
+  // Go always serializes the spec.
   'coordination.k8s.io/Lease': { defaults: (lease) => void (lease['spec'] ??= {}) },
   'policy/PodDisruptionBudget': { generation: 'counted', initialStatus: () => ({}) },
   [`${RBAC}/ClusterRole`]: { nameErrors: anyName },
@@ -145,7 +145,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'scheduling.k8s.io/PriorityClass': { generation: 'counted' },
 };
 
-/** Returns the strategy of a built-in kind. Of kinds without rules, only the metadata is validated. */
+/** Returns the strategy of a built-in kind. For kinds without rules, only the metadata is validated. */
 export function kindStrategy(group: string, kind: string, namespaced: boolean): Strategy {
   return createStrategy(KINDS[`${group}/${kind}`] ?? {}, namespaced);
 }

@@ -1,5 +1,5 @@
 /**
- * Pods and pod templates. Only the rules that users of a trial cluster meet are checked.
+ * Pods and pod templates. Checks only the rules that users of an evaluation cluster are likely to violate.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */
 import { semanticEqual } from '../../kube/equality.ts';
@@ -16,7 +16,7 @@ import type { JsonObject } from '../../kube/types.ts';
 import { at, hasField, itemsAt, objectAt, textAt, type ApiObject } from '../types.ts';
 import { labelErrors, restore, type KindRules } from './strategy.ts';
 
-/** The rules of pods. */
+/** Rules for pods. */
 export const podRules: KindRules = {
   generation: 'counted',
   initialStatus: () => ({ phase: 'Pending' }),
@@ -36,7 +36,7 @@ export const podRules: KindRules = {
   },
 };
 
-/** Restores what an update of the ephemeral containers cannot change. */
+/** Restores the fields that an update of ephemeral containers cannot change. */
 function restoreOtherFields(pod: ApiObject, old: ApiObject): void {
   const ephemeralContainers = at(pod, 'spec', 'ephemeralContainers');
   pod['spec'] = structuredClone({ ...objectAt(old, 'spec'), ephemeralContainers });

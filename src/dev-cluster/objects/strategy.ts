@@ -6,35 +6,35 @@ import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { getMetadata, type ApiObject, objectAt, itemsAt } from '../types.ts';
 
-/** Returns the errors of a name in the words of the API server. */
+/** Returns the errors of a name with the API server's messages. */
 export type NameRule = (name: string) => readonly string[];
 
-/** The properties of a kind. Omitted ones are as in most kinds. */
+/** Properties of a kind. Omitted properties have the values of most kinds. */
 export interface KindRules {
-  /** A DNS subdomain by default. */
+  /** Defaults to a DNS subdomain. */
   readonly nameErrors?: NameRule;
-  /** `metadata.generation` counts the changes of all fields except metadata and the status subresource. */
+  /** `metadata.generation` counts changes to all fields except metadata and the status subresource. */
   readonly generation?: 'counted';
-  /** Returns the status of a new object; absent if the kind has no status. */
+  /** Returns the status of a new object. Absent if the kind has no status. */
   readonly initialStatus?: (object: ApiObject) => unknown;
   /** Removes unknown fields and returns their paths. Built-in kinds keep unknown fields. */
   readonly prune?: (object: ApiObject) => readonly string[];
-  /** Runs after every decoding, and again after the patch of each webhook. */
+  /** Runs after every decoding, and again after each webhook's patch. */
   readonly defaults?: (object: ApiObject) => void;
   readonly prepareForCreate?: (object: ApiObject) => void;
-  /** Runs after the fields that the request cannot change have been restored. */
+  /** Runs after fields that the request cannot change have been restored. */
   readonly prepareForUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => void;
   readonly validate?: (object: ApiObject) => readonly FieldError[];
-  /** Additional errors of a new object. */
+  /** Additional errors for a new object. */
   readonly validateCreate?: (object: ApiObject) => readonly FieldError[];
-  /** Additional errors of a changed object. `validate` does not run for subresources. */
+  /** Additional errors for a changed object. `validate` does not run for subresources. */
   readonly validateUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => readonly FieldError[];
 }
 
-/** The rules of one kind, completed by those of all kinds. */
+/** Rules of one kind, combined with those of all kinds. */
 export type Strategy = ReturnType<typeof createStrategy>;
 
-/** Creates the strategy of a kind. Its functions change the given object in place and do not throw. */
+/** Creates the strategy of a kind. Its functions modify the given object in place and do not throw. */
 export function createStrategy(rules: KindRules, namespaced: boolean) {
   const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
   return {
@@ -42,7 +42,7 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
     defaults(object: ApiObject): void {
       rules.prune?.(object);
       (rules.defaults ?? applyDefaults)(object);
-      // Go always writes the status of a built-in kind that has one.
+      // Go always serializes the status of a built-in kind that has one.
       if (rules.initialStatus && !rules.defaults) object['status'] ??= {};
     },
     prepareForCreate(object: ApiObject): void {
@@ -50,7 +50,7 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
       rules.prepareForCreate?.(object);
       setGeneration(object, rules.generation === 'counted' ? 1 : undefined);
     },
-    /** Restores the fields that a request on this subresource (`''`: the object itself) cannot change. */
+    /** Restores the fields that a request to this subresource cannot change. `''` is the object itself. */
     prepareForUpdate(object: ApiObject, old: ApiObject, subresource: string): void {
       if (subresource === 'status') restore(object, old, (field) => field !== 'metadata' && field !== 'status');
       else if (rules.initialStatus) put(object, 'status', structuredClone(old['status']));
@@ -106,7 +106,7 @@ function validateMetadata(
   namespaced: boolean,
 ): FieldError[] {
   const { name = '', namespace = '', generateName = '' } = getMetadata(object);
-  // A generated suffix can follow a dash, so the dash at the end of a prefix is valid.
+  // A generated suffix may follow a dash, so a prefix may end with a dash.
   const prefix = generateName.replace(/-$/, 'a');
   return [
     ...(prefix === ''
@@ -152,7 +152,7 @@ export function labelErrors(labels: unknown, path: string): FieldError[] {
   ]);
 }
 
-/** Validates a map of annotations. Their keys are not case-sensitive. */
+/** Validates a map of annotations. Their keys are case-insensitive. */
 function annotationErrors(annotations: unknown, path: string): FieldError[] {
   const entries = Object.entries(objectAt({ annotations }, 'annotations'));
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);
@@ -162,7 +162,7 @@ function annotationErrors(annotations: unknown, path: string): FieldError[] {
   ];
 }
 
-/** Returns true if the selector selects everything. */
+/** Returns true if the selector matches everything. */
 export function isEmptySelector(selector: JsonObject): boolean {
   const labels = Object.keys(objectAt(selector, 'matchLabels'));
   return labels.length === 0 && itemsAt(selector, 'matchExpressions').length === 0;

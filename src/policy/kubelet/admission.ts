@@ -1,13 +1,13 @@
-/** Compares nodes with the minimum kubelet version, and reviews writes of `nodes.config.openshift.io`. */
+/** Compares nodes with the minimum kubelet version, and reviews writes to `nodes.config.openshift.io`. */
 import { forbiddenField, invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import { findKubeletProblem, parseMinimum, type KubeletProblem, type MinimumVersion } from './version.ts';
 
 export interface NodeState {
   readonly name: string;
-  /** The kubelet version that the node reports; empty if the node reports none. */
+  /** Kubelet version that the node reports. Empty if the node reports none. */
   readonly kubeletVersion: string;
-  /** True if the kubelet has reported the condition `Ready`. */
+  /** True if the kubelet has reported the `Ready` condition. */
   readonly hasReadyCondition: boolean;
   /** True if the minimum does not apply to the node. */
   readonly isExempt: boolean;
@@ -25,8 +25,8 @@ interface NodeComparison {
 }
 
 /**
- * Compares all nodes with a minimum, in the order of their names. A node that has reported neither a version nor the
- * condition `Ready` was created for a machine that has not started; it is skipped unless `strictNodes` is set.
+ * Compares all nodes with a minimum, sorted by name. A node that has reported neither a version nor the `Ready`
+ * condition was created for a machine that has not started. It is skipped unless `strictNodes` is set.
  */
 export function compareNodes(
   nodes: readonly NodeState[],
@@ -45,7 +45,7 @@ export function compareNodes(
   return { violations, skipped };
 }
 
-/** The reviewed fields of `nodes.config.openshift.io/cluster`. Absent fields are empty strings. */
+/** Fields of `nodes.config.openshift.io/cluster` that are reviewed. Absent fields are empty strings. */
 export interface NodesConfig {
   readonly name: string;
   readonly minimumKubeletVersion: string;
@@ -54,11 +54,11 @@ export interface NodesConfig {
 
 interface NodesConfigReview {
   readonly config: NodesConfig;
-  /** The stored object; absent on CREATE. */
+  /** The stored object. Absent on CREATE. */
   readonly old?: NodesConfig | undefined;
-  /** All nodes; absent until the store has read them. */
+  /** All nodes. Absent until the store has read them. */
   readonly nodes: readonly NodeState[] | undefined;
-  /** True if an unchanged minimum is not compared with the nodes. */
+  /** True if nodes are not checked when the minimum is unchanged. */
   readonly ratchet: boolean;
   /** True if nodes that have not reported a version violate the minimum. */
   readonly strictNodes: boolean;
@@ -70,7 +70,7 @@ interface FieldReview {
 }
 
 /**
- * Reviews a write of `nodes.config.openshift.io`. Writes of its status are not reviewed.
+ * Reviews a write to `nodes.config.openshift.io`. Writes to its status are not reviewed.
  * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/node/validate_node_config.go
  */
 export function reviewNodesConfig(review: NodesConfigReview): FieldReview {
@@ -131,7 +131,7 @@ function minimumError(value: string, { type, message }: KubeletProblem): FieldEr
   return type === 'outdated' ? forbiddenField(FIELD, message) : invalidValue(FIELD, value, message);
 }
 
-/** API servers truncate the warnings of a response at 4096 characters. */
+/** API servers truncate the warnings in a response at 4096 characters. */
 const MAX_WARNINGS = 30;
 
 function limitWarnings(warnings: readonly string[]): readonly string[] {

@@ -1,13 +1,13 @@
 /**
- * The authorizer of the minimum kubelet version. It denies requests of nodes with an older kubelet and has no opinion on all
- * other requests. It never allows a request.
+ * Authorizer for the minimum kubelet version. It denies requests from nodes with an older kubelet and has no opinion on
+ * any other request. It never allows a request.
  */
 import { quote } from '../../kube/text.ts';
 import type { AccessReviewStatus } from '../../kube/types.ts';
 import type { NodeState } from './admission.ts';
 import { findKubeletProblem, type MinimumVersion } from './version.ts';
 
-/** The attributes of a resource request. Absent attributes are empty strings. */
+/** Attributes of a resource request. Absent attributes are empty strings. */
 export interface ResourceAttributes {
   readonly verb: string;
   readonly group: string;
@@ -24,23 +24,23 @@ export interface AccessRequest {
 }
 
 /**
- * `strict`: the decisions of OpenShift. `recoverable`: nodes may also create Nodes and patch their own Node, so that they can
- * register, and report a new kubelet version after an upgrade.
+ * `strict`: the same decisions as OpenShift. `recoverable`: nodes may also create Nodes and patch their own Node, so
+ * they can register and report a new kubelet version after an upgrade.
  */
 export type AuthorizerMode = 'strict' | 'recoverable';
 
 interface AuthorizerState {
-  /** The minimum in force; absent without one. */
+  /** The minimum in force. Absent if there is none. */
   readonly minimum: MinimumVersion | 'unknown' | undefined;
   readonly mode: AuthorizerMode;
-  /** Returns a node by its name. Absent until the store has read all nodes. */
+  /** Returns a node by name. Absent until the store has read all nodes. */
   readonly findNode?: ((name: string) => NodeState | undefined) | undefined;
 }
 
 type NoOpinionCause = 'no-minimum' | 'exempt' | 'not-a-node' | 'recoverable' | 'exempt-node' | 'sufficient';
 type DenialCause = 'not-synced' | 'node-not-found' | 'unknown-version' | 'outdated';
 
-/** A denial has a reason, or an error if the kubelet version is not known. */
+/** A denial has a reason, or an error if the kubelet version is unknown. */
 export type AuthorizerDecision =
   | { readonly decision: 'NoOpinion'; readonly cause: NoOpinionCause }
   | { readonly decision: 'Deny'; readonly cause: DenialCause; readonly reason?: string; readonly error?: string };
@@ -70,7 +70,7 @@ export function authorizeKubelet(request: AccessRequest, state: AuthorizerState)
   return { decision: 'Deny', cause: 'outdated', reason: problem.message };
 }
 
-/** The error for a node that does not exist, which is also that of OpenShift. */
+/** Error for a node that does not exist, which is the same as in OpenShift. */
 export function nodeNotFound(name: string): string {
   return `node ${quote(name)} not found`;
 }
@@ -83,13 +83,13 @@ function denyWithError(cause: DenialCause, error: string): AuthorizerDecision {
   return { decision: 'Deny', cause, error };
 }
 
-/** True for requests that are never denied, whatever the kubelet version. */
+/** True for requests that are never denied, regardless of the kubelet version. */
 function isExempt({ group, resource, verb }: ResourceAttributes): boolean {
   if (group === '' && resource === 'nodes') return verb === 'get' || verb === 'update';
   return group === 'authorization.k8s.io' && resource === 'subjectaccessreviews';
 }
 
-/** True for requests by which a node registers, or reports the version of an upgraded kubelet. */
+/** True for requests with which a node registers or reports the version of an upgraded kubelet. */
 function isRecovery({ group, resource, verb, subresource, name }: ResourceAttributes, node: string): boolean {
   if (group !== '' || resource !== 'nodes') return false;
   if (verb === 'create') return subresource === '';
@@ -104,15 +104,15 @@ interface User {
   readonly groups?: readonly string[] | null | undefined;
 }
 
-/** Returns the node name of a node user, which may be empty; `undefined` for other users. */
+/** Returns the node name of a node user, which may be empty. Returns `undefined` for other users. */
 export function nodeName({ username = '', groups }: User): string | undefined {
   if (!username.startsWith(NODE_PREFIX) || !groups?.includes(NODE_GROUP)) return undefined;
   return username.slice(NODE_PREFIX.length);
 }
 
 /**
- * Returns the status of the response, or `undefined` if the API server must retry. API servers cache the status and ignore
- * `evaluationError`, so that `reason` contains the error, too.
+ * Returns the status of the response, or `undefined` if the API server must retry. API servers cache the status and
+ * ignore `evaluationError`, so `reason` also contains the error.
  */
 export function accessReviewStatus(decision: AuthorizerDecision): AccessReviewStatus | undefined {
   if (decision.decision === 'NoOpinion') return { allowed: false };

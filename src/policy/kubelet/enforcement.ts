@@ -1,6 +1,7 @@
 /**
- * Whether API servers enforce the minimum kubelet version. An API server that calls the authorization webhook denies a request of
- * a node that does not exist, with the reason of the webhook. The Node authorizer has no opinion on such a request.
+ * Determines whether API servers enforce the minimum kubelet version. An API server that calls the authorization
+ * webhook denies a request from a node that does not exist, with the webhook's reason. The Node authorizer has no
+ * opinion on such a request.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import { summarizeNames } from '../../kube/text.ts';
@@ -8,7 +9,7 @@ import type { AccessReviewStatus } from '../../kube/types.ts';
 import { nodeNotFound } from './authorizer.ts';
 
 export interface EnforcementCheck {
-  /** The address or the URL of the API server. */
+  /** Address or URL of the API server. */
   readonly server: string;
   /** `unknown`: the API server did not answer the review. */
   readonly webhook: 'called' | 'not-called' | 'unknown';
@@ -17,10 +18,10 @@ export interface EnforcementCheck {
 
 const MAX_ERROR = 300;
 
-/** Reads the review of a request by a node that does not exist. */
+/** Interprets the review of a request from a node that does not exist. */
 export function readEnforcement(server: string, status: AccessReviewStatus, node: string): EnforcementCheck {
   const { denied = false, reason = '', evaluationError = '' } = status;
-  // The authorizer of OpenShift reports an error, and this webhook a reason.
+  // OpenShift's authorizer returns an error, whereas this webhook returns a reason.
   const isFromWebhook = denied && `${reason}\n${evaluationError}`.includes(nodeNotFound(node));
   if (isFromWebhook) return { server, webhook: 'called' };
   return { server, webhook: 'not-called', ...(evaluationError === '' ? {} : { error: evaluationError }) };
@@ -30,8 +31,8 @@ const HOW_TO_CHECK =
   'Check --authorization-config of kube-apiserver and the static pod portcullis-authorizer on each control plane node';
 
 /**
- * Returns the condition `KubeletMinimumEnforced`.
- * @param time the time of the checks: RFC 3339, in seconds
+ * Returns the `KubeletMinimumEnforced` condition.
+ * @param time time of the checks as RFC 3339 with a precision of seconds
  */
 export function describeEnforcement(
   minimum: string,
@@ -61,7 +62,7 @@ export function describeEnforcement(
   return condition('True', 'AuthorizerCalled', 'enforced');
 }
 
-/** Formats a check as the server with its error in parentheses. */
+/** Formats a check as the server, followed by its error in parentheses. */
 export function printServer({ server, error }: EnforcementCheck): string {
   return error === undefined ? server : `${server} (${error.slice(0, MAX_ERROR)})`;
 }

@@ -1,4 +1,6 @@
-/** Renders feature gates: a gate that requires a kubelet version is enabled only if the cluster enforces that version. */
+/**
+ * Renders feature gates. A gate that requires a kubelet version is enabled only if the cluster enforces that version.
+ */
 import { deepEqual } from '../../kube/equality.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import type { FeatureGate, Result } from '../../kube/types.ts';
@@ -9,7 +11,7 @@ export interface ComponentVersion {
   readonly version: string;
 }
 
-/** Names of gates by state. */
+/** Gate names by state. */
 export interface GateLists {
   readonly enabled: readonly string[];
   readonly disabled: readonly string[];
@@ -21,29 +23,29 @@ interface GateEntry {
   readonly requiredMinimumComponentVersions?: readonly ComponentVersion[];
 }
 
-/** The gates of one OpenShift version. */
+/** Gates of one OpenShift version. */
 export interface GateBlock {
   readonly version: string;
   readonly enabled: readonly GateEntry[];
   readonly disabled: readonly GateEntry[];
-  /** The minimums that the lists were computed from; absent if there was none. */
+  /** Minimums from which the lists were computed. Absent if there were none. */
   readonly renderedMinimumComponentVersions?: readonly ComponentVersion[];
 }
 
 type GateRequirements = ReadonlyMap<string, readonly ComponentVersion[]>;
 
 export interface GateInput {
-  /** The version whose block is rendered. */
+  /** Version whose block is rendered. */
   readonly version: string;
-  /** The other versions whose blocks are kept. */
+  /** Other versions whose blocks are kept. */
   readonly history: readonly string[];
-  /** The empty string means `Default`. */
+  /** An empty string means `Default`. */
   readonly featureSet: string;
   /** The lists of `spec.customNoUpgrade`. */
   readonly custom?: GateLists | undefined;
-  /** The minimum kubelet version to render; empty if there is none. */
+  /** Minimum kubelet version to render. Empty if there is none. */
   readonly minimum: string;
-  /** The gates of each known feature set. */
+  /** Gates of each known feature set. */
   readonly sets: ReadonlyMap<string, GateLists>;
   readonly requirements: GateRequirements;
   /** The current blocks. */
@@ -51,7 +53,7 @@ export interface GateInput {
 }
 
 export interface GateRendering {
-  /** The rendered block, followed by the blocks that are kept. */
+  /** The rendered block, followed by the blocks to keep. */
   readonly status: readonly [GateBlock, ...GateBlock[]];
   /** True if the status differs from the current one. */
   readonly isChanged: boolean;
@@ -59,7 +61,7 @@ export interface GateRendering {
   readonly warnings: readonly string[];
 }
 
-/** The requirements that OpenShift assigned to gates without `requiredMinimumComponentVersions`. */
+/** Requirements that OpenShift assigned to gates without `requiredMinimumComponentVersions`. */
 export const GATE_REQUIREMENTS: GateRequirements = new Map(
   ['ProcMountType', 'UserNamespacesPodSecurityStandards', 'UserNamespacesSupport'].map((name) => [
     name,
@@ -70,19 +72,19 @@ export const GATE_REQUIREMENTS: GateRequirements = new Map(
 const CUSTOM = 'CustomNoUpgrade';
 const DEFAULT = 'Default';
 
-/** The feature sets whose gates depend on their requirements. The gates of preview feature sets are always enabled. */
+/** Feature sets whose gates depend on their requirements. The gates of preview feature sets are always enabled. */
 const FILTERED: ReadonlySet<string> = new Set([DEFAULT, 'OKD']);
 
-/** The gates of a feature set before their requirements are evaluated. */
+/** Gates of a feature set before their requirements are evaluated. */
 interface BaseGates {
   /** Gates that are enabled regardless of their requirements. */
   readonly forced: readonly string[];
-  /** Gates with a requirement are enabled if it is met; the others keep their listed state. */
+  /** Gates with a requirement are enabled if it is met. The others keep their listed state. */
   readonly filtered: GateLists;
   readonly known: readonly string[];
 }
 
-/** Renders the gates of a version. Returns an error for an unknown feature set and for a gate in both custom lists. */
+/** Renders the gates for a version. Returns an error for an unknown feature set and for a gate in both custom lists. */
 export function renderFeatureGates(input: GateInput): Result<GateRendering> {
   const { version, history, minimum, requirements, status: current } = input;
   const base = findBase(input);
@@ -122,7 +124,7 @@ function findBase({ featureSet, custom, sets }: GateInput): Result<BaseGates> {
   };
 }
 
-/** The custom lists, completed by the gates of the feature set `Default`. */
+/** The custom lists, combined with the gates of the `Default` feature set. */
 function findCustomBase(custom: GateLists, defaults: GateLists | undefined): Result<BaseGates> {
   const both = custom.enabled.find((gate) => custom.disabled.includes(gate));
   if (both !== undefined) return { error: `trying to enable and disable ${quote(both)}` };

@@ -1,27 +1,27 @@
 /**
- * Changes of the minimum kubelet version. Three values are kept: the requested minimum, the minimum in force, which webhooks apply, and
- * the rendered one, from which feature gates are computed. The rendered minimum never exceeds the minimum in force, so a feature
- * that requires newer kubelets is enabled only while the minimum is in force. The empty string means no minimum; it compares as lower
- * than every version.
+ * Changes to the minimum kubelet version. Three values are kept: the requested minimum, the minimum that webhooks
+ * enforce, and the rendered one from which feature gates are computed. The rendered minimum never exceeds the minimum
+ * in force, so a feature that requires newer kubelets is enabled only while the minimum is in force. An empty string
+ * means no minimum and compares as lower than every version.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import { compareBytes, summarizeNames } from '../../kube/text.ts';
 import { compareNodes, type NodeState, type NodeViolation } from './admission.ts';
 import { compareKubeletVersions, parseMinimum, parseVersion } from './version.ts';
 
-/** Negative if the first minimum is lower. An invalid version counts as no minimum. */
+/** Negative if the first minimum is lower. An invalid version is treated as no minimum. */
 export function compareMinimums(a: string, b: string): number {
   const [first, second] = [parseVersion(a), parseVersion(b)];
   if ('error' in first || 'error' in second) return Number('value' in first) - Number('value' in second);
   return compareKubeletVersions(first.value, second.value);
 }
 
-/** The minimum from which feature gates are computed: the lower of both. */
+/** Minimum from which feature gates are computed, which is the lower of the two. */
 export function renderMinimum(requested: string, inForce: string): string {
   return compareMinimums(requested, inForce) < 0 ? requested : inForce;
 }
 
-/** The minimum with which reports compare nodes: the higher of both, since nodes below either one lose access. */
+/** Minimum with which reports compare nodes. It is the higher of the two because nodes below either one lose access. */
 export function reportedMinimum(requested: string, inForce: string): string {
   return compareMinimums(requested, inForce) > 0 ? requested : inForce;
 }
@@ -29,13 +29,13 @@ export function reportedMinimum(requested: string, inForce: string): string {
 /** A group of nodes that share a configuration. */
 export interface Pool {
   readonly name: string;
-  /** Identify the configuration of each node, or of the pool. After a restart or an update the identity is another one. */
+  /** Identities of the configuration of each node or of the pool. The identity changes after a restart or an update. */
   readonly members: readonly { readonly id: string; readonly isReady: boolean }[];
   /** True if an administrator has confirmed that the pool runs the rendered minimum. */
   readonly isConfirmed?: boolean;
 }
 
-/** The members of a pool when the rendered minimum was lowered. */
+/** Members of a pool when the rendered minimum was lowered. */
 interface PoolBaseline {
   readonly name: string;
   readonly members: readonly string[];
@@ -44,12 +44,12 @@ interface PoolBaseline {
 interface MinimumState {
   readonly inForce: string;
   readonly rendered: string;
-  /** Present after the rendered minimum was lowered, until the minimum in force follows. */
+  /** Present from when the rendered minimum is lowered until the enforced minimum is lowered too. */
   readonly baseline?: readonly PoolBaseline[] | undefined;
 }
 
 interface MinimumInput {
-  /** The requested minimum: `''` or a valid version. */
+  /** The requested minimum, which is `''` or a valid version. */
   readonly requested: string;
   readonly state: MinimumState;
   readonly nodes: readonly NodeState[];
@@ -61,13 +61,13 @@ interface MinimumInput {
 /** The next state, and the nodes and pools that delay a change. */
 export interface MinimumPlan {
   readonly state: MinimumState;
-  /** The nodes that do not meet the requested higher minimum, which takes effect only when there are none. */
+  /** Nodes that do not meet the requested higher minimum. It takes effect only when there are none. */
   readonly blocking: readonly NodeViolation[];
-  /** The pools in which no node runs the lower rendered minimum yet. */
+  /** Pools in which no node runs the lower rendered minimum yet. */
   readonly waiting: readonly string[];
 }
 
-/** Plans one step. A step depends on the current state only, so that a new leader continues a change. */
+/** Plans one step. A step depends only on the current state, so a new leader can continue a change. */
 export function planMinimum(input: MinimumInput): MinimumPlan {
   const { requested, state, nodes, strictNodes } = input;
   const { inForce } = state;
@@ -81,7 +81,10 @@ export function planMinimum(input: MinimumInput): MinimumPlan {
   return { state: { inForce: blocking.length > 0 ? inForce : requested, rendered }, blocking, waiting: [] };
 }
 
-/** Features that require the higher minimum are disabled first. The minimum in force follows when every pool runs without them. */
+/**
+ * Features that require the higher minimum are disabled first. The enforced minimum is lowered once every pool runs
+ * without them.
+ */
 function planLowering({ requested, state, pools }: MinimumInput, rendered: string): MinimumPlan {
   const isNewRendering = compareMinimums(state.rendered, rendered) > 0;
   const baseline = isNewRendering ? pools.map(toBaseline) : state.baseline;
@@ -107,11 +110,11 @@ interface ProgressInput {
   readonly requested: string;
   readonly problem?: { readonly reason: RequestProblem; readonly message: string } | undefined;
   readonly plan: MinimumPlan;
-  /** The command that confirms that all pools run the lower rendered minimum. */
+  /** Command that confirms that all pools run the lower rendered minimum. */
   readonly confirmation: string;
 }
 
-/** Returns the condition `Progressing`; `undefined` without a minimum. */
+/** Returns the `Progressing` condition, or `undefined` if there is no minimum. */
 export function describeProgress({
   requested,
   problem,
@@ -158,7 +161,7 @@ export function describeNodes(minimum: string, violations: readonly NodeViolatio
 
 const ROLE_PREFIX = 'node-role.kubernetes.io/';
 
-/** Returns the sorted roles of a node; `<none>` for a node without a role, as kubectl prints it. */
+/** Returns the sorted roles of a node. For a node without a role, returns `<none>` like kubectl. */
 export function nodePools(labels: Readonly<Record<string, string>> | undefined): readonly string[] {
   const roles = Object.keys(labels ?? {})
     .filter((key) => key.startsWith(ROLE_PREFIX))

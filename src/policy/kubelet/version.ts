@@ -1,14 +1,14 @@
 import { quote } from '../../kube/text.ts';
 import type { Result } from '../../kube/types.ts';
 
-/** Major, minor and patch. Pre-release and build metadata are validated, but not compared. */
+/** Major, minor and patch. Pre-release and build metadata are validated but not compared. */
 export type KubeletVersion = readonly bigint[];
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 const DIGITS = /^[0-9]*$/;
 const ALPHANUMERIC = /^[0-9A-Za-z-]*$/;
 
-/** Parses the version that a node reports, with an optional prefix `v`. */
+/** Parses the version that a node reports, with an optional `v` prefix. */
 export function parseKubeletVersion(text: string): Result<KubeletVersion> {
   return parseVersion(text.startsWith('v') ? text.slice(1) : text);
 }
@@ -35,13 +35,13 @@ export function parseVersion(text: string): Result<KubeletVersion> {
   return error === undefined ? { value } : { error };
 }
 
-/** A minimum kubelet version as submitted, and parsed. */
+/** A minimum kubelet version, both as submitted and parsed. */
 export interface MinimumVersion {
   readonly text: string;
   readonly version: KubeletVersion;
 }
 
-/** Parses a minimum kubelet version. The empty string means no minimum. */
+/** Parses a minimum kubelet version. An empty string means no minimum. */
 export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
   if (text === '') return { value: undefined };
   const parsed = parseVersion(text);
@@ -49,7 +49,7 @@ export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
   return { error: `failed to parse submitted version ${text} ${parsed.error}` };
 }
 
-/** The reason why a kubelet does not meet a minimum. `unknown`: its version cannot be parsed. */
+/** Reason why a kubelet does not meet a minimum. `unknown`: its version cannot be parsed. */
 export interface KubeletProblem {
   readonly type: 'outdated' | 'unknown';
   readonly message: string;
@@ -66,7 +66,7 @@ export function findKubeletProblem(reported: string, minimum: MinimumVersion): K
   return { type: 'outdated', message: `kubelet version is outdated: ${versions}` };
 }
 
-/** Negative if the first is older, 0 if they are equal. */
+/** Negative if the first version is older, 0 if they are equal. */
 export function compareKubeletVersions(a: KubeletVersion, b: KubeletVersion): number {
   const index = a.findIndex((number, position) => number !== b[position]);
   return index < 0 ? 0 : Number((a[index] ?? 0n) - (b[index] ?? 0n));

@@ -7,9 +7,9 @@ export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';
 
 interface CatalogMode {
   readonly mode: 'legacy' | 'restricted';
-  /** The field that the mode is derived from. */
+  /** Field from which the mode is derived. */
   readonly from: string;
-  /** Reasons why the pods are denied, or why a value has no effect. */
+  /** Reasons why the pods are denied or a value has no effect. */
   readonly problems: readonly string[];
 }
 
@@ -17,7 +17,7 @@ const CONFIG_FIELD = 'spec.grpcPodConfig.securityContextConfig';
 const ENFORCE = POD_SECURITY_LABELS.enforce;
 
 /**
- * Returns the mode of the pods of a CatalogSource in a namespace with these labels. An invalid value means
+ * Returns the mode for the pods of a CatalogSource in a namespace with these labels. An invalid value means
  * `restricted`. Without a CatalogSource, the mode is derived from the namespace.
  */
 export function catalogMode(

@@ -12,29 +12,29 @@ import { catalogMode, hasCatalogPods, rewriteDisableSecurity } from './catalog-s
 import { hardenPod, type HardeningInput } from './hardening.ts';
 import { containerNames, findOwningCsv, recognizeWorkload } from './recognition.ts';
 
-/** An object of OLM and the patch that hardens it. */
+/** An OLM object and the patch that hardens it. */
 export interface HardenedObject {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  /** The field of the deployment in a ClusterServiceVersion. */
+  /** Field that contains the Deployment in a ClusterServiceVersion. */
   readonly path?: string;
   readonly profile?: string;
-  /** The mode of the pods of a CatalogSource. */
+  /** Mode of a CatalogSource's pods. */
   readonly mode?: string;
   readonly changes: readonly Change[];
-  /** The values that are kept, and the reason why an object is not patched. */
+  /** Values that are kept, and the reason why an object is not patched. */
   readonly notes: readonly string[];
-  /** A JSON patch; absent if nothing changes, or if the object cannot be patched. */
+  /** A JSON patch. Absent if nothing changes or the object cannot be patched. */
   readonly patch?: readonly JsonPatchOp[];
 }
 
 export const OLM_WORKLOADS = ['Deployment', 'CronJob', 'Job'] as const satisfies readonly Kind[];
 
 interface OlmInput extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
-  /** True for the objects of a cluster, whose Jobs cannot be changed. */
+  /** True for objects in a cluster, where Jobs cannot be changed. */
   readonly isCluster: boolean;
-  /** Returns the objects of a kind, in one namespace or in all. */
+  /** Returns the objects of a kind in one or all namespaces. */
   list<K extends (typeof OLM_WORKLOADS)[number] | 'ClusterServiceVersion' | 'CatalogSource'>(
     kind: K,
     namespace?: string,
@@ -42,7 +42,7 @@ interface OlmInput extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
   findNamespace(name: string): Namespace | undefined;
 }
 
-/** Returns the workloads, the Deployments in ClusterServiceVersions, and the CatalogSources of OLM, hardened. */
+/** Returns the hardened OLM workloads, Deployments in ClusterServiceVersions, and CatalogSources. */
 export function hardenObjects(input: OlmInput): readonly HardenedObject[] {
   const objects = [
     ...OLM_WORKLOADS.flatMap((kind) => hardenWorkloads(kind, input)),
@@ -56,11 +56,11 @@ interface Template {
   readonly kind: string;
   readonly object: KubeObject;
   readonly path: FieldPath;
-  /** The metadata by which the workload is recognized, if it is not that of the object. */
+  /** Metadata that identifies the workload, if it differs from the object's metadata. */
   readonly metadata?: KubeObject['metadata'];
 }
 
-/** Hardens a template of a workload of OLM; `undefined` for any other workload. */
+/** Hardens the template of an OLM workload. Returns `undefined` for any other workload. */
 function hardenTemplate({ kind, object, path, metadata = object.metadata }: Template, input: OlmInput) {
   const template = getPodTemplate(object, path);
   const decoded = decodeMutablePod(template ?? {});
@@ -94,7 +94,7 @@ function hardenTemplate({ kind, object, path, metadata = object.metadata }: Temp
 
 const PATCHED_FIELDS = ['securityContext', 'volumes', 'volumeMounts'] as const;
 
-/** Replaces whole fields, since their parents may be absent in manifests. */
+/** Replaces whole fields because their parents may be absent in manifests. */
 function templatePatch(path: FieldPath, before: JsonObject, after: JsonObject): readonly JsonPatchOp[] {
   const base = ['', ...path.map((step) => escapeKey(String(step))), 'spec'].join('/');
   const [old, next] = [before['spec'], after['spec']].map((spec) => (isObject(spec) ? spec : {}));
@@ -169,7 +169,7 @@ function csvDeployments(csv: JsonObject): readonly CsvDeployment[] {
   });
 }
 
-/** The Deployments of OLM in ClusterServiceVersions. Copies are not changed, because OLM restores them. */
+/** OLM Deployments in ClusterServiceVersions. Copies are not changed because OLM restores them. */
 function hardenCsvs(input: OlmInput): readonly HardenedObject[] {
   const kind = 'ClusterServiceVersion';
   return input.list(kind).flatMap((object) =>
@@ -186,7 +186,7 @@ function isStrings(value: unknown): value is Readonly<Record<string, string>> {
   return isObject(value) && Object.values(value).every((one) => typeof one === 'string');
 }
 
-/** The mode of each CatalogSource, and the supported field in place of `disableSecurity`. */
+/** Mode of each CatalogSource, and the supported field that replaces `disableSecurity`. */
 function hardenCatalogs({ list, findNamespace }: OlmInput): readonly HardenedObject[] {
   return list('CatalogSource').map((catalog) => {
     const { namespace = '' } = catalog.metadata ?? {};

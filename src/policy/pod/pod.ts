@@ -1,6 +1,6 @@
 /**
- * The fields of pods and pod templates that decisions depend on. They are read once per review, and their types are
- * verified. `null` counts as absent, zero values are filled in where Go has them, and unknown fields are ignored. A
+ * Fields of pods and pod templates on which decisions depend. They are read once per review, and their types are
+ * verified. `null` is treated as absent, zero values are filled in where Go has them, and unknown fields are ignored. A
  * policy can read only the fields listed here, so it never reads a value of an unverified type.
  */
 import { tooLong, unmarshalError, type FieldError } from '../../kube/field-error.ts';
@@ -26,7 +26,7 @@ import {
 
 export type ContainerList = (typeof CONTAINER_LISTS)[number];
 
-/** Empty fields count as absent. */
+/** Empty fields are treated as absent. */
 export interface SeLinuxFields {
   readonly level: string;
   readonly role: string;
@@ -123,7 +123,7 @@ export interface PodFields extends SecurityContextFields {
   readonly containers: readonly ContainerFields[];
   readonly hostPorts: readonly HostPort[];
   readonly handlerHosts: readonly HandlerHost[];
-  /** Path of the first null in a list of objects, which counts as an empty object. See `findCompletionError`. */
+  /** Path of the first null in a list of objects, which is treated as an empty object. See `findCompletionError`. */
   readonly nullObject: string | undefined;
 }
 

@@ -3,15 +3,15 @@
 /** A repair for a rule, as data. `check --fix` applies the first repair of a rule that matches an offending field. */
 export type Repair = {
   /**
-   * Matches the field paths that the repair applies to. By default, it applies to all fields that the rule reports. The
-   * first group is the path to change.
+   * Matches the field paths to which the repair applies. By default, it applies to all fields that the rule reports.
+   * The first group is the path to change.
    */
   readonly field?: RegExp;
   /** If true, the repair applies only to required fields that are not set. */
   readonly missing?: true;
   /** The path to change, if it differs from the offending path. */
   readonly path?: string;
-  /** A condition that cannot be checked in the manifest and that the user has to verify. */
+  /** A condition that cannot be checked in the manifest and that the user must verify. */
   readonly note?: string;
   /**
    * If true, the note applies to the container or pod that sets the field. Otherwise, it applies to the whole object.

@@ -122,7 +122,7 @@ const POD_METADATA = {
     name: 'all',
     generateName: 'all',
     namespace: 'all',
-    // A value of the wrong type is kept as well, because decoders report it.
+    // A value with the wrong type is also kept, because decoders report it.
     annotations: { entries: (key, isString) => isPodAnnotation(key) || !isString },
     ownerReferences: { items: { members: { controller: 'all' } }, most: MAX_OWNERS },
   },

@@ -32,7 +32,7 @@ function checkSupport(version: string, served: Version | undefined): CheckResult
   });
 }
 
-/** Reports the version that `latest` means in Pod Security. */
+/** Reports the Kubernetes version that `latest` refers to in Pod Security. */
 function describeLatest(server: Version | undefined, emulationVersion: Version | undefined): CheckResult {
   const object = 'Pod Security';
   const meaning = `latest means ${latestVersion(emulationVersion ?? server)}`;
@@ -44,7 +44,7 @@ function describeLatest(server: Version | undefined, emulationVersion: Version |
   });
 }
 
-/** Older API servers serve no MutatingAdmissionPolicies. */
+/** Older API servers do not serve MutatingAdmissionPolicies. */
 function describeDefaults(settings: Facts['settings'], server: Version | undefined): readonly CheckResult[] {
   const isOff = decodePolicy(settings).defaults.mode === 'off';
   if (isOff || server === undefined || minorVersion(server) >= MIN_DEFAULTS_MINOR) return [];

@@ -10,7 +10,7 @@ import {
 import { factValue, ok, problem, type Check, type Facts } from '../facts.ts';
 import { END_BREAK_GLASS } from '../fix.ts';
 
-/** Returns the state of break-glass, which consists of the webhooks, the floor, and the enforce labels of namespaces. */
+/** Returns the break-glass state of the webhooks, the floor and the enforce labels of namespaces. */
 export function readBreakGlass({ configurations, policies, namespaces }: Facts): BreakGlassStatus {
   const floor = (factValue(policies) ?? []).filter(({ kind }) => kind === 'ValidatingAdmissionPolicy');
   const relaxed = (factValue(namespaces) ?? []).filter(({ labels }) => labels[RELAXED_LABEL] !== undefined);

@@ -21,13 +21,16 @@ import { ownWebhooks, type RegisteredWebhook } from '../matching.ts';
 const DAY_MS = 24 * 60 * 60 * 1000;
 const OVERDUE = 'its renewal is overdue';
 
-/** True if a certificate should have been renewed, which is due in the last sixth of its lifetime, at most in the last 30 days. */
+/**
+ * True if a certificate is overdue for renewal, which happens in the last sixth of its lifetime, but at most 30 days
+ * before expiry.
+ */
 function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
   const lifetimeMs = validToDate.getTime() - validFromDate.getTime();
   return validToDate.getTime() - now.getTime() < Math.min(lifetimeMs / 6, 30 * DAY_MS);
 }
 
-/** Checks that API servers trust the serving certificate, and that it does not expire soon. */
+/** Checks that API servers trust the serving certificate and that it does not expire soon. */
 export const certificates: Check = {
   name: 'certificates',
   evaluate: (facts) => [
@@ -63,7 +66,7 @@ function evaluateServed({ source, chain }: ServedCertificate, facts: Facts): rea
     : [ok(source, `the serving certificate is valid until ${expiry}`)];
 }
 
-/** Checks that each webhook trusts the certificate at its address. Webhooks with the same result are reported together. */
+/** Checks that each webhook trusts the certificate served at its address. Webhooks with the same result are grouped. */
 function evaluateBundles(facts: Facts): readonly CheckResult[] {
   const webhooks = ownWebhooks(facts.configurations);
   const results = webhooks.flatMap((registered) => evaluateBundle(registered, facts));
@@ -92,7 +95,7 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
   const authorities = Buffer.from(caBundle, 'base64').toString('latin1');
   const results = evaluateFact(servedAt(url, facts), name, ({ chain, source }): readonly CheckResult[] => {
     if (chain === undefined) return [];
-    // Without a caBundle, API servers use their system roots, which is intended for URLs without CA injection.
+    // Without a caBundle, API servers use the system roots. This is intended for URLs without CA injection.
     const isMissing = authorities === '' && (url == null || hasCaInjection(configuration));
     const mismatch = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
     if (!isMissing && mismatch === undefined) return [];
@@ -123,7 +126,7 @@ function missingBundle(object: string, configuration: string, { namespace }: Fac
   });
 }
 
-/** Replicas set the caBundle of installed configurations only, not of copies. */
+/** Replicas set the caBundle only in the installed configurations, not in copies of them. */
 function unmanagedBundle(
   object: string,
   failurePolicy: 'Fail' | 'Ignore',

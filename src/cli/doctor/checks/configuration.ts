@@ -10,7 +10,7 @@ const LAST_VALID = 'replicas apply the last valid settings';
 const NONE_RECORDED =
   'replicas keep the last valid settings. None are recorded, so a replica that starts does not become ready';
 
-/** Conditions of controllers whose status `False` requires an action. */
+/** Controller conditions whose status `False` requires action. */
 const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new Map([
   [
     'PodsReviewed',
@@ -52,7 +52,7 @@ export const configuration: Check = {
         return [warning(OBJECT, message, { impact: 'these settings have no effect', fix })];
       }
       const failed = (status?.conditions ?? []).filter((condition) => condition.status === 'False');
-      // Features have other conditions.
+      // Optional features have their own conditions.
       const rejected = failed.find(({ type }) => type === 'Accepted' || type === 'Applied');
       if (rejected) {
         const { type, message } = rejected;

@@ -40,7 +40,7 @@ export const deadlocks: Check = {
     }),
 };
 
-/** The requests that have to succeed for the replicas to start and to elect a leader. */
+/** Requests that must succeed before the replicas can start and elect a leader. */
 function startRequests(own: NamespaceFact): readonly Request[] {
   const labels = { 'app.kubernetes.io/name': INSTALLATION.name };
   return [

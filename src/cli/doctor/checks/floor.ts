@@ -23,7 +23,10 @@ import { instruction, leaderCorrects, run } from '../fix.ts';
 const OBJECT = 'floor';
 const CLOSED = 'While no replica responds, no pods can be created in fail-closed namespaces';
 
-/** Checks that the floor is in force. The leader corrects its policies, which are not compared with the settings. */
+/**
+ * Checks that the floor is in force. Policies that the leader maintains are not compared with the settings, because the
+ * leader corrects them.
+ */
 export const floor: Check = {
   name: 'floor',
   evaluate: (facts) => evaluateFact(facts.policies, OBJECT, (policies) => evaluateFloor(facts, policies)),
@@ -49,7 +52,7 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
   return [ok(OBJECT, `${denying} policies are in force`), ...evaluateSystem(facts)];
 }
 
-/** The pods of nodes and networks must start during an outage. */
+/** Node and network pods must be able to start during an outage. */
 function evaluateSystem(facts: Facts): readonly CheckResult[] {
   const { podSecurity, rollout } = decodePolicy(facts.settings);
   const { defaults, exemptions } = podSecurity;
@@ -66,7 +69,7 @@ function evaluateSystem(facts: Facts): readonly CheckResult[] {
   ];
 }
 
-/** True if a policy of the floor denies pods of the namespace. All policies exclude the same namespaces. */
+/** True if a floor policy denies pods in the namespace. All policies exclude the same namespaces. */
 export function isUnderFloor({ policies }: Facts, { labels }: NamespaceFact): boolean {
   const all = factValue(policies) ?? [];
   return POLICY_KINDS.every((one) =>

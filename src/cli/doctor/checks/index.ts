@@ -35,7 +35,7 @@ const CHECKS: readonly Check[] = [
   deadlocks,
 ];
 
-/** The development cluster has no objects for these checks. */
+/** The development cluster lacks the objects that these checks need. */
 const NOT_FOR_DEV_CLUSTER: readonly Check[] = [certificates, replicas, leases, permissions, deadlocks];
 
 /** Evaluates the checks that apply to the cluster. */
@@ -48,7 +48,7 @@ export function evaluateChecks(facts: Facts): readonly Finding[] {
   return findings.map((finding) => postponeFix(finding, findings));
 }
 
-/** Withholds a fix until the checks that it depends on have read their facts and report no problems. */
+/** Withholds a fix until the checks that it depends on have read their facts without finding problems. */
 function postponeFix(finding: Finding, findings: readonly Finding[]): Finding {
   const { after = [] } = finding.fix ?? {};
   const checksWith = (severity: Severity): string =>

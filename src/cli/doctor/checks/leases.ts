@@ -4,7 +4,9 @@ import { isCurrentLease } from '../../install/replicas.ts';
 import { type Check, type CheckResult, evaluateFact, type Facts, ok, problem } from '../facts.ts';
 import { replicaLogs } from '../fix.ts';
 
-/** Checks that there is a leader, and that the replicas renew their Leases. The times are compared with the local clock. */
+/**
+ * Checks that a leader exists and that the replicas renew their Leases. The times are compared with the local clock.
+ */
 export const leases: Check = {
   name: 'leases',
   evaluate: (facts) =>
@@ -15,7 +17,7 @@ export const leases: Check = {
     }),
 };
 
-/** Tolerates clock skew and the time of a renewal. */
+/** Tolerates clock skew and the duration of a renewal. */
 const TOLERANCE_MS = 30_000;
 
 function evaluateLeader(lease: Lease | undefined, facts: Facts): CheckResult {

@@ -15,7 +15,7 @@ import {
 import { ownWebhooks } from '../matching.ts';
 import { restoreConfigurations } from './webhooks.ts';
 
-/** Detects the PodSecurity plugin of the API server, and the SCC admission of OpenShift. */
+/** Detects the PodSecurity plugin of the API server and OpenShift's SCC admission. */
 export const otherAdmission: Check = {
   name: 'other-admission',
   evaluate: (facts) => [...evaluatePlugin(facts), ...evaluatePlatform(facts)],
@@ -23,13 +23,19 @@ export const otherAdmission: Check = {
 
 export const PLUGIN = 'PodSecurity plugin';
 
-/** Returns what denied a pod by its level. The API server evaluates policies after the plugin, and names them in a denial. */
+/**
+ * Returns the component that denied a pod because of its level. The API server evaluates policies after the plugin and
+ * includes their names in a denial.
+ */
 export function podSecurityEvaluator(refusal = ''): 'plugin' | 'policy' | undefined {
   if (!refusal.includes('violates PodSecurity "')) return undefined;
   return refusal.includes("ValidatingAdmissionPolicy '") ? 'policy' : 'plugin';
 }
 
-/** The namespace of the installation is restricted, and the webhook excludes it, so only the plugin denies pods there. */
+/**
+ * The webhook excludes the namespace of the installation, whose level is restricted, so only the plugin denies pods
+ * there.
+ */
 function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   const { probes, configurations, namespaces } = facts;
   const isRegistered = ownWebhooks(configurations).some(({ webhook }) => webhook.name === 'psa.portcullis.dev');
@@ -68,7 +74,7 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
 
 const SCC_ADMISSION = 'SCC admission';
 const SCC_ANNOTATION = 'openshift.io/scc';
-/** Groups that only OpenShift serves. CRDs on other clusters serve its other groups. */
+/** Groups that only OpenShift serves. Other clusters can serve OpenShift's remaining groups through CRDs. */
 const OPENSHIFT_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
 
 const SCC_OFF: Fix = { commands: [patchSettings([{ path: ['scc', 'mode'], value: 'off' }])] };

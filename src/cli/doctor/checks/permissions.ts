@@ -4,7 +4,10 @@ import { applyManifests } from '../fix.ts';
 
 const OBJECT = 'service account';
 
-/** Checks that the service account has the permissions that the replicas need, and no roles of features that are not installed. */
+/**
+ * Checks that the service account has the permissions that the replicas need, and no roles for features that are not
+ * installed.
+ */
 export const permissions: Check = {
   name: 'permissions',
   evaluate: (facts) => [

@@ -5,7 +5,7 @@ import { deleteAllCommand } from '../../install/policies.ts';
 import { type Check, factValue, type Facts, type Fix, type ServerlessFacts, warning } from '../facts.ts';
 import { instruction } from '../fix.ts';
 
-/** Reports policies of an installation without a server. The fix deletes them when the server enforces as much. */
+/** Reports the policies of a serverless installation. The fix deletes them if the server is at least as strict. */
 export const policies: Check = {
   name: 'policies',
   evaluate: (facts) =>
@@ -20,7 +20,7 @@ export const policies: Check = {
       : [],
 };
 
-/** The checks without which only the policies may enforce. */
+/** If these checks fail, possibly only the policies enforce the settings. */
 const SERVER_CHECKS = [
   'installation',
   'webhooks',

@@ -35,12 +35,12 @@ export const reachability: Check = {
   },
 };
 
-/** The probe that tests the PodSecurity plugin does not test webhooks. */
+/** The probe for the PodSecurity plugin does not test webhooks. */
 function reviewProbes({ probes }: Facts): readonly Probe[] {
   return probes.filter(({ id }) => id !== 'a violating pod');
 }
 
-/** Returns the names of the webhooks of Portcullis that responded to a dry run. */
+/** Returns the names of the Portcullis webhooks that responded to a dry run. */
 export function respondingWebhooks(facts: Facts): ReadonlySet<string> {
   return new Set(reviewProbes(facts).flatMap((probe) => findResponding(probe, facts)));
 }
@@ -88,7 +88,7 @@ function findResponding({ object, refusal, namespace, group, resource, body }: P
     .map(({ webhook }) => webhook.name);
 }
 
-/** Reports a probe that the API server rejected before it called webhooks. */
+/** Reports a probe that the API server rejected before calling webhooks. */
 function evaluateRejection(probe: Probe): readonly CheckResult[] {
   const { refusal } = probe;
   if (refusal === undefined || FAILED.test(refusal) || DENIED.test(refusal)) return [];

@@ -9,7 +9,9 @@ const DEPLOYMENT = `Deployment ${INSTALLATION.name}`;
 const BUDGET = 'PodDisruptionBudget';
 const NO_RESPONSE = 'no replica responds to reviews';
 
-/** Checks that enough replicas are ready, that they run on several nodes, and that a drain does not evict all of them. */
+/**
+ * Checks that enough replicas are ready, that they run on several nodes, and that a drain does not evict all of them.
+ */
 export const replicas: Check = {
   name: 'replicas',
   evaluate: (facts) => [
@@ -45,7 +47,7 @@ function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts)
   return [readiness, warning(DEPLOYMENT, 'has only one replica', { impact, fix: scale })];
 }
 
-/** Evaluates the endpoints of the Service, through which API servers call the webhooks. */
+/** Evaluates the Service endpoints through which API servers call the webhooks. */
 function evaluateEndpoints({ endpointSlices, settings, namespace }: Facts): readonly CheckResult[] {
   if (settings.webhooks !== 'service') return [];
   const object = `Service ${INSTALLATION.name}`;
@@ -58,7 +60,7 @@ function evaluateEndpoints({ endpointSlices, settings, namespace }: Facts): read
   });
 }
 
-/** Evaluates the replicas at URLs of webhooks. This machine may not reach addresses that API servers reach. */
+/** Evaluates the replicas behind webhook URLs. API servers may reach addresses that this machine cannot reach. */
 function evaluateUrls(facts: Facts): readonly CheckResult[] {
   const responding = respondingWebhooks(facts);
   return [...facts.urlCertificates].map(([url, fact]): CheckResult => {

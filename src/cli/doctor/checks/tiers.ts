@@ -3,7 +3,7 @@ import { evaluateFact, ok, type Check, type CheckResult, type Facts } from '../f
 import { run } from '../fix.ts';
 import { namespaceTier, withoutBreakGlass } from '../matching.ts';
 
-/** Checks that the namespaces that a starting cluster needs first do not fail closed. */
+/** Checks that the namespaces that a cluster needs to start do not fail closed. */
 export const tiers: Check = {
   name: 'tiers',
   evaluate: (facts) =>
@@ -35,7 +35,7 @@ function evaluateNamespace(name: string, { settings }: Facts): readonly CheckRes
 
 interface Component {
   readonly purpose: string;
-  /** Names of the namespaces that installation guides use. */
+  /** Namespace names that common installation guides use. */
   readonly namespaces?: RegExp;
   readonly severity: 'problem' | 'warning';
   readonly impact: string;

@@ -31,8 +31,8 @@ import type { RegisteredWebhook } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
 /**
- * Compares the webhook configurations with those that the settings require in this version. Of the configurations that the
- * leader maintains, only the missing ones are reported, because the leader corrects all others.
+ * Compares the webhook configurations with those that the settings require in this version. If the leader maintains a
+ * configuration, it is reported only if it is missing, because the leader corrects all other differences.
  */
 export const webhooks: Check = {
   name: 'webhooks',
@@ -64,7 +64,9 @@ function isManaged(facts: Facts): boolean {
   return decodePolicy(facts.settings).webhooks.management === 'managed' && !isDevCluster(facts);
 }
 
-/** The state that decides which configurations are registered. The leader registers those that are in use. */
+/**
+ * State that determines which configurations are registered. The leader registers the configurations that are in use.
+ */
 function enforcementState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
   if (!isManaged(facts)) return {};
@@ -74,12 +76,12 @@ function enforcementState(facts: Facts): Parameters<typeof webhookConfigurations
   const { minor } = factValue(server) ?? {};
   return {
     someSccs: scc.mode === 'enforce' || enforces,
-    // A policy sets the defaults of pods.
+    // A policy defaults pods.
     ...(minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {}),
   };
 }
 
-/** The fix of a configuration that differs from the expected one. */
+/** The fix for a configuration that differs from the expected one. */
 export function restoreConfigurations(facts: Facts): Fix {
   if (isDevCluster(facts)) return instruction('restart portcullis serve, which registers the webhooks');
   if (isManaged(facts)) return leaderCorrects(facts);
@@ -88,7 +90,7 @@ export function restoreConfigurations(facts: Facts): Fix {
   return { ...fix, after: ['replicas', 'leases', ...after] };
 }
 
-/** The fix of a registered webhook that differs from the expected one, or that this version does not define. */
+/** The fix for a registered webhook that differs from the expected one or that this version does not define. */
 export function restoreWebhook(facts: Facts, { configuration, webhook }: RegisteredWebhook): Fix {
   const { kind, name } = configuration;
   if (!isInstalled(kind, name)) return run('kubectl', 'delete', kind.toLowerCase(), name);
@@ -144,7 +146,7 @@ function compareWebhook({ webhooks: all }: Configuration, expected: Webhook, fix
 /** A difference in one of these fields breaks the webhook. Other differences may be intended. */
 const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
 
-/** The fields of a webhook. The host of its address, its caBundle and the condition of break-glass may differ. */
+/** The fields of a webhook. The host, the caBundle and the break-glass condition may differ. */
 function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
   const { clientConfig, ...fields } = webhook;
   const { url, service } = clientConfig;
@@ -152,7 +154,7 @@ function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
   return { path, ...fields, matchConditions: otherConditions(webhook) };
 }
 
-/** Finds configurations with the label of Portcullis, and their webhooks, that this version does not define. */
+/** Finds configurations and webhooks with the Portcullis label that this version does not define. */
 function findUnknown(facts: Facts, configuration: Configuration): readonly CheckResult[] {
   const { kind, name, webhooks: all } = configuration;
   // The permissions check reports the webhooks of features that are not installed.
