@@ -165,13 +165,13 @@ function printStyled(value: object, style: number): string {
   return style % 5 === 0 ? yaml : yaml.replaceAll(/$(?=\n)/gm, () => ' # comment');
 }
 
-/** Every line remains, in its order, unless it has the name of a changed field or an item of a changed list. */
+/** Every line remains, in its order, unless it has the name of a changed field or belongs to an item of a changed list. */
 function assertLinesKept(before: string, after: string, { changes }: FixedText): void {
   const names = new Set(changes.flatMap(({ field }) => field.map(String)));
   const lines = after.split('\n');
   let position = -1;
   for (const line of before.split('\n')) {
-    if ([...names].some((name) => line.includes(name)) || /- (?:name: \w+\.|[A-Z])|type:/.test(line)) continue;
+    if ([...names].some((name) => line.includes(name)) || /- (?:name: \w+\.|[A-Z])|type:|value:/.test(line)) continue;
     position = lines.indexOf(line, position + 1);
     assert.ok(position >= 0, `${line} of ${before} in ${after}`);
   }
