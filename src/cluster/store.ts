@@ -25,6 +25,8 @@ export interface Store {
    * is absent, the newest known standards apply.
    */
   emulationVersion?: Version | undefined;
+  /** Calls the listener whenever a kind, or the store, becomes synced. Returns a function that ends the subscription. */
+  onSynced(listener: () => void): () => void;
   /** True when the kind has been read completely once. Without a kind, this applies to all kinds that reviews need. */
   synced(kind?: Kind): boolean;
 }
@@ -53,6 +55,7 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
   const lists = new Map<Kind, { revision: number; all: readonly Kinds[Kind][] }>();
   const revisions = new Map<Kind, number>();
   const listeners = new Set<(change: Change) => void>();
+  const syncListeners = new Set<() => void>();
   const complete = new Set<Kind>();
   let synced = false;
 
@@ -82,6 +85,10 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    onSynced(listener) {
+      syncListeners.add(listener);
+      return () => syncListeners.delete(listener);
+    },
     synced: (kind) => (kind === undefined || complete.size === 0 ? synced : complete.has(kind)),
     put(kind, object) {
       const { name = '', namespace = CLUSTER_SCOPE } = object.metadata ?? {};
@@ -102,8 +109,10 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
       notify({ kind, type: 'remove', object: before, before });
     },
     markSynced(kind) {
+      if (kind === undefined ? synced : complete.has(kind)) return;
       if (kind === undefined) synced = true;
       else complete.add(kind);
+      for (const listener of syncListeners) listener();
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { Store } from '../cluster/store.ts';
 import type { Kind } from '../kube/kinds.ts';
 import type { Namespace } from '../kube/types.ts';
 import type { Postponed, WebhookContext } from './webhook.ts';
@@ -12,11 +13,24 @@ type IsReady = (namespace: Namespace) => boolean;
 
 export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
-/** Bounds the reviews that wait for a namespace. */
+/** Bounds the reviews that wait for objects. */
 export function createWaitingRoom(limits = DEFAULT_LIMITS) {
   const used = { reviews: 0, bytes: 0 };
   let last = Promise.resolve();
   const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
+  const postpone = (context: WebhookContext, condition: Condition): Postponed | undefined => {
+    const { bodyBytes: bytes = 0, isRepeated = false } = context;
+    if (isRepeated) return undefined;
+    if (used.reviews >= limits.reviews || used.bytes + bytes > limits.bytes) return undefined;
+    used.reviews++;
+    used.bytes += bytes;
+    const fulfilled = untilFulfilled(context, condition).then(turn);
+    const until = fulfilled.finally(() => {
+      used.reviews--;
+      used.bytes -= bytes;
+    });
+    return { until };
+  };
   return {
     /**
      * Postpones a review until the namespace is ready, its deadline is reached, or the client disconnects. Each review
@@ -24,17 +38,11 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
      * exceeded, or if the review has waited before.
      */
     wait(name: string, context: WebhookContext, isReady: IsReady): Postponed | undefined {
-      const { bodyBytes: bytes = 0, isRepeated = false } = context;
-      if (isRepeated) return undefined;
-      if (used.reviews >= limits.reviews || used.bytes + bytes > limits.bytes) return undefined;
-      used.reviews++;
-      used.bytes += bytes;
-      const ready = untilReady(context, name, isReady).then(turn);
-      const until = ready.finally(() => {
-        used.reviews--;
-        used.bytes -= bytes;
-      });
-      return { until };
+      return postpone(context, namespaceReady(context.store, name, isReady));
+    },
+    /** Postpones a review in the same way until the store contains all pods. */
+    waitForPods(context: WebhookContext): Postponed | undefined {
+      return postpone(context, podsRead(context.store));
     },
   };
 }
@@ -42,9 +50,31 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
 /** The kinds whose changes may fulfill the condition in all namespaces. */
 const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
 
-/** Does not poll: evaluates the condition after each change of the namespace, and of the kinds of the cluster. */
-function untilReady(context: WebhookContext, name: string, isReady: IsReady): Promise<void> {
-  const { store } = context;
+/** What a review waits for. The condition is evaluated after each event, without polling. */
+interface Condition {
+  isFulfilled(): boolean;
+  /** Calls the function after each event. Returns a function that ends the subscription. */
+  subscribe(check: () => void): () => void;
+}
+
+function namespaceReady(store: Store, name: string, isReady: IsReady): Condition {
+  return {
+    isFulfilled() {
+      const namespace = store.get('Namespace', name);
+      return namespace !== undefined && isReady(namespace);
+    },
+    subscribe: (check) =>
+      store.subscribe(({ kind, object: { metadata } }) => {
+        if (CLUSTER_KINDS.has(kind) || (kind === 'Namespace' && metadata?.name === name)) check();
+      }),
+  };
+}
+
+function podsRead(store: Store): Condition {
+  return { isFulfilled: () => store.synced('Pod'), subscribe: (check) => store.onSynced(check) };
+}
+
+function untilFulfilled(context: WebhookContext, { isFulfilled, subscribe }: Condition): Promise<void> {
   const signal = context.getSignal?.();
   return new Promise((resolve, reject) => {
     const end = (): void => {
@@ -55,17 +85,14 @@ function untilReady(context: WebhookContext, name: string, isReady: IsReady): Pr
     };
     const check = (): void => {
       try {
-        const namespace = store.get('Namespace', name);
-        if (namespace && isReady(namespace)) end();
+        if (isFulfilled()) end();
       } catch (error) {
         reject(error instanceof Error ? error : new Error(String(error)));
         end();
       }
     };
     const timer = setTimeout(end, remainingMs(context));
-    const unsubscribe = store.subscribe(({ kind, object: { metadata } }) => {
-      if (CLUSTER_KINDS.has(kind) || (kind === 'Namespace' && metadata?.name === name)) check();
-    });
+    const unsubscribe = subscribe(check);
     signal?.addEventListener('abort', end, { once: true });
     if (signal?.aborted) end();
     else check();

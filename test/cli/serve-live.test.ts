@@ -12,9 +12,10 @@ import type { PortcullisConfiguration } from '../../src/kube/types.ts';
 import { installCrds, installLaxSettings } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { eventually } from '../support/eventually.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, readLog, serve, type RunningServer } from '../support/serve-process.ts';
 
 let folder: string;
 let authority: KeyPair;
@@ -243,6 +244,36 @@ test('reviews do not wait for kinds that only controllers read', async () => {
   await cluster.stop();
 });
 
+test('a replica whose list of pods does not end is ready, and only controllers that read pods wait', async () => {
+  const cluster = await startCluster();
+  await installLaxSettings(cluster.cluster);
+  await installCrds(cluster.cluster);
+  await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
+  const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+  await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
+  const proxy = await startFaultProxy(await cluster.kubeconfig());
+  await proxy.set({ hangingList: '/api/v1/pods' });
+  const running = await serve([`--kubeconfig=${proxy.kubeconfig}`, ...certificate]);
+  try {
+    await running.logged('cluster synced');
+    assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
+    assert.equal(await probe(running, '/readyz/informer-sync'), 'ok');
+    const started = (): readonly unknown[] =>
+      readLog(running).flatMap(({ msg, controller }) => (msg === 'controller started' ? [controller] : []));
+    await eventually(() => assert.ok(started().includes('settings-status-controller')));
+    assert.match(await probe(running, '/readyz?verbose'), /^\[\+\]informer-sync ok: the controllers wait for Pod$/m);
+    assert.ok(!started().includes('unreviewed-pods-controller'));
+    // Ends the list.
+    await proxy.set('resets');
+    await proxy.set('none');
+    await eventually(() => assert.ok(started().includes('unreviewed-pods-controller')), 60_000);
+  } finally {
+    await running.stop();
+    await proxy.stop();
+    await cluster.stop();
+  }
+});
+
 suite('an outage of the API server', () => {
   test('changes no decision and does not affect readiness', async () => {
     const cluster = await startCluster();
@@ -271,7 +302,7 @@ suite('an outage of the API server', () => {
     const cold = await serve([await configuration({ mode: 'off' }), ...certificate], { KUBECONFIG: file });
     assert.match(
       await probe(cold, '/readyz/informer-sync'),
-      /^informer-sync failed: not synced: Namespace, Pod: .*connection refused\n$/,
+      /^informer-sync failed: not synced: Namespace: .*connection refused\n$/,
     );
     assert.equal(await probe(cold, '/livez'), 'ok');
     assert.deepEqual(await ask(cold, 'strict'), {

@@ -47,9 +47,10 @@ interface Rig {
 }
 
 /** Creates the webhook over a store that holds the namespace `ns` with Pod Security labels. */
-function createRig(labels: Labels = {}, options: WebhookOptions = {}): Rig {
+function createRig(labels: Labels = {}, options: WebhookOptions = {}, arePodsRead = true): Rig {
   const store = createStore();
   store.put('Namespace', namespaceWith(labels));
+  if (arePodsRead) store.markSynced();
   const metrics = createMetrics({ version: '0.0.0' });
   let podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
   const webhook = createPsaWebhook({
@@ -248,6 +249,36 @@ test('decisions follow the namespaces and pods of the store', () => {
     'existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"',
     'p: host namespaces',
   ]);
+});
+
+suite('a stricter level before all pods are read', () => {
+  const tighten = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
+
+  test('delays the decision until they are read', async () => {
+    const { decideWithin, store } = createRig({}, {}, false);
+    const deciding = decideWithin(10_000, tighten);
+    setImmediate(() => {
+      store.put('Pod', hostNetworkPod());
+      store.markSynced('Pod');
+    });
+    const { warnings } = await deciding;
+    assert.deepEqual(warnings?.slice(1), ['p: host namespaces']);
+  });
+
+  test('is admitted with the warning of Kubernetes before the API server times out', async () => {
+    const { decideWithin, store } = createRig({}, {}, false);
+    store.put('Pod', hostNetworkPod());
+    const { allowed, warnings } = await decideWithin(520, tighten);
+    assert.equal(allowed, true);
+    assert.deepEqual(warnings, ['failed to list pods while checking new PodSecurity enforce level']);
+  });
+
+  test('delays no other decision', () => {
+    const { decide } = createRig({ enforce: 'baseline' }, {}, false);
+    assert.equal(decide(podRequest(hostNetworkPod())).allowed, false);
+    const loosen = namespaceRequest('UPDATE', namespaceWith({}), namespaceWith({ enforce: 'baseline' }));
+    assert.deepEqual(decide(loosen), { allowed: true });
+  });
 });
 
 suite('a namespace that is missing in the store', () => {

@@ -31,6 +31,8 @@ export type Fault =
   | { readonly slowMs: number }
   /** Each page of a list is delayed. Open watches end with 410. */
   | { readonly slowListMs: number }
+  /** Lists of this path get no response. */
+  | { readonly hangingList: string }
   /** Each request is rejected, optionally with `Retry-After`. */
   | { readonly code: Code; readonly retryAfterSeconds?: number }
   /** The first writes of each verb and resource are rejected with these codes, one after another. */
@@ -71,7 +73,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   const server = createServer(certificates.good, (incoming, response) => {
     requests++;
     if (fault === 'half-open') dead.add(incoming.socket);
-    if (dead.has(incoming.socket)) {
+    if (dead.has(incoming.socket) || isHanging(incoming)) {
       incoming.resume();
       return;
     }
@@ -83,6 +85,11 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     else if (delayMs > 0) setTimeout(() => forward(incoming, response), delayMs);
     else forward(incoming, response);
   });
+  const isHanging = (incoming: IncomingMessage): boolean =>
+    typeof fault === 'object' &&
+    'hangingList' in fault &&
+    isList(incoming) &&
+    incoming.url?.startsWith(fault.hangingList) === true;
   const rejectionCode = (incoming: IncomingMessage): Code | 401 | undefined => {
     if (incoming.headers.authorization !== `Bearer ${token}`) return 401;
     if (typeof fault !== 'object') return undefined;

@@ -3,6 +3,7 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import type { Connection } from '../../cluster/connection.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { RunningControllers } from '../../controllers/runtime.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import type { KeyPair } from '../../tls/certificate-pair.ts';
 import type { Service } from '../../tls/trust.ts';
 import type { AdmissionServer } from '../../server/server.ts';
@@ -55,8 +56,10 @@ export interface RunningCluster {
   follow(settings?: Settings): Promise<void>;
   /** Marks the store as complete for reviews. */
   markSynced(): void;
-  /** Resolves when all watched kinds are in the store. */
+  /** Reads all watched kinds. Resolves when those are in the store that controllers do not wait for one by one. */
   complete(): Promise<void>;
+  /** Returns the kinds that are not in the store yet. A controller starts when it contains the kinds of its sources. */
+  unsyncedKinds(): readonly Kind[];
   /** Starts the controllers. */
   run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;
   /** The message on stdout with the addresses. */

@@ -187,6 +187,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     follow: () => Promise.resolve(),
     markSynced() {},
     complete: () => Promise.resolve(),
+    unsyncedKinds: () => [],
     async run(controllers) {
       const services = { cluster, logger, metrics, clock: systemClock };
       election = await elect(services);

@@ -131,11 +131,15 @@ function createRunningCluster(
     },
     follow(settings) {
       followed = watchedKinds(values, service.namespace, settings);
-      void cluster.follow(followed);
-      return cluster.follow(followed.filter((one) => isReviewKind(typeof one === 'string' ? one : one.kind, settings)));
+      void cluster.follow(followed.filter(isReadFirst));
+      return cluster.follow(followed.filter((one) => isReviewKind(kindOf(one), settings)));
     },
     markSynced: () => cluster.markSynced(),
-    complete: () => cluster.follow(followed),
+    complete() {
+      void cluster.follow(followed);
+      return cluster.follow(followed.filter(isReadFirst));
+    },
+    unsyncedKinds: () => cluster.unsyncedKinds(),
     run(controllers) {
       return Promise.resolve((running = run(controllers)));
     },
@@ -168,7 +172,18 @@ const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]
 /** The kinds that the hardening of pods of OLM needs. SCCs exist where SCC admission sets the users of pods. */
 const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
 
-/** The kinds that only controllers read. Reviews do not wait for them. */
+/** The largest collections. They are read after all others, so a replica becomes ready in the same time in every cluster. */
+const LARGE_KINDS: ReadonlySet<Kind> = new Set(POD_SOURCES);
+
+function kindOf(one: Kind | Scope): Kind {
+  return typeof one === 'string' ? one : one.kind;
+}
+
+function isReadFirst(one: Kind | Scope): boolean {
+  return !LARGE_KINDS.has(kindOf(one));
+}
+
+/** The kinds that readiness does not depend on. Only controllers read them, and the reviews of namespaces that wait for pods. */
 const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
   'MutatingWebhookConfiguration',
   'ValidatingWebhookConfiguration',
@@ -177,7 +192,8 @@ const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
   'Secret',
   'Lease',
   'EndpointSlice',
-  ...EVALUATION_KINDS.filter((kind) => kind !== 'ServiceAccount'),
+  'PodTemplate',
+  ...LARGE_KINDS,
 ]);
 
 /** Returns true if reviews wait for the kind. They read service accounts only during a rollout, to predict levels. */

@@ -230,7 +230,7 @@ function followSettings(
   load();
 }
 
-/** Reads the cluster and the settings, and starts the controllers. Resolves when they run. */
+/** Reads the cluster and the settings, and starts the controllers. Those that read pods and workloads start later. */
 async function start(context: Context, parts: Parts & { readonly port: number }): Promise<void> {
   const { logger, signal } = context;
   const { served, settings } = parts;
@@ -244,13 +244,18 @@ async function start(context: Context, parts: Parts & { readonly port: number })
   await served.complete();
   if (signal.aborted) return;
   const select = createSelector(context, parts);
-  const running = await served.run(select());
+  const selectStartable = (): readonly Controller[] => {
+    const unsynced = served.unsyncedKinds();
+    return select().filter(({ sources }) => !sources.some((one) => 'kind' in one && unsynced.includes(one.kind)));
+  };
+  const running = await served.run(selectStartable());
   const update = (): void => {
     void served.complete().then(() => {
-      if (!signal.aborted) running.update(select());
+      if (!signal.aborted) running.update(selectStartable());
     });
   };
   settings.subscribe(update);
+  served.cluster.store.onSynced(update);
   update();
 }
 

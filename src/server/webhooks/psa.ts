@@ -22,6 +22,7 @@ import {
   relevantUpdate,
   rule,
   WRITES,
+  type Postponed,
   type Webhook,
   type WebhookContext,
 } from '../webhook.ts';
@@ -88,6 +89,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
     let missing: string | undefined;
+    let needsPods = false;
     const resources = options.workloadResources?.() ?? NO_RESOURCES;
     const workload = isWorkload(request) ? workloads?.admit(request, resources, store) : undefined;
     const { decision, counts } = reviewPodSecurity({
@@ -103,11 +105,16 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
         if (!namespace && name !== '') missing = name;
         return namespace && getWarned(namespace);
       },
-      listPods: (namespace) => store.list('Pod', namespace),
+      listPods(namespace) {
+        if (store.synced('Pod')) return store.list('Pod', namespace);
+        needsPods = true;
+        return undefined;
+      },
       now,
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     });
-    return { decision, counts, workload, awaited: workload?.isPending === true ? request.namespace : missing };
+    const awaited = workload?.isPending === true ? request.namespace : missing;
+    return { decision, counts, workload, awaited, needsPods };
   };
   const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
     record(request, counts);
@@ -121,16 +128,18 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     return added.length === 0 ? decision : { ...decision, warnings: [...(decision.warnings ?? []), ...added] };
   };
   const isReady = (namespace: Namespace): boolean => workloads === undefined || workloads.isReady(namespace);
+  const postpone = (request: AdmissionRequest, context: WebhookContext, first: Review): Postponed | undefined => {
+    if (first.needsPods) return waitingRoom.waitForPods(context);
+    if (first.awaited === undefined) return undefined;
+    return waitingRoom.wait(first.awaited, context, isWorkload(request) ? isReady : isPresent);
+  };
 
   return {
     path: COMMON.path,
     enforces: (request, store) => enforces(request, store, options.podSecurity()),
     decide(request, context) {
-      const { store } = context;
       const first = review(request, context);
-      if (first.awaited === undefined) return conclude(request, first, store);
-      const postponed = waitingRoom.wait(first.awaited, context, isWorkload(request) ? isReady : isPresent);
-      return postponed ?? conclude(request, first, store);
+      return postpone(request, context, first) ?? conclude(request, first, context.store);
     },
   };
 }
@@ -144,6 +153,8 @@ interface Review extends PodSecurityReview {
   readonly workload: AdmittedWorkload | undefined;
   /** The namespace that the store lacks, or that has no ranges yet. */
   readonly awaited: string | undefined;
+  /** True if the decision depends on pods that the store does not contain yet. */
+  readonly needsPods: boolean;
 }
 
 /** Pods can be denied only where a level other than privileged is enforced. Invalid levels of namespaces are denied everywhere. */

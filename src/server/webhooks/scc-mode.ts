@@ -90,7 +90,7 @@ async function findDenied(
       if (isDenied(source, ranged, { store, settings: next })) denied.push(workload);
     }
   }
-  return { denied, isComplete: true };
+  return { denied, isComplete: store.synced('Pod') };
 }
 
 /** The pods of a namespace, one for each controller. */
