@@ -93,12 +93,16 @@ export function startLoad(admin: ApiClient, namespaces: readonly string[]): Load
       contents = given;
     },
     async replace(from, to) {
+      isPaused = true;
+      // A write that has begun may add a Deployment.
+      await pause(2 * PERIOD_MS);
       for (const [path, content] of present) {
         if (content !== from) continue;
         const spec = { ...SPECS[to], hostNetwork: SPECS[to]['hostNetwork'] ?? null };
         await send('PATCH', path, { metadata: { labels: { load: to } }, spec: { template: { spec } } });
         present.set(path, to);
       }
+      isPaused = false;
     },
     async settle(check, timeoutMs = 120_000) {
       isPaused = true;

@@ -30,9 +30,16 @@ export async function findMissingPodField(
   return !(isObject(spec) && spec[field] === value) && `the API server does not store spec.${field} of pods`;
 }
 
-/** The reason to skip tests of a feature gate, or false if the API server has it enabled. */
-export async function findMissingFeature({ admin }: ControlPlane, name: string): Promise<string | false> {
-  const { text } = await admin.send('GET', '/metrics');
-  const isEnabled = new RegExp(`^kubernetes_feature_enabled\\{name="${name}",stage="[A-Z]*"\\} 1$`, 'm').test(text);
-  return !isEnabled && `the API server does not have the feature ${name}`;
+/** The reason to skip tests of a field of an API, or false if the published schema of the group has it. */
+export async function findMissingField(
+  { admin }: ControlPlane,
+  group: string,
+  type: string,
+  field: string,
+): Promise<string | false> {
+  const { components } = responseObject(await admin.send('GET', `/openapi/v3/apis/${group}`)) as {
+    readonly components: { readonly schemas: Readonly<Record<string, { readonly properties?: object }>> };
+  };
+  const hasField = field in (components.schemas[type]?.properties ?? {});
+  return !hasField && `the API server does not have ${field} in ${type}`;
 }
