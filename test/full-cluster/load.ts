@@ -24,7 +24,7 @@ export interface Load {
   writes(): number;
   /** The contents of new Deployments. */
   use(contents: readonly Content[]): void;
-  /** Replaces the pod templates of all Deployments with others. */
+  /** Replaces the pod templates of all Deployments with a content. Equal contents restart them. */
   replace(from: Content, to: Content): Promise<void>;
   /** Stops changes until `check` passes. Resolves to the number of Deployments by content. */
   settle(check: (deployment: DeploymentState) => void, timeoutMs?: number): Promise<void>;
@@ -99,7 +99,11 @@ export function startLoad(admin: ApiClient, namespaces: readonly string[]): Load
       for (const [path, content] of present) {
         if (content !== from) continue;
         const spec = { ...SPECS[to], hostNetwork: SPECS[to]['hostNetwork'] ?? null };
-        await send('PATCH', path, { metadata: { labels: { load: to } }, spec: { template: { spec } } });
+        const restarted = { annotations: { restarted: new Date().toISOString() } };
+        await send('PATCH', path, {
+          metadata: { labels: { load: to } },
+          spec: { template: { metadata: restarted, spec } },
+        });
         present.set(path, to);
       }
       isPaused = false;
