@@ -1,13 +1,13 @@
-/** The certificate that a server at a URL sends. */
+/** Certificate that a server presents at a URL. */
 import { connect } from 'node:tls';
 import { networkError } from '../cluster/network-error.ts';
 
 const TIMEOUT_MS = 5000;
 
-/** The certificate chain in PEM, or the reason why it could not be read. */
+/** Certificate chain in PEM, or the reason it could not be read. */
 export type ChainResult = { readonly chain: string } | { readonly unknown: string };
 
-/** Reads the certificate chain that a server sends, without verification, because the connection sends no data. */
+/** Reads a server's certificate chain without verification, because no data is sent over the connection. */
 export function readServerCertificate(origin: string): Promise<ChainResult> {
   const { hostname, port } = new URL(origin);
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
@@ -27,7 +27,7 @@ export function readServerCertificate(origin: string): Promise<ChainResult> {
 
 type Certificate = NonNullable<ReturnType<ReturnType<typeof connect>['getPeerX509Certificate']>>;
 
-/** Limits cyclic chains. */
+/** Limits the walk in case the chain is cyclic. */
 const MAX_CHAIN_LENGTH = 10;
 
 function certificateChain(leaf: Certificate | undefined): readonly Certificate[] {

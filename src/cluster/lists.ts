@@ -1,4 +1,4 @@
-/** Complete lists of resources, page by page, and a snapshot of several kinds. */
+/** Complete, paginated lists of resources, and a snapshot of several kinds. */
 import { UserError } from '../config/files.ts';
 import { metadataProblem } from '../kube/names.ts';
 import { resourceName, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
@@ -9,7 +9,7 @@ import type { Connection } from './connection.ts';
 import { WITH_OWNERSHIP } from './projection.ts';
 import { createStore, type WritableStore } from './store.ts';
 
-/** The accepted types of lists and watch events that contain only metadata. */
+/** Accepted content types for lists and watch events that contain only metadata. */
 export const METADATA_ONLY = {
   list: metadataOnly('PartialObjectMetadataList'),
   watch: metadataOnly('PartialObjectMetadata'),
@@ -20,25 +20,25 @@ function metadataOnly(kind: string): string {
 }
 
 interface PagesRequest {
-  /** The path of the resource, for example `/api/v1/pods`. */
+  /** Path of the resource, for example `/api/v1/pods`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly pageSize?: number | undefined;
-  /** Multiplies the time limit of each page. */
+  /** Multiplier for the time limit of each page. */
   readonly timeoutFactor?: number;
 }
 
 export const PAGE_SIZE = 500;
-/** More than any cluster contains. */
+/** Larger than any cluster's number of objects. */
 const MAX_PAGES = 10_000;
-/** A resource that changes faster than its pages can be read is then requested in one response. */
+/** If a resource changes faster than its pages can be read, it is requested in one response. */
 const MAX_RESTARTS = 3;
 
 /**
- * Lists a resource page by page and returns the resource version of the list. `begin` returns the consumer of the pages;
- * it is called again when the list has to start over because its continue token has expired. Rejects as `request` does.
+ * Lists a resource page by page and returns the resource version of the list. `begin` returns the consumer of the
+ * pages. It is called again when the list must restart because its continue token has expired. Rejects like `request`.
  */
 export async function readPages(
   connection: Pick<Connection, 'request'>,
@@ -90,11 +90,11 @@ function endless(path: string, reason: string): UserError {
   return new UserError(`the list of ${path} does not end: ${reason}`);
 }
 
-/** Any other response must not count as an empty list, which would remove all known objects. */
+/** No other response may be treated as an empty list, because that would remove all known objects. */
 function parsePage(list: JsonObject, path: string): { items: readonly JsonObject[]; resourceVersion: string } {
   const { kind, items } = list;
   const resourceVersion = metadataText(list, 'resourceVersion');
-  // An empty list may omit its items.
+  // An empty list may omit `items`.
   const found: unknown = items ?? (typeof kind === 'string' && kind.endsWith('List') ? [] : undefined);
   if (Array.isArray(found) && found.every(isObject) && resourceVersion !== undefined)
     return { items: found, resourceVersion };
@@ -108,18 +108,18 @@ function metadataText({ metadata }: JsonObject, key: string): string | undefined
 
 interface ListRequest {
   readonly kind: Kind;
-  /** Restricts namespaced kinds to a namespace, and namespaces to the one of this name. */
+  /** Restricts namespaced kinds to a namespace, and Namespaces to the one with this name. */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   /** Lists only the metadata. */
   readonly isMetadataOnly?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly pageSize?: number | undefined;
-  /** Called with the number of objects of each page. */
+  /** Called with the number of objects on each page. */
   readonly onPage?: ((count: number) => void) | undefined;
 }
 
-/** Lists all objects of a kind. Rejects as `request` does, and with a UserError for metadata of wrong types. */
+/** Lists all objects of a kind. Rejects like `request`, and with a UserError for metadata with wrong types. */
 export async function listAll(
   connection: Connection,
   { kind, namespace, labelSelector, isMetadataOnly = false, signal, pageSize, onPage }: ListRequest,
@@ -152,19 +152,19 @@ function withoutManagedFields(kind: Kind, object: JsonObject): Kinds[Kind] {
 
 interface SnapshotOptions extends Pick<ListRequest, 'namespace' | 'pageSize'> {
   readonly signal?: AbortSignal;
-  /** Called with the number of objects that have been read so far. */
+  /** Called with the number of objects read so far. */
   readonly onProgress?: (count: number) => void;
 }
 
 export interface Snapshot {
   readonly store: WritableStore;
-  /** The kinds that the cluster does not serve. */
+  /** Kinds that the cluster does not serve. */
   readonly unserved: readonly Kind[];
 }
 
 /**
- * Reads all objects of some kinds into a store, once.
- * @throws {UserError} if the server cannot be reached, or denies or fails a list
+ * Reads all objects of the given kinds into a store, once.
+ * @throws {UserError} if the server cannot be reached, or if a list is denied or fails
  */
 export async function readCluster(
   connection: Connection,
@@ -187,7 +187,7 @@ export async function readCluster(
     throw error;
   });
   const denials = results.flatMap((result) => ('denial' in result ? [result] : []));
-  // One message for all kinds, so that all permissions can be granted at once.
+  // Reports all kinds in one message, so all permissions can be granted at once.
   if (denials.length > 0) {
     const names = denials.map(({ kind }) => resourceName(kind)).join(', ');
     throw new UserError(`this needs the verb "list" on ${names}: ${denials[0]?.denial ?? ''}`);
@@ -206,7 +206,7 @@ export async function readCluster(
 
 type ListFailure = { readonly kind: Kind; readonly denial: string } | { readonly kind: Kind; readonly unserved: true };
 
-/** Classifies the error of a list; throws the errors that end the whole snapshot. */
+/** Classifies a list error. Throws errors that end the whole snapshot. */
 function listFailure(kind: Kind, error: unknown, server: string): ListFailure {
   if (!(error instanceof ApiError)) throw error;
   const { code, message } = error.status;

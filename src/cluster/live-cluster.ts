@@ -1,6 +1,6 @@
 /**
- * A cluster that is reached through its API server. Reflectors keep the store up to date; writes go to the API server.
- * While the API server is unavailable, the store keeps its last state.
+ * A cluster that is accessed through its API server. Reflectors keep the store up to date, and writes are sent to the
+ * API server. While the API server is unavailable, the store keeps its last state.
  */
 import { findKind, objectPath, resourcePath, RESOURCES, typeMeta, type ResourceInfo } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
@@ -18,18 +18,18 @@ import { createReflector, type Reflector, type ReflectorOptions, type Sink } fro
 import { createStore, type WritableStore } from './store.ts';
 import { createStoreWriter, type StoreWriter } from './store-writer.ts';
 
-/** The part of a kind that is watched: one namespace, or one object. Permissions often do not extend further. */
+/** Part of a kind to watch: one namespace or one object. Permissions are often limited to it. */
 export interface Scope {
   readonly kind: Kind;
   readonly namespace?: string;
   readonly name?: string;
-  /** Only objects with these labels. */
+  /** Label selector for the objects. */
   readonly labelSelector?: string;
-  /** Requests and stores only the metadata. */
+  /** Requests and stores only metadata. */
   readonly isMetadataOnly?: boolean;
 }
 
-/** The ClusterServiceVersions that are not copies, without their spec. */
+/** ClusterServiceVersions that are not copies, without their spec. */
 export const CSV_SCOPE: Scope = {
   kind: 'ClusterServiceVersion',
   labelSelector: '!olm.copiedFrom',
@@ -40,9 +40,9 @@ interface LiveClusterOptions {
   /** Stopping the cluster does not close it. */
   readonly connection: Connection;
   readonly clock: Clock;
-  /** Called when a watch works again after failures. */
+  /** Called when a watch recovers after failures. */
   readonly onRecovered?: (() => void) | undefined;
-  /** Returns a number from 0 to less than 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number;
   /** Returns the time of day. */
   now(): Date;
@@ -53,13 +53,13 @@ interface LiveClusterOptions {
 
 export interface LiveCluster extends Cluster {
   /**
-   * Keeps the kinds in the store from now on. Resolves when all of them have been listed, or when the cluster is stopped.
-   * Kinds that the store has already are not listed again. Writes of other kinds do not change the store.
+   * Starts to keep the kinds in the store. Resolves when all of them have been listed, or when the cluster is stopped.
+   * Kinds that the store already contains are not listed again. Writes to other kinds do not change the store.
    */
   follow(kinds: readonly (Kind | Scope)[]): Promise<void>;
   /** Declares the store complete. */
   markSynced(): void;
-  /** Resolves when the store does not change any more. */
+  /** Resolves when the store no longer changes. */
   stop(): Promise<void>;
   /** Returns the followed kinds that have not been listed yet. */
   unsyncedKinds(): readonly Kind[];
@@ -69,10 +69,10 @@ export interface LiveCluster extends Cluster {
   failures(): ReadonlyMap<Kind, string>;
 }
 
-/** Pods are ten times as large as other objects. Small pages limit memory and the delay of reviews. */
+/** A pod is about ten times as large as other objects. Small pages limit memory use and the delay of reviews. */
 const PAGE_SIZES: Partial<Readonly<Record<Kind, number>>> = { Pod: 100 };
 
-/** Creates a cluster whose store is empty. */
+/** Creates a cluster with an empty store. */
 export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const { connection, clock, now, logger, metrics } = options;
   const store = createStore((err) => logger?.error({ err }, 'a subscriber of the store failed'));
@@ -118,7 +118,7 @@ interface Followed {
   readonly firstList: Promise<undefined>;
   isListed: boolean;
   isUnserved: boolean;
-  /** Why the list or the watch fails. */
+  /** Reason why the list or watch fails. */
   failure: string | undefined;
 }
 
@@ -144,7 +144,7 @@ function createFollower(
     };
     const reflector = createLoggingReflector(options, info.resource, {
       path: resourcePath(kind, namespace),
-      // Permission for the one object is sufficient for a list with this field selector.
+      // Permission to list the one object is sufficient with this field selector.
       query: {
         ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
         ...(labelSelector === undefined ? {} : { labelSelector }),
@@ -173,7 +173,7 @@ function createFollower(
   };
 }
 
-/** Returns the watch of custom resource definitions, which starts once. */
+/** Returns the CRD watch, which starts once. */
 function createDefinitionWatch(options: LiveClusterOptions, onDefined: (kind: Kind) => void) {
   let reflector: Reflector | undefined;
   return {
@@ -196,11 +196,11 @@ interface SpecificOptions extends Pick<
   ReflectorOptions,
   'path' | 'query' | 'accept' | 'pageSize' | 'sink' | 'onListed' | 'unserved'
 > {
-  /** Called with the reason of each failure, and without one at the recovery. */
+  /** Called with the reason after each failure, and without a reason on recovery. */
   onReason?(reason: string | undefined): void;
 }
 
-/** Logs the first of successive failures as a warning, and the recovery. */
+/** Logs the first of consecutive failures as a warning, and the recovery. */
 function logFailures(
   resource: string,
   { logger, onRecovered }: Pick<LiveClusterOptions, 'logger' | 'onRecovered'>,
@@ -228,7 +228,7 @@ function logFailures(
   };
 }
 
-/** The store must not contain objects outside the scope: no watch event would ever remove them. */
+/** The store must not contain objects outside the scope because no watch event would ever remove them. */
 function restrictToScope(writer: StoreWriter, { namespace, name }: Scope): StoreWriter {
   const isInScope = ({ metadata }: KubeObject): boolean =>
     (namespace === undefined || metadata?.namespace === namespace) && (name === undefined || metadata?.name === name);
@@ -240,7 +240,7 @@ function restrictToScope(writer: StoreWriter, { namespace, name }: Scope): Store
   };
 }
 
-/** The groups that every cluster serves. The resources of other groups have a definition, which may be missing. */
+/** API groups that every cluster serves. Resources in other groups have a CRD, which may be missing. */
 const BUILT_IN_GROUPS: ReadonlySet<string> = new Set([
   '',
   'admissionregistration.k8s.io',
@@ -263,8 +263,8 @@ function isAlwaysServed(kind: Kind): boolean {
 }
 
 /**
- * Resolves to true if the discovery of the API server does not contain the resource. A 404 of the list is not sufficient,
- * because a load balancer without a backend returns it too. Rejects as `request` does.
+ * Resolves to true if the API server's discovery does not contain the resource. A 404 for the list is not sufficient
+ * because a load balancer without a backend also returns it. Rejects like `request`.
  */
 async function isUnserved(
   connection: Pick<Connection, 'request'>,
@@ -285,19 +285,19 @@ function objectList(object: JsonObject, name: string): readonly JsonObject[] {
   return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
-/** The custom resource definitions. Only their names are needed. */
+/** The CRDs. Only their names are needed. */
 const DEFINITIONS = {
   path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
   accept: METADATA_ONLY,
 } as const;
 
-/** Calls the function for each new or changed definition of a kind that this program reads. */
+/** Calls the function for each new or changed CRD of a kind that this program reads. */
 function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
   return {
     put({ metadata }) {
       const name = isObject(metadata) ? metadata['name'] : undefined;
       if (typeof name !== 'string') return;
-      // The name of a definition is `<resource>.<group>`.
+      // A CRD is named `<resource>.<group>`.
       const [resource = '', ...group] = name.split('.');
       const kind = findKind({ resource, group: group.join('.') });
       if (kind) onDefined(kind);
@@ -310,7 +310,10 @@ function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
 
 type Writes = Pick<Cluster, 'get' | 'create' | 'update' | 'patch' | 'apply' | 'applyStatus' | 'remove'>;
 
-/** Creates the writes. The result of a write enters the store at once, if `writerFor` returns a writer for the kind. */
+/**
+ * Creates the write operations. The result of a write is stored immediately if `writerFor` returns a writer for the
+ * kind.
+ */
 export function createWrites(
   connection: Pick<Connection, 'request'>,
   writerFor: (kind: Kind) => StoreWriter | undefined = () => undefined,
@@ -363,12 +366,12 @@ function pathFor(kind: Kind, { metadata }: KubeObject): string {
   return objectPath(kind, metadata?.name ?? '', metadata?.namespace);
 }
 
-/** Objects of the store may lack apiVersion and kind, which request bodies need. */
+/** Stored objects may lack apiVersion and kind, which request bodies require. */
 function withType(kind: Kind, object: KubeObject): KubeObject {
   return { ...typeMeta(kind), ...object };
 }
 
-/** Returns true if the result of a deletion is an object that exists until its finalizers or grace period end. */
+/** Returns true if the result of a deletion is an object that remains until its finalizers or grace period end. */
 function isTerminating(kind: Kind, { kind: resultKind, metadata }: JsonObject): boolean {
   if (resultKind === 'Status' || !isObject(metadata) || metadata['deletionTimestamp'] == null) return false;
   const { finalizers, deletionGracePeriodSeconds: graceSeconds } = metadata;
@@ -376,7 +379,7 @@ function isTerminating(kind: Kind, { kind: resultKind, metadata }: JsonObject): 
   return hasFinalizers || kind === 'Namespace' || (typeof graceSeconds === 'number' && graceSeconds > 0);
 }
 
-/** Returns the UID of the deleted object, which a Status contains in its details. */
+/** Returns the UID of the deleted object, which the details of a Status contain. */
 function deletedUid({ kind, metadata, details }: JsonObject): unknown {
   const holder = kind === 'Status' ? details : metadata;
   return isObject(holder) ? holder['uid'] : undefined;

@@ -1,6 +1,7 @@
 /**
- * Keeps a sink equal to one resource of the API server: a list, then a watch from its resource version, and another list
- * when the watch cannot be continued. A reflector retries forever; after a failure the last known state stays.
+ * Keeps a sink in sync with one API resource. It lists the resource, watches it from the list's resource version, and
+ * lists it again when the watch cannot continue. A reflector retries forever. After a failure, the last known state
+ * remains.
  */
 import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -10,41 +11,41 @@ import { PAGE_SIZE, readPages } from './lists.ts';
 
 /** The target of a reflector. */
 export interface Sink {
-  /** The object was created or changed. */
+  /** The object was created or updated. */
   put(object: JsonObject): void;
-  /** The object was deleted; this is its last state. */
+  /** The object was deleted. The argument is its last state. */
   remove(object: JsonObject): void;
-  /** A list of that version is complete: objects with other UIDs do not exist. */
+  /** The list at that version is complete, so objects with other UIDs do not exist. */
   retain(uids: ReadonlySet<unknown>, resourceVersion: string): void;
-  /** All changes up to that version have been passed. */
+  /** All changes up to that version have been delivered. */
   reached(resourceVersion: string): void;
 }
 
 export interface ReflectorOptions {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
-  /** The path of the resource, for example `/api/v1/pods`. */
+  /** Path of the resource, for example `/api/v1/pods`. */
   readonly path: string;
   /** Query parameters that restrict the objects. */
   readonly query?: Readonly<Record<string, string>>;
-  /** The accepted types of lists and watch events; plain JSON if absent. */
+  /** Accepted content types of lists and watch events. Defaults to plain JSON. */
   readonly accept?: { readonly list: string; readonly watch: string };
   readonly pageSize?: number | undefined;
   readonly sink: Sink;
   readonly clock: Clock;
-  /** Returns a number from 0 to less than 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number;
-  /** For a resource that some clusters do not serve. */
+  /** True for a resource that some clusters do not serve. */
   readonly unserved?: UnservedHandler;
   /** Called after each complete list. */
   onListed(): void;
-  /** Called after each failure, with the time until the next attempt. */
+  /** Called after each failure, with the delay before the next attempt. */
   onFailure(error: unknown, retryMs: number): void;
-  /** Called at the first response after failures. */
+  /** Called for the first response after failures. */
   onRecovered(): void;
 }
 
 interface UnservedHandler {
-  /** Resolves to true if the cluster does not serve the resource. It then counts as empty. */
+  /** Resolves to true if the cluster does not serve the resource. It is then treated as empty. */
   confirm(signal: AbortSignal): Promise<boolean>;
   /** Called after each confirmation. */
   onConfirmed(): void;
@@ -52,41 +53,41 @@ interface UnservedHandler {
 
 export interface Reflector {
   start(): void;
-  /** Resolves when the sink is not called any more. */
+  /** Resolves when the sink is no longer called. */
   stop(): Promise<void>;
-  /** Lists a resource that was not served, without waiting for the next attempt. */
+  /** Immediately lists a resource that was not served. */
   retryNow(): void;
-  /** The time since the last response or event, in milliseconds. */
+  /** Time since the last response or event, in milliseconds. */
   lastEventAgeMs(): number;
 }
 
-/** The range of the server-side timeout of a watch. */
+/** Range of the server-side watch timeout. */
 const MIN_WATCH_S = 300;
 const MAX_WATCH_S = 600;
-/** A watch that ends sooner counts as failed. */
+/** A watch that ends sooner is treated as failed. */
 const SHORT_MS = 1000;
-/** The longest time between two lists of a resource that is not served. */
+/** Maximum interval between lists of a resource that is not served. */
 const UNSERVED_MS = 60_000;
-/** A CustomResourceDefinition exists shortly before its resource is served: the first lists follow at this interval. */
+/** A CRD exists shortly before its resource is served, so the first lists are sent at this interval. */
 const SOON_MS = 1000;
 const MAX_SOON = 10;
-/** Limit of the delay that a response requests, in seconds. Jitter adds up to a quarter. */
+/** Maximum delay in seconds that a response can request. Jitter adds up to 25%. */
 const MAX_RETRY_AFTER_S = 24;
-/** Limits of the page size, in objects, and of the factor of the time limit after timeouts. */
+/** Limits of the page size in objects, and of the time limit multiplier after timeouts. */
 const MIN_PAGE_SIZE = 10;
 const MAX_TIMEOUT_FACTOR = 10;
 
-/** The state of a reflector and its options. */
+/** State and options of a reflector. */
 interface Progress extends ReflectorOptions {
   pageSize: number;
   timeoutFactor: number;
   lastEventMs: number;
-  /** The version from which the watch continues; absent before a list. */
+  /** Version from which the watch continues. Absent before the first list. */
   version: string | undefined;
   isFailing: boolean;
-  /** The number of lists that follow at a short interval while the resource is not served. */
+  /** Number of lists to send at a short interval while the resource is not served. */
   soonRetries: number;
-  /** Aborted to list a resource that is not served. */
+  /** Aborted to list a resource that is not served immediately. */
   wake: AbortController;
   /** Aborted when the reflector stops. */
   readonly signal: AbortSignal;
@@ -167,7 +168,7 @@ async function listIfRequired(progress: Progress): Promise<void> {
   progress.onListed();
 }
 
-/** Watches until the watch ends. Rejects with a ConnectionError if it ends at once. */
+/** Watches until the watch ends. Rejects with a ConnectionError if it ends immediately. */
 async function watchOnce(progress: Progress): Promise<void> {
   const { connection, path, query = {}, accept, version = '', clock, random, signal } = progress;
   const startedMs = clock.now();
@@ -222,7 +223,7 @@ async function waitUntilServed(progress: Progress): Promise<void> {
   await sleep(clock, isSoon ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), wake.signal);
 }
 
-/** Halves the pages and doubles the time limit, since large pages of a busy API server may take longer. */
+/** Halves the page size and doubles the time limit, because large pages from a busy API server may take longer. */
 function easeList(progress: Progress): void {
   const { pageSize, timeoutFactor } = progress;
   progress.pageSize = Math.max(Math.min(pageSize, MIN_PAGE_SIZE), Math.ceil(pageSize / 2));
@@ -234,12 +235,18 @@ async function isUnserved(error: unknown, { unserved, signal }: Progress): Promi
   return await unserved.confirm(signal).catch(() => false);
 }
 
-/** Returns the delay of the header `Retry-After`, with jitter. It is limited, since the kind is not watched in the meantime. */
+/**
+ * Returns the delay from the `Retry-After` header, with jitter. The delay is limited because the kind is not watched in
+ * the meantime.
+ */
 function requestedDelayMs(error: unknown, random: () => number): number {
   return Math.min(MAX_RETRY_AFTER_S, retryAfterSeconds(error) ?? 0) * 1000 * (1 + random() / 4);
 }
 
-/** Returns true if the watch cannot continue: the server has discarded the version (410), or an event is malformed. */
+/**
+ * Returns true if the watch cannot continue because the server has discarded the version (410) or an event is
+ * malformed.
+ */
 function requiresRelist(error: unknown): boolean {
   if (error instanceof ApiError) return ![429, 503].includes(error.status.code);
   return !(error instanceof ConnectionError);
@@ -256,14 +263,14 @@ function resourceVersion({ metadata }: JsonObject): string | undefined {
 
 const MIN_BACKOFF_MS = 800;
 const MAX_BACKOFF_MS = 30_000;
-/** The delay starts again at the minimum after this time without failures. */
+/** After this time without failures, the delay is reset to the minimum. */
 const RESET_MS = 120_000;
 
 interface Backoff {
   nextMs(): number;
 }
 
-/** Computes the delays after successive failures: from 0.8 s, doubled up to 30 s, with jitter. */
+/** Computes the delays after consecutive failures: from 0.8 s, doubling up to 30 s, with jitter. */
 export function createBackoff(clock: Clock, random: () => number): Backoff {
   let failures = 0;
   let endMs = -Infinity;
@@ -287,19 +294,21 @@ interface WatchRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly accept: string | undefined;
-  /** The watch begins with the changes after this version. */
+  /** The watch starts with the changes after this version. */
   readonly resourceVersion: string;
   readonly timeoutSeconds: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called when the response begins, and whenever bytes arrive. */
+  /** Called when the response starts and whenever bytes arrive. */
   onAlive(): void;
   onEvent(event: WatchEvent): void;
 }
 
-/** Bookmarks arrive every minute. After a longer silence the connection is dead, even if it is not closed. */
+/**
+ * Bookmarks arrive every minute. After a longer silence, the connection is considered dead even if it is still open.
+ */
 const INACTIVITY_MS = 90_000;
-/** More than the largest object that an API server stores. */
+/** Larger than any object that an API server stores. */
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 /**
@@ -388,7 +397,9 @@ function errorStatus(object: JsonObject): Status {
 
 const NEWLINE = 0x0a;
 
-/** Creates a splitter of bytes into complete lines. `push` throws an Error for a line that exceeds the limit. */
+/**
+ * Creates a function that splits a byte stream into complete lines. `push` throws an Error if a line exceeds the limit.
+ */
 export function createLineSplitter(maxBytes: number): { push(chunk: Buffer): readonly string[] } {
   let rest: Buffer[] = [];
   let length = 0;

@@ -1,4 +1,4 @@
-/** Whether users may use SCCs: by the RBAC index of the store, or by SubjectAccessReviews. */
+/** Checks whether users may use SCCs, based on the RBAC index of the store or on SubjectAccessReviews. */
 import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { canUseScc } from '../cluster/access.ts';
@@ -10,16 +10,20 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { WithAccess } from './scc-review.ts';
 import { remainingMs } from './waiting-room.ts';
 
-/** The values of `spec.scc.authorization`: the roles and bindings in the store, or SubjectAccessReviews of the API server. */
+/**
+ * Values of `spec.scc.authorization`: the roles and bindings in the store, or SubjectAccessReviews by the API server.
+ */
 export type Authorization = 'rbac' | 'sar';
 
-/** Checks access by the roles and bindings in the store, without waiting. */
+/** Checks access based on the roles and bindings in the store, without waiting. */
 export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUseScc(store));
 
-/** Limit of the concurrent SubjectAccessReviews of one request. */
+/** Maximum number of concurrent SubjectAccessReviews for one request. */
 const MAX_CONCURRENT = 16;
 
-/** Checks access by SubjectAccessReviews, as few as the decision needs. Access that is not reviewed in time is denied. */
+/**
+ * Checks access with as few SubjectAccessReviews as the decision needs. Access that is not reviewed in time is denied.
+ */
 export function withReviewedAccess(review: ReviewAccess): WithAccess {
   return async (decide: (canUse: CanUse) => SccDecision, context) => {
     const answers = new Map<string, boolean>();
@@ -45,7 +49,7 @@ export function withReviewedAccess(review: ReviewAccess): WithAccess {
   };
 }
 
-/** Reviews one access within a time in milliseconds. */
+/** Reviews one access request within a time limit in milliseconds. */
 export type ReviewAccess = (question: AccessQuestion, timeoutMs: number) => Promise<boolean>;
 
 export interface AccessReviewsDeps {
@@ -56,7 +60,7 @@ export interface AccessReviewsDeps {
   now(): number;
 }
 
-/** The default cache time of Kubernetes components for authorized and unauthorized requests. */
+/** Default cache times in Kubernetes components for authorized and unauthorized requests. */
 const TTL_MS = 10_000;
 const MAX_CACHED = 10_000;
 
@@ -64,7 +68,7 @@ const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 const USE_SCC = { verb: 'use', apiGroup, resource };
 
 /**
- * Creates the client of SubjectAccessReviews. Results are cached, and equal concurrent reviews are sent once. An error
+ * Creates the SubjectAccessReview client. Results are cached, and identical concurrent reviews are sent once. An error
  * denies access and is not cached.
  */
 export function createAccessReviews({ cluster, logger, metrics, now }: AccessReviewsDeps): ReviewAccess {

@@ -1,4 +1,4 @@
-/** Reads the bodies of reviews within limits of size and memory, and queues the work on large bodies. */
+/** Reads review bodies within size and memory limits, and queues the processing of large bodies. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
@@ -7,20 +7,23 @@ import type { Limit } from './unreviewed.ts';
 
 const MIB = 1024 * 1024;
 /**
- * The largest review. API servers accept objects of 3 MiB, send the old and the new version of an object, and escape `<`, `>`
- * and `&` in it to six bytes.
+ * Maximum size of a review. API servers accept objects of up to 3 MiB, send both the old and the new version of an
+ * object, and escape `<`, `>` and `&` as six bytes.
  */
 const MAX_BYTES = 40 * MIB;
-/** Bodies up to this size are reviewed as soon as they are received. */
+/** Bodies up to this size are reviewed immediately. */
 export const SMALL_BYTES = 128 * 1024;
 /**
- * Limit of the received bytes of larger bodies that are not reviewed yet. The oldest unfinished body may exceed it while the
- * complete bodies do not.
+ * Maximum number of received bytes in larger bodies that have not been reviewed yet. The oldest unfinished body may
+ * exceed it unless the complete bodies already do.
  */
 const LARGE_BUDGET = 16 * MIB;
-/** Limit of the received bytes of unfinished smaller bodies. */
+/** Maximum number of received bytes in unfinished smaller bodies. */
 const SMALL_BUDGET = 24 * MIB;
-/** While the memory limit is exceeded, a body is rejected that receives fewer bytes in each of two successive intervals. */
+/**
+ * While the memory limit is exceeded, a body is rejected if it receives fewer bytes than this in each of two
+ * consecutive intervals.
+ */
 const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
 
@@ -30,23 +33,23 @@ const NO_PROGRESS: Limit = {
   message: 'the memory for reviews is in use, and the body did not arrive in time; try again',
 };
 
-/** A complete body, or the beginning of a body that was not read completely. */
+/** A complete body, or the beginning of an incompletely read one. */
 export interface ReceivedBody {
   readonly bytes: Buffer;
-  /** When the body began to arrive. */
+  /** Time when the body began to arrive. */
   readonly startMs: number;
-  /** Why the body was not read completely. */
+  /** Reason why the body was not read completely. */
   readonly limit?: Limit | undefined;
 }
 
 type BodyDone = (error: Error | null, body?: ReceivedBody) => void;
 
-/** Returns the error with the HTTP status of its response. */
+/** Returns an error with the HTTP status for its response. */
 export function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
 }
 
-/** The length of a body: at most the limit if the request does not declare it. */
+/** Length of a body. If the request does not declare it, this is the limit. */
 function maxLength({ headers }: IncomingMessage): number {
   if (headers['transfer-encoding'] !== undefined) return MAX_BYTES;
   return Number(headers['content-length'] ?? 0);
@@ -56,7 +59,7 @@ function maxLength({ headers }: IncomingMessage): number {
 interface UnfinishedBody {
   readonly payload: IncomingMessage;
   bytes: number;
-  /** The value of `bytes` at the last check, and the number of checks without progress since then. */
+  /** `bytes` at the last check, and the number of checks without progress since then. */
   checkedBytes: number;
   slowChecks: number;
   reject(limit: Limit): void;
@@ -64,12 +67,12 @@ interface UnfinishedBody {
 
 export type BodyReader = ReturnType<typeof createBodyReader>;
 
-/** Creates the reader of all bodies. It counts received bytes, since the declared length may be larger. */
+/** Creates the reader for all bodies. It counts received bytes because the declared length may be larger. */
 export function createBodyReader(now: () => number) {
   const small = createSmallBodies();
   const large = createLargeBodies();
   const parseTimeout = createTimeoutParser();
-  /** Reads a body as bytes. A small body that arrives in one chunk, as most reviews do, does not count. */
+  /** Reads a body as bytes. A small body that arrives in one chunk is not counted. This applies to most reviews. */
   const read = ({ raw, query, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
     const length = maxLength(raw);
     if (length > MAX_BYTES) {
@@ -89,7 +92,7 @@ export function createBodyReader(now: () => number) {
     };
     const reject = (limit: Limit): void => {
       end();
-      // The remaining bytes are discarded. The client may read the response only after it has sent them.
+      // Discards the remaining bytes. The client may read the response only after sending them.
       payload.resume();
       done(null, { bytes: Buffer.concat(chunks, Math.min(received, MAX_IDENTITY_BYTES)), startMs, limit });
       chunks.length = 0;
@@ -121,7 +124,10 @@ export function createBodyReader(now: () => number) {
   return { read, release: large.release };
 }
 
-/** Counts unfinished small bodies. Beyond the limit, the oldest is rejected, since API servers send small bodies at once. */
+/**
+ * Counts unfinished small bodies. Beyond the limit, the oldest body is rejected, because API servers send small bodies
+ * without delay.
+ */
 function createSmallBodies() {
   const bodies = new Set<UnfinishedBody>();
   let used = 0;
@@ -141,12 +147,13 @@ function createSmallBodies() {
 }
 
 /**
- * Counts large bodies until they are released. Beyond the limit, only the oldest unfinished body is read, so that bodies
- * complete one after another, and bodies without progress are rejected. If complete bodies exceed the limit, no body is read.
+ * Counts large bodies until they are released. Beyond the limit, only the oldest unfinished body is read, so bodies
+ * complete one after another, and bodies without progress are rejected. If complete bodies exceed the limit, no body is
+ * read.
  */
 function createLargeBodies() {
   const bodies = new Set<UnfinishedBody>();
-  /** The functions that release complete bodies, by request. */
+  /** Functions that release complete bodies, by request. */
   const held = new Map<IncomingMessage, () => void>();
   let used = 0;
   let heldBytes = 0;
@@ -196,7 +203,7 @@ function createLargeBodies() {
   };
 }
 
-/** Checks the progress of bodies at an interval while it is on, and rejects the bodies without progress. */
+/** While active, periodically checks the progress of bodies and rejects those without progress. */
 function createProgressChecks(bodies: ReadonlySet<UnfinishedBody>) {
   let timer: NodeJS.Timeout | undefined;
   const check = (): void => {
@@ -223,8 +230,8 @@ const MAX_PAUSE_MS = 50;
 export type Turns = ReturnType<typeof createTurns>;
 
 /**
- * Creates the queue of the work on large bodies. One body is processed at a time. After the decision about it, the event loop is
- * free for smaller reviews for the time that the decision took, up to 50 ms.
+ * Creates the queue for processing large bodies. One body is processed at a time. After each decision, the event loop
+ * is free for smaller reviews for as long as the decision took, up to 50 ms.
  */
 export function createTurns(now: () => number) {
   let last: Promise<unknown> = Promise.resolve();

@@ -6,7 +6,7 @@ import { TLSSocket } from 'node:tls';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** `new` before the first valid review; afterwards `busy` during a request, and `idle` between requests. */
+/** `new` before the first valid review, then `busy` during a request and `idle` between requests. */
 const STATES = ['new', 'idle', 'busy'] as const;
 type State = (typeof STATES)[number];
 
@@ -15,7 +15,7 @@ interface Connection {
   readonly address: string | undefined;
   readonly generation: number;
   readonly openedAt: number;
-  /** The TCP socket, and the TLS socket after the handshake. */
+  /** The TCP socket, or the TLS socket after the handshake. */
   socket: Socket;
   state: State;
   /** True after the first valid review. */
@@ -25,24 +25,27 @@ interface Connection {
 export interface ConnectionDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Limit of the connections, if it is lower than that of the process. */
+  /** Connection limit, if it is lower than that of the process. */
   readonly maxConnections?: number;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
 
-/** More than the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
+/** Exceeds the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
 const MAX_CONNECTIONS = 1000;
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
-/** The time from opening a connection to its first complete request: the longest timeout of an installed webhook. */
+/**
+ * Maximum time from opening a connection to its first complete request, which is the longest timeout of an installed
+ * webhook.
+ */
 const FIRST_REQUEST_SECONDS = 15;
-/** How long a closed connection counts as saturation, and the interval of its log line. */
+/** How long a closed connection is treated as saturation, and the interval of its log line. */
 const SATURATION_MS = 60_000;
 
 export type Connections = ReturnType<typeof trackConnections>;
 
-/** Tracks the connections of a server that does not listen yet. */
+/** Tracks the connections of a server that is not listening yet. */
 export function trackConnections(server: Server, deps: ConnectionDeps) {
   const { maxConnections, now } = deps;
   const limit = Math.min(maxConnections ?? MAX_CONNECTIONS, findDescriptorLimit());
@@ -75,8 +78,8 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
       if (connection) table.change(connection, 'busy');
     },
     /**
-     * Records a response. Returns true if the connection closes afterwards, as does each connection that has not sent a valid
-     * review.
+     * Records a response. Returns true if the connection closes afterwards. This includes connections that have not
+     * sent a valid review.
      */
     finish(socket: Socket, isReviewed: boolean): boolean {
       const connection = table.find(socket);
@@ -85,29 +88,35 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
       table.change(connection, connection.isProven ? 'idle' : 'new');
       return draining || !connection.isProven || connection.generation !== generation;
     },
-    /** Closes all present connections after their next response, so clients reconnect. */
+    /** Closes all current connections after their next response, so clients reconnect. */
     renew(): void {
       generation++;
     },
-    /** Closes every connection, present and future, after its next response. */
+    /** Closes every current and future connection after its next response. */
     drain(): void {
       draining = true;
     },
     isDraining: () => draining,
-    /** Closes the connections that have not received any byte. */
+    /** Closes the connections that have not received any bytes. */
     closeUnused(): void {
       for (const { socket } of states.new)
         if (!(socket instanceof TLSSocket) || socket.bytesRead === 0) socket.destroy();
     },
-    /** Describes the use of the limit; `undefined` unless connections were closed to admit others in the last minute. */
+    /**
+     * Describes how much of the limit is used, or returns `undefined` unless connections were closed in the last minute
+     * to admit others.
+     */
     saturation: (): string | undefined => (saturation.isRecent(now()) ? describeUse(states, limit) : undefined),
   };
 }
 
-/** Closes the connections whose first request does not arrive in time. Returns the clock of their opening. */
+/**
+ * Closes connections whose first request does not arrive in time. Returns the clock that measures when they were
+ * opened.
+ */
 function limitFirstRequests(server: Server, connections: ReadonlySet<Connection>) {
   let seconds = 0;
-  // Counted time does not advance while the event loop is blocked, so bytes that wait in the kernel are read first.
+  // The counted time does not advance while the event loop is blocked, so bytes waiting in the kernel are read first.
   const timer = setInterval(() => {
     seconds++;
     for (const { openedAt, socket } of connections) if (seconds - openedAt > FIRST_REQUEST_SECONDS) socket.destroy();
@@ -129,7 +138,7 @@ interface ListenOptions {
 function listen(server: Server, { open, table }: ListenOptions): void {
   server.on('connection', open);
   server.on('secureConnection', table.secure);
-  // A connection whose handshake fails cannot carry a response and would stay open.
+  // A connection whose handshake failed cannot carry a response and would remain open.
   server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
   server.prependListener('request', ({ socket }: IncomingMessage) => {
     const connection = table.find(socket);
@@ -137,7 +146,7 @@ function listen(server: Server, { open, table }: ListenOptions): void {
   });
 }
 
-/** The open connections by state and by peer. */
+/** Open connections by state and by peer. */
 function createConnectionTable() {
   const states: Readonly<Record<State, Set<Connection>>> = { new: new Set(), idle: new Set(), busy: new Set() };
   const byPeer = new Map<string, Connection>();
@@ -162,7 +171,7 @@ function createConnectionTable() {
       states[connection.state].delete(connection);
       if (byPeer.get(connection.peer) === connection) byPeer.delete(connection.peer);
     },
-    /** Changes the state. The connections of a state are in the order of this change. */
+    /** Changes the state. The connections in a state are ordered by the time of this change. */
     change(connection: Connection, state: State): void {
       if (!states[connection.state].delete(connection)) return;
       connection.state = state;
@@ -171,7 +180,7 @@ function createConnectionTable() {
   };
 }
 
-/** Records the connections that are closed to admit others, and logs the first one of a minute. */
+/** Records connections that are closed to admit others, and logs the first one in each minute. */
 function createSaturation({ logger, metrics, now }: ConnectionDeps, describe: () => Readonly<Record<string, number>>) {
   let lastMs = -Infinity;
   const isRecent = (nowMs: number): boolean => nowMs - lastMs <= SATURATION_MS;
@@ -188,7 +197,10 @@ function createSaturation({ logger, metrics, now }: ConnectionDeps, describe: ()
 
 const NONE: ReadonlySet<never> = new Set<never>();
 
-/** Closes the oldest connections of a server whose clients need few of them. A single address can hold half of the limit. */
+/**
+ * Closes the oldest connections of a server whose clients need only a few of them. A single address can use half of the
+ * limit.
+ */
 export function limitConnections(server: Server, limit: number): void {
   const open = new Set<Pick<Connection, 'address' | 'socket'>>();
   server.on('connection', (socket: Socket) => {
@@ -203,9 +215,10 @@ export function limitConnections(server: Server, limit: number): void {
 }
 
 /**
- * Returns the connection that closes in favor of the newest: the oldest without a valid review, if they use more than half of
- * the limit, together or from the address of the newest. Clients that send valid reviews as well can then use only the other
- * half, where the connection that has been idle longest, or else busy longest, closes.
+ * Returns the connection to close in favor of the newest one. If connections without a valid review use more than half
+ * of the limit, in total or from the newest connection's address, this is the oldest of them. Clients that also send
+ * valid reviews can use only the other half, in which the connection that has been idle longest is closed, or else the
+ * one that has been busy longest.
  */
 function findExcess<T extends Pick<Connection, 'address'>>(
   states: Readonly<Record<State, ReadonlySet<T>>>,
@@ -225,19 +238,19 @@ function findExcess<T extends Pick<Connection, 'address'>>(
   return idle ?? busy;
 }
 
-/** Returns the limit of connections that follows from the limit of file descriptors of the process. */
+/** Returns the connection limit based on the process's file descriptor limit. */
 function findDescriptorLimit(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8');
     const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity);
     return Math.max(descriptors - OTHER_DESCRIPTORS, 1);
   } catch {
-    // Only Linux has this file.
+    // This file exists only on Linux.
     return Infinity;
   }
 }
 
-/** Identifies a connection by its peer, since the TCP socket and the TLS socket of a connection are different objects. */
+/** Identifies a connection by its peer because its TCP socket and TLS socket are different objects. */
 function findPeer({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress}:${remotePort}`;
 }

@@ -1,9 +1,12 @@
-/** The HTTP server of the dashboard: one page for one user of this machine, and its events. The server changes nothing. */
+/**
+ * HTTP server of the dashboard, which serves one page and its events to one user of this machine. The server is
+ * read-only.
+ */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 
-/** An event of the page; `data` is JSON on one line. */
+/** An event for the page. `data` is JSON on one line. */
 export interface DashboardEvent {
   readonly event: 'report' | 'problem' | 'decisions';
   readonly data: string;
@@ -13,7 +16,7 @@ export interface DashboardEvent {
 export type SubscribeEvents = (listener: (event: DashboardEvent) => void) => () => void;
 
 export interface DashboardOptions {
-  /** 0: a free port. */
+  /** 0 selects a free port. */
   readonly port: number;
   /** Returns the HTML of the page. */
   page(): Promise<string>;
@@ -21,7 +24,7 @@ export interface DashboardOptions {
 }
 
 export interface Dashboard {
-  /** The address with the token, which works once. */
+  /** URL with the token, which can be used once. */
   readonly url: string;
   close(): Promise<void>;
 }
@@ -40,15 +43,18 @@ const HEADERS = {
 const NO_TOKEN =
   'The dashboard requires the address with the token that the program printed at its start. The token works once: for a new address, run portcullis dashboard with the kubeconfig of the cluster; that of the development cluster is certs/kubeconfig by default.\n';
 
-/** A client that does not read is disconnected at this size of unread events, and connects again for the current state. */
+/**
+ * A client that does not read is disconnected when this many bytes of events are unread. It then reconnects to get the
+ * current state.
+ */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
 
 /** Comments keep idle connections open. */
 const HEARTBEAT_MS = 15_000;
 
 /**
- * Starts the server on the loopback interface. The token is exchanged for a cookie, which other sites cannot send. A page
- * of another site that resolves its name to this machine is rejected by the header `Host`.
+ * Starts the server on the loopback interface. The token is exchanged for a cookie that other sites cannot send. If
+ * another site resolves its name to this machine, its requests are rejected based on the `Host` header.
  */
 export async function startDashboard({ port, page, subscribe }: DashboardOptions): Promise<Dashboard> {
   const app = Fastify({ logger: false, exposeHeadRoutes: false, forceCloseConnections: true });
@@ -82,7 +88,7 @@ export async function startDashboard({ port, page, subscribe }: DashboardOptions
   await app.listen({ host: HOST, port });
   const { port: used } = app.server.address() as AddressInfo;
   hosts = [`${HOST}:${used}`, `localhost:${used}`];
-  // Cookies do not depend on the port: each dashboard of this machine has its own.
+  // Cookies are shared across ports, so each dashboard on this machine has its own.
   cookieName = `portcullis-${used}`;
   return { url: `http://${HOST}:${used}/?token=${token}`, close: () => app.close() };
 }

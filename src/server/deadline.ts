@@ -1,13 +1,14 @@
-/** The time by which a review must be answered. */
+/** Deadline for answering a review. */
 import { parseDurationMs } from '../kube/units.ts';
 
-/** The part of a timeout that is left for the response, at most 200 ms. */
+/** Part of the timeout reserved for the response, at most 200 ms. */
 const RESPONSE_SHARE = 0.1;
 const MAX_RESPONSE_MS = 200;
 
 /**
- * Creates the parser of the timeout that API servers send as `?timeout=5s`, in milliseconds. An invalid duration is ignored.
- * The last duration is cached, since API servers send the same one with each review of a webhook.
+ * Creates the parser for the timeout that API servers send as `?timeout=5s`. The result is in milliseconds. An invalid
+ * duration is ignored. The last duration is cached because API servers send the same one with each review for a
+ * webhook.
  */
 export function createTimeoutParser(): (query: unknown) => number | undefined {
   let last: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
@@ -19,10 +20,10 @@ export function createTimeoutParser(): (query: unknown) => number | undefined {
   };
 }
 
-/** The largest timeout of webhooks. Requests that state no timeout, or a longer one, are not from API servers. */
+/** Maximum timeout of webhooks. Requests without a timeout or with a longer one are not from API servers. */
 const MAX_TIMEOUT_MS = 30_000;
 
-/** Returns the time after which a review is answered even if it has not been evaluated. */
+/** Returns the time after which a review is answered even if its evaluation has not finished. */
 export function answerAfterMs(timeoutMs = MAX_TIMEOUT_MS): number {
   const limitMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
   return limitMs - Math.min(limitMs * RESPONSE_SHARE, MAX_RESPONSE_MS);

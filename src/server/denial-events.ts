@@ -1,4 +1,4 @@
-/** Events about workloads whose pods the webhooks deny, so that `kubectl describe deployment` shows the reason. */
+/** Events about workloads whose pods the webhooks deny, so `kubectl describe deployment` shows the reason. */
 import { createTokenBucket, type Clock } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
@@ -14,16 +14,16 @@ interface DenialEventsOptions {
   readonly logger: Logger;
 }
 
-/** The rate limit of a replica. The recorder limits the events of each object, and counts equal ones. */
+/** Rate limit of a replica. The recorder limits the events for each object and counts equal ones. */
 const RATE = { burst: 50, perSecond: 5 };
 
-/** The name of the pod differs between equal denials. */
+/** The pod name differs between otherwise equal denials. */
 const POD = /^pods "[^"]*" is forbidden: /;
 const LEVEL = /^violates PodSecurity "([a-z]+):/;
 
 /**
- * Creates a function that records a denied creation of a pod by a controller as an event on the workload. It returns at once
- * and does not throw: it finds the workload in the store, and events are written in the background.
+ * Creates a function that records a pod denial as an event on the workload whose controller tried to create the pod. It
+ * returns immediately and does not throw. It looks up the workload in the store and writes events in the background.
  */
 export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptions) {
   const bucket = createTokenBucket(RATE, clock);

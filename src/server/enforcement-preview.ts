@@ -1,4 +1,4 @@
-/** The warnings about pods that planned enforcement will deny, and about labels of namespaces that controllers revert. */
+/** Warnings about pods that planned enforcement will deny, and about namespace labels that controllers revert. */
 import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -26,21 +26,21 @@ export interface RolloutInForce {
 interface PreviewContext {
   readonly store: Store;
   readonly exemptions: Exemptions;
-  /** The object of a workload where SCCs apply. */
+  /** The workload object, where SCCs apply. */
   readonly workload: AdmittedWorkload | undefined;
 }
 
-/** Returns the warning about pods that planned enforcement will deny, or undefined. */
+/** Returns the warning about pods that planned enforcement will deny, or `undefined` if there is none. */
 export type PreviewEnforcement = (
   request: AdmissionRequest,
   decision: Decision,
   context: PreviewContext,
 ) => string | undefined;
 
-/** Creates the preview of a rollout. An announced date in the past is not printed. */
+/** Creates the preview of a rollout. An announced date in the past is omitted. */
 export function createEnforcementPreview(rollout: RolloutInForce, today = () => new Date()): PreviewEnforcement {
   return (request, { allowed, warnings = [] }, { store, exemptions, workload }) => {
-    // A template is evaluated when SCC admission can complete it.
+    // A template is evaluated once SCC admission can default it.
     if (!allowed || workload?.isPending === true) return undefined;
     const settings = rollout.settings();
     if (settings.phase === 'Disabled') return undefined;
@@ -63,10 +63,13 @@ export function createEnforcementPreview(rollout: RolloutInForce, today = () => 
   };
 }
 
-/** Returns the warning about an edit of Pod Security labels that a controller will revert, or undefined. */
+/**
+ * Returns the warning about an edit of Pod Security labels that a controller will revert, or `undefined` if there is
+ * none.
+ */
 export type PreviewLabels = (request: AdmissionRequest, store: Store) => string | undefined;
 
-/** Creates the preview of the controllers that label namespaces. */
+/** Creates the preview for controllers that label namespaces. */
 export function createLabelPreview(rollout: RolloutInForce): PreviewLabels {
   return (request, store) =>
     previewLabelRevert(request, (namespace) => {

@@ -1,11 +1,11 @@
-/** The envelope of reviews: bytes in, a checked AdmissionRequest out. */
+/** Envelope of reviews: converts bytes to a validated AdmissionRequest. */
 import { isUtf8 } from 'node:buffer';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { isObject, type UserInfo } from '../kube/types.ts';
 import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
-/** Exceeds all names in the API. Names are part of messages and log lines. */
+/** Longer than all names in the API. Messages and log lines contain names. */
 const string = { type: 'string', maxLength: 1024 };
 /** Identity providers may send long names and claims. */
 const longString = { type: 'string', maxLength: 16 * 1024 };
@@ -17,7 +17,7 @@ const resource = {
   required: ['resource'],
 };
 
-/** The schema of the envelope. `object` and `oldObject` are decoded by the policies. */
+/** Schema of the envelope. `object` and `oldObject` are decoded by the policies. */
 const request = {
   type: 'object',
   required: ['uid', 'kind', 'resource', 'operation'],
@@ -49,11 +49,11 @@ const validateReview = compileSchema({ type: 'object', required: ['request'], pr
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';
 
-/** A request, or the reason why there is no request. */
+/** A request, or the reason why there is none. */
 export type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
 
 /**
- * Reads an AdmissionReview of `admission.k8s.io/v1`. The messages begin with those of the upstream webhook server.
+ * Reads an AdmissionReview in `admission.k8s.io/v1`. The messages start like those of the upstream webhook server.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/cmd/webhook/server/server.go
  */
 export function readReview(body: Buffer): Envelope {
@@ -67,7 +67,7 @@ export function readReview(body: Buffer): Envelope {
     return undecodable(error instanceof Error ? error.message : String(error));
   }
   if (!isObject(review)) return undecodable(`the body must be a JSON object of kind ${KIND}`);
-  // As upstream: apiVersion and kind may be absent.
+  // As in upstream, apiVersion and kind may be absent.
   const apiVersion = review.apiVersion ?? API_VERSION;
   const reviewKind = review.kind ?? KIND;
   if (apiVersion !== API_VERSION) {
@@ -86,7 +86,7 @@ function malformed(error: string) {
   return { error };
 }
 
-/** The error about a body that cannot be decoded. */
+/** Error for a body that cannot be decoded. */
 export function undecodable(reason: string) {
   return malformed(`unable to decode the request: ${reason}`);
 }
@@ -99,8 +99,8 @@ function formatKind(value: unknown): string {
 export const MAX_IDENTITY_BYTES = 64 * 1024;
 
 /**
- * Reads the members of a request that precede its objects, from the beginning of a review. The remaining bytes may be missing or
- * invalid. Returns `undefined` if these members do not identify the request.
+ * Reads the request fields that precede its objects, from the beginning of a review. The remaining bytes may be missing
+ * or invalid. Returns `undefined` if these fields do not identify the request.
  */
 export function readIdentity(body: Buffer): AdmissionRequest | undefined {
   const found: Record<string, unknown> = { userInfo: {} };

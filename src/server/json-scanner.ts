@@ -1,9 +1,11 @@
-/** Scans JSON text as bytes, as strictly as JSON.parse, without creating its values. */
+/** Scans JSON text as bytes, as strictly as JSON.parse but without creating values. */
 
-/** Maximum nesting of values that are read. Objects of built-in kinds have about 20 levels. The limit permits recursion. */
+/**
+ * Maximum nesting depth of values that are read. Built-in objects have about 20 levels. The limit permits recursion.
+ */
 const MAX_READ_DEPTH = 100;
 /**
- * Maximum nesting of values that are skipped, as in API servers.
+ * Maximum nesting depth of values that are skipped, as in API servers.
  * @see https://github.com/golang/go/blob/go1.25.0/src/encoding/json/scanner.go
  */
 const MAX_SKIPPED_DEPTH = 10_000;
@@ -13,7 +15,7 @@ export interface Cursor {
   readonly bytes: Buffer;
   at: number;
   depth: number;
-  /** The number of values that have been scanned. */
+  /** Number of values scanned so far. */
   values: number;
 }
 
@@ -41,7 +43,7 @@ export function nextByte(cursor: Cursor): number {
   return END;
 }
 
-/** @throws SyntaxError at the end of a text that continues */
+/** @throws SyntaxError if the text ends unexpectedly */
 export function expectEnd(cursor: Cursor): void {
   if (nextByte(cursor) !== END) fail(cursor);
 }
@@ -60,13 +62,13 @@ export function skipValue(cursor: Cursor): void {
   skip(cursor, MAX_SKIPPED_DEPTH);
 }
 
-/** As `skipValue`, for a value that is read after the scan. */
+/** Like `skipValue`, for a value that is read after the scan. */
 export function skipReadValue(cursor: Cursor): void {
   skip(cursor, MAX_READ_DEPTH);
 }
 
 function skip(cursor: Cursor, maxDepth: number): void {
-  /** The closing bytes of the open objects and lists. */
+  /** Closing bytes of the open objects and lists. */
   const closings: number[] = [];
   do {
     const byte = nextByte(cursor);
@@ -97,8 +99,8 @@ function skipScalar(cursor: Cursor, byte: number): void {
 }
 
 /**
- * Moves past an object. The function must move past the value of each member.
- * @param visit receives the range of the name with its quotes
+ * Moves past an object. The function must advance past the value of each member.
+ * @param visit receives the range of the name, including its quotes
  */
 export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: number) => void): void {
   open(cursor, MAX_READ_DEPTH);
@@ -123,7 +125,7 @@ function skipName(cursor: Cursor): number {
   return end;
 }
 
-/** Moves past a list. The function must move past each item. */
+/** Moves past a list. The function must advance past each item. */
 export function skipItems(cursor: Cursor, visit: () => void): void {
   open(cursor, MAX_READ_DEPTH);
   if (nextByte(cursor) !== CLOSE_BRACKET) {
@@ -169,7 +171,7 @@ function skipString(cursor: Cursor): void {
   fail(cursor, at);
 }
 
-/** Returns the position after an escape sequence. `at` is the position after its backslash. */
+/** Returns the position after an escape sequence. `at` is the position after the backslash. */
 function skipEscape(cursor: Cursor, at: number): number {
   const { bytes } = cursor;
   const byte = bytes[at] ?? END;

@@ -1,4 +1,4 @@
-/** The authorization webhook of the minimum kubelet version, which answers SubjectAccessReviews of API servers. */
+/** Authorization webhook for the minimum kubelet version, which answers SubjectAccessReviews from API servers. */
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -20,8 +20,9 @@ import { withStatus } from './body.ts';
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
- * Limit of a review. Reviews of kubelets are far smaller. A larger review, such as one with a long selector, is denied: with
- * an error, an API server would permit the request unless its failure policy is `Deny`.
+ * Maximum size of a review. Reviews of kubelet requests are far smaller. A larger review, such as one with a long
+ * selector, is denied, because API servers would permit the request after an error unless their failure policy is
+ * `Deny`.
  */
 const MAX_BYTES = 64 * 1024;
 const TOO_LARGE: AccessReviewStatus = {
@@ -32,7 +33,7 @@ const TOO_LARGE: AccessReviewStatus = {
 const UNSYNCED = 'the nodes and the settings have not been read yet';
 const NO_OPINION: AccessReviewStatus = { allowed: false };
 
-/** Limit of reviews per second. API servers cache decisions, and retry after the status 429. */
+/** Maximum number of reviews per second. API servers cache decisions, and retry after status 429. */
 const MAX_RATE = 5_000;
 
 interface AuthorizerDeps {
@@ -43,7 +44,7 @@ interface AuthorizerDeps {
   now(): number;
 }
 
-/** Adds the route, with its own limits for the size and the rate of reviews. */
+/** Adds the route, with its own limits on the size and rate of reviews. */
 export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps): void {
   const { kubelet, metrics } = deps;
   const log = deps.logger.child({ logger: 'authorizer' });
@@ -95,7 +96,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
 }
 
 interface ReviewBody {
-  /** The beginning of a body that is too large. */
+  /** Beginning of a body that is too large. */
   readonly text: string;
   readonly isTooLarge: boolean;
 }
@@ -115,7 +116,7 @@ async function readBody(payload: IncomingMessage): Promise<ReviewBody> {
   return { text: Buffer.concat(chunks).toString(), isTooLarge: bytes > MAX_BYTES };
 }
 
-/** API servers retry after a response with this header, and do not cache it. */
+/** If a response has this header, API servers retry and do not cache it. */
 function requestRetry(reply: FastifyReply, status: 429 | 503, reason: string): FastifyReply {
   return reply.code(status).header('retry-after', '1').type('text/plain; charset=utf-8').send(`${reason}\n`);
 }
@@ -133,7 +134,7 @@ function createRateLimit(now: () => number): () => boolean {
 
 const GROUP = 'authorization.k8s.io';
 const KIND = 'SubjectAccessReview';
-/** The name of the field with the groups of the user, by API version. */
+/** Name of the field with the user's groups, by API version. */
 const GROUPS_FIELD: Readonly<Record<string, string>> = { [`${GROUP}/v1`]: 'groups', [`${GROUP}/v1beta1`]: 'group' };
 
 interface Review {
@@ -142,13 +143,13 @@ interface Review {
   readonly access: AccessRequest;
 }
 
-/** The type of a review whose end is missing. API servers write the type first. */
+/** Type of a truncated review. API servers write the type first. */
 function findType(text = ''): Review['type'] {
   const [start = ''] = text.split('"spec"', 1);
   return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };
 }
 
-/** @throws an error with the status 400 for a malformed review */
+/** @throws an error with status 400 for a malformed review */
 function parseReview(body: unknown): Review {
   const review = parseJson(body);
   const { apiVersion, kind, spec } = review;

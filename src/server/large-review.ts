@@ -1,6 +1,6 @@
 /**
  * Reduces the bytes of a large review to the fields that decisions read. Other fields are only scanned, so they use no
- * memory. Maps and lists stay where they are, so the paths of patches are the same.
+ * memory. Maps and lists keep their positions, so patch paths remain valid.
  */
 import { hash, createHash } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
@@ -41,7 +41,7 @@ export function reduceReview(body: Buffer, isWhole: boolean): ReducedReview {
   }
 }
 
-// Limits of what the main thread parses
+// Limits for what the main thread parses
 
 const MIB = 1024 * 1024;
 const MAX_OUTPUT_BYTES = 8 * MIB;
@@ -89,7 +89,7 @@ function createOutput() {
 
 // Parts of a review
 
-/** The positions of the values of an object. A member that occurs twice has its last value, as in JSON.parse. */
+/** Positions of an object's values. If a member occurs twice, the last value is used, as in JSON.parse. */
 type Members = ReadonlyMap<string, number>;
 
 interface Parts {
@@ -98,14 +98,14 @@ interface Parts {
   readonly review?: Members;
   /** Absent if the request is not an object. */
   readonly request?: Members;
-  /** The members that identify the kinds of the objects of the request. */
+  /** Members that identify the kinds of the objects in the request. */
   readonly types: ReadonlyMap<string, Members>;
 }
 
 const TYPE_MEMBERS: ReadonlySet<string> = new Set(['apiVersion', 'kind']);
 const REVIEW_MEMBERS: ReadonlySet<string> = new Set([...TYPE_MEMBERS, 'request']);
 const OBJECTS: ReadonlySet<string> = new Set(['object', 'oldObject']);
-/** The members of requests that decisions read. */
+/** Request members that decisions read. */
 const REQUEST_MEMBERS: ReadonlySet<string> = new Set([
   ...['uid', 'kind', 'resource', 'subResource', 'requestKind', 'requestResource', 'requestSubResource'],
   ...['name', 'namespace', 'operation', 'userInfo', 'dryRun', ...OBJECTS],
@@ -158,7 +158,9 @@ function findMembers(
   return members;
 }
 
-/** Returns the selection of both objects. Objects whose kind differs from that in the request are kept as a whole. */
+/**
+ * Returns the selection of both objects. If an object's kind differs from the request's kind, the whole object is kept.
+ */
 function findSelection({ body, request, types }: Parts): Selection {
   const kind = readShortValue(body, request?.get('kind'));
   if (!isObject(kind)) return OTHER_KIND;
@@ -176,7 +178,7 @@ function findSelection({ body, request, types }: Parts): Selection {
   return path ? selectWorkload(path) : OTHER_KIND;
 }
 
-/** Reads the value at a position. A long value is read as its length, which differs from each kind and version. */
+/** Reads the value at a position. A long value is represented by its length, which matches no kind or version. */
 function readShortValue(body: Buffer, at: number | undefined): unknown {
   if (at === undefined) return undefined;
   const cursor = createCursor(body, at);
@@ -192,9 +194,12 @@ const MAX_TYPE_BYTES = 4096;
 interface Reduction {
   readonly cursor: Cursor;
   readonly output: Output;
-  /** True for pods and built-in kinds with pods, whose decoders limit the items of all lists. */
+  /** True for pods and built-in workload kinds, whose decoders limit the number of items in all lists. */
   readonly hasLimits: boolean;
-  /** True if there are two objects, which decisions compare. A value that is not read is then replaced by its digest. */
+  /**
+   * True if there are two objects, which decisions compare. In that case, values that are not read are replaced with
+   * their digests.
+   */
   readonly isCompared: boolean;
   readonly isOld: boolean;
   items: number;
@@ -259,10 +264,10 @@ function copyValue(cursor: Cursor, output: Output): void {
 
 // Lists
 
-/** Replaces a list of the old object that exceeds its limit, so both objects differ. */
+/** Replaces a list in the old object that exceeds its limit, so the two objects differ. */
 const CUT_LIST = '"changed"';
 
-/** A list that exceeds its limit is replaced by nulls that still exceed it. Decoders report the limit. */
+/** A list that exceeds its limit is replaced with nulls that still exceed it. Decoders report the exceeded limit. */
 function writeList(reduction: Reduction, selection: Selection): void {
   const { cursor, output, isOld } = reduction;
   const { items, most } = itemSelection(selection);
@@ -286,7 +291,8 @@ function writeList(reduction: Reduction, selection: Selection): void {
     return;
   }
   output.rewind(start);
-  // Decoders limit the total of all lists that have no limit of their own. A single list that exceeds it is sufficient.
+  // Decoders limit the total size of all lists that have no limit of their own. A single list that exceeds it is
+  // sufficient.
   reduction.items = most === undefined ? MAX_ITEMS + 1 : start.items;
   reduction.isCut = most === undefined || start.isCut;
   const excess = start.isCut ? 1 : MAX_ITEMS + 1;
@@ -348,7 +354,7 @@ function writeObject(reduction: Reduction, selection: Selection): void {
     }
   });
   if (entries && droppedEntries > 0) {
-    // No key of a map is empty.
+    // Map keys are never empty.
     output.writeText(`${separator}"":"${entries.digest('base64')}"`);
     separator = ',';
     output.countValues(1);
@@ -356,7 +362,10 @@ function writeObject(reduction: Reduction, selection: Selection): void {
   output.writeText(separator === '{' ? '{}' : '}');
 }
 
-/** True for a value that comparisons treat as absent. They ignore only empty values of a few levels, which are short. */
+/**
+ * True if comparisons treat the value as absent. They ignore only empty values with a few levels of nesting, which are
+ * short.
+ */
 function isAbsent({ bytes, at }: Cursor, start: number, name: string): boolean {
   const first = bytes[start];
   if (at - start > MAX_EMPTY_BYTES || (first !== OPEN_BRACE && first !== OPEN_BRACKET && at - start !== 4))
@@ -367,8 +376,8 @@ function isAbsent({ bytes, at }: Cursor, start: number, name: string): boolean {
 const MAX_EMPTY_BYTES = 1024;
 
 /**
- * Writes a string that represents the bytes of the last value. API servers encode equal values as equal bytes. Equal values with
- * different bytes count as changes, which are evaluated.
+ * Writes a string that represents the bytes of the last value. API servers encode equal values as equal bytes. Equal
+ * values with different bytes are treated as changes and evaluated.
  */
 function writeDigest({ cursor, output }: Reduction, start: number): void {
   const { bytes, at } = cursor;
@@ -381,5 +390,5 @@ function writeDigest({ cursor, output }: Reduction, start: number): void {
   output.writeText(JSON.stringify(text));
 }
 
-/** The length of a digest. A shorter value represents itself. */
+/** Length of a digest. A shorter value represents itself. */
 const DIGEST_LENGTH = 44;

@@ -4,9 +4,9 @@ import { limitConnections } from './connections.ts';
 /** A named health check. */
 export interface HealthCheck {
   readonly name: string;
-  /** Returns undefined if healthy, otherwise the reason. */
+  /** Returns the reason if unhealthy, or `undefined` if healthy. */
   check(): string | undefined;
-  /** Returns information that does not affect health; `?verbose` prints it. */
+  /** Returns information that does not affect health and is printed by `?verbose`. */
   note?(): string | undefined;
 }
 
@@ -15,7 +15,7 @@ export interface ProbesDeps {
   readonly livez: readonly HealthCheck[];
   /** Fails if the replica must not receive reviews. */
   readonly readyz: readonly HealthCheck[];
-  /** Served only under `/readyz/NAME`; they do not affect `/readyz`. */
+  /** Served only at `/readyz/NAME`, without affecting `/readyz`. */
   readonly named?: readonly HealthCheck[];
   readonly metrics: { expose(): Promise<string>; readonly contentType: string };
 }
@@ -24,8 +24,8 @@ export interface ProbesDeps {
 const MAX_CONNECTIONS = 50;
 
 /**
- * Builds the server of probes and metrics; it does not listen yet. It has its own port, so that it works without a serving
- * certificate. Paths and texts are those of Kubernetes components.
+ * Creates the server for probes and metrics, which is not listening yet. It has its own port, so it works without a
+ * serving certificate. Paths and texts match those of Kubernetes components.
  * @see https://kubernetes.io/docs/reference/using-api/health-checks/
  */
 export function buildProbes({ livez, readyz, named = [], metrics }: ProbesDeps): FastifyInstance {

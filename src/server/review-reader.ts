@@ -1,4 +1,4 @@
-/** Reduces large reviews in a worker thread, so their size neither blocks the event loop nor fills the heap. */
+/** Reduces large reviews in a worker thread, so they neither block the event loop nor fill the heap. */
 import { getAsset, isSea } from 'node:sea';
 import { Worker } from 'node:worker_threads';
 import type { ReducedReview } from './large-review.ts';
@@ -11,10 +11,10 @@ export interface LargeReview {
 
 /** Heap limits of the worker in MiB. Buffers are not part of the heap, and scanning them creates few values. */
 const HEAP_LIMITS = { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 8 };
-/** The worker ends after this time without reviews to free its memory. */
+/** To free its memory, the worker exits after this time without reviews. */
 const IDLE_MS = 30_000;
 
-/** Starts the worker. Its file is in the folder of this file; a single executable contains it. */
+/** Starts the worker. Its file is in the same folder as this file, or is embedded in a single executable. */
 export function startWorker(): Worker {
   const options = { resourceLimits: HEAP_LIMITS };
   if (isSea()) return new Worker(getAsset('review-worker.cjs', 'utf8'), { ...options, eval: true });
@@ -29,7 +29,7 @@ export function isOutOfMemory(error: unknown): boolean {
 
 export type ReviewReader = ReturnType<typeof createReviewReader>;
 
-/** Creates the reader. Its worker starts with the first review, and again after a failure. */
+/** Creates the reader. Its worker starts with the first review and is restarted after a failure. */
 export function createReviewReader(start = startWorker) {
   let worker: Worker | undefined;
   let pending: PromiseWithResolvers<ReducedReview> | undefined;
@@ -50,7 +50,7 @@ export function createReviewReader(start = startWorker) {
   const close = async (): Promise<void> => {
     clearTimeout(idle);
     const ended = worker;
-    // A review that arrives before the worker has ended requires another worker.
+    // A review that arrives while the worker is exiting requires a new worker.
     worker = undefined;
     pending?.reject(new Error('the worker ended'));
     await ended?.terminate();
@@ -58,9 +58,9 @@ export function createReviewReader(start = startWorker) {
   return {
     close,
     /**
-     * Reduces a review. Reviews are reduced one after another. The bytes are transferred to the worker, which frees them, so the
-     * buffer is empty afterwards.
-     * @throws the error of a worker that failed
+     * Reduces a review. Reviews are reduced one after another. The bytes are transferred to the worker, which frees
+     * them, so the buffer is empty afterwards.
+     * @throws the error of a failed worker
      */
     async reduce(body: Buffer, isWhole: boolean): Promise<ReducedReview> {
       clearTimeout(idle);
@@ -78,7 +78,7 @@ export function createReviewReader(start = startWorker) {
   };
 }
 
-/** Returns bytes that can be moved. The bytes of a chunk that is shared with other requests are copied. */
+/** Returns transferable bytes. Bytes in a chunk that is shared with other requests are copied. */
 function ownBytes(body: Buffer): Uint8Array<ArrayBuffer> {
   const { buffer, length } = body;
   return buffer instanceof ArrayBuffer && length === buffer.byteLength ? new Uint8Array(buffer) : Uint8Array.from(body);

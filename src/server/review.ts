@@ -1,4 +1,4 @@
-/** The path of one review: bytes, AdmissionReview, decision, AdmissionReview; then metrics and a log line. */
+/** Processes a review from its bytes to the AdmissionReview response, its metrics and its log line. */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
@@ -20,7 +20,7 @@ export interface ReviewDeps {
   readonly store: Store;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Called with each denial after its response. It must not throw. */
+  /** Called for each denial after the response is sent. It must not throw. */
   onDenied?(request: AdmissionRequest, denial: Denied): void;
   /** Monotonic clock in milliseconds. */
   now(): number;
@@ -39,7 +39,9 @@ export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connecti
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
-/** Limit of the reason why a review is malformed, in characters. It may contain any part of the review. */
+/**
+ * Maximum length in characters of the reason why a review is malformed. The reason may contain any part of the review.
+ */
 const MAX_REASON = 1024;
 
 const TOO_BUSY: Limit = {
@@ -62,18 +64,18 @@ interface Shared {
 interface Job {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  /** Empty while the worker reduces a large review. Afterwards, the reduced review. */
+  /** Empty while the worker reduces a large review, and then the reduced review. */
   body: Buffer;
   isReduced: boolean;
-  /** The members of a large review that identify its request. */
+  /** Fields of a large review that identify its request. */
   readonly identity: AdmissionRequest | undefined;
-  /** When the body began to arrive. */
+  /** Time when the body began to arrive. */
   readonly startMs: number;
-  /** True for the second attempt, after a wait. */
+  /** True for the second attempt, after waiting. */
   readonly isRepeated: boolean;
 }
 
-/** The responses of a webhook, with their metrics and log lines. */
+/** Responses of a webhook, with their metrics and log lines. */
 function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connections) {
   const { store, logger, metrics, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
@@ -95,7 +97,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
   return {
     sendDecision,
     sendDefect,
-    /** An unsynced replica answers with an error, so `failurePolicy` decides and a cold cluster can start. */
+    /** An unsynced replica returns an error, so `failurePolicy` applies and a cold cluster can start. */
     sendUnsynced: (reply: FastifyReply): void => respond(reply, 503, UNSYNCED),
     sendMalformed({ request, reply }: Job, error: string): void {
       const reason = truncate(error, MAX_REASON);
@@ -116,7 +118,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
         }
       }
     },
-    /** True if the client has disconnected, or has received the response to a timeout. */
+    /** True if the client has disconnected or the review has timed out. */
     isDone(reply: FastifyReply, fields: Fields): boolean {
       if (reply.raw.writableEnded) return true;
       if (!reply.raw.destroyed) return false;
@@ -130,7 +132,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
 type Responses = ReturnType<typeof createResponses>;
 type ParseTimeout = ReturnType<typeof createTimeoutParser>;
 
-/** Creates the function that decides a review, or returns what its decision waits for. */
+/** Creates the function that decides a review or returns the condition for which its decision waits. */
 function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, parseTimeout: ParseTimeout) {
   const { store, metrics, now } = deps;
   const { sendDecision, sendDefect, isDone } = responses;
@@ -173,7 +175,8 @@ function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, 
         deadlineMs: timeoutMs === undefined ? undefined : receivedMs + timeoutMs,
         bodyBytes: body.length,
         isRepeated,
-        // Not a getter: V8 keeps the closure of a getter, and thus the review, until the next full garbage collection.
+        // This is not a getter, because V8 keeps a getter's closure, and thus the review, until the next full garbage
+        // collection.
         getSignal: () => disconnectSignal(reply.raw),
       });
       if (outcome instanceof Promise) return answerLater(reply, review, outcome, startMs);
@@ -188,7 +191,7 @@ function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, 
 
 type Answer = ReturnType<typeof createAnswer>;
 
-/** Creates the function that reduces a large review in the worker, and then decides it. */
+/** Creates the function that reduces a large review in the worker and then decides it. */
 function createLargeAnswer(webhook: Webhook, { bodies, turns, reader }: Shared, responses: Responses, answer: Answer) {
   const { isDone } = responses;
   /** Returns true if the review can be decided. */
@@ -222,7 +225,7 @@ function createLargeAnswer(webhook: Webhook, { bodies, turns, reader }: Shared, 
   };
 }
 
-/** Creates the handler of a webhook. It is synchronous where the webhook is, except for large bodies. */
+/** Creates the handler of a webhook. It is synchronous if the webhook is, except for large bodies. */
 function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Handler {
   const { connections, bodies, turns } = shared;
   const { metrics, now } = deps;
@@ -233,7 +236,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
   const start = (job: Job): MaybePromise<Postponed | undefined> =>
     job.body.length > SMALL_BYTES ? turns.take(() => answerLarge(job)) : answer(job, readReview(job.body));
 
-  /** Reads and decides a review again after a wait, during which only its bytes are kept. */
+  /** Reads and decides a review again after waiting, during which only its bytes are kept. */
   const answerAgain = async (job: Job, { until }: Postponed): Promise<void> => {
     metrics.webhook.inFlight.inc();
     try {
@@ -245,7 +248,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
       metrics.webhook.inFlight.dec();
     }
   };
-  /** Answers a review that is not decided at once: with its decision, or shortly before its timeout. */
+  /** Answers a review that is not decided immediately, either with its decision or shortly before its timeout. */
   const answerInTime = async (job: Job, outcome: Postponed | Promise<Postponed | undefined>): Promise<void> => {
     const { request, reply, startMs, identity } = job;
     const giveUp = (): void => {
@@ -278,7 +281,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
 }
 
 function createJob(request: FastifyRequest, reply: FastifyReply, now: () => number): Job & Pick<ReceivedBody, 'limit'> {
-  // A POST without content type and body bypasses the content type parsers.
+  // A POST without a content type and body bypasses the content type parsers.
   const received = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now(), limit: undefined };
   // The request object outlives the review, so the bytes are released here.
   request.body = undefined;
@@ -291,11 +294,11 @@ const UNSYNCED = 'the replica has not read the cluster completely yet; try again
 
 type Respond = (reply: FastifyReply, status: number, body: string) => void;
 
-/** Writes responses directly: Fastify's serialisation of replies costs as much as a decision. */
+/** Writes responses directly because Fastify's reply serialization costs as much as a decision. */
 function createResponder(webhook: Webhook, metrics: Metrics, connections: Connections): Respond {
   const success = metrics.webhook.requests.cell({ webhook: webhook.path, code: '200' });
   return (reply, status, body) => {
-    // The review has been answered at its timeout.
+    // The review was answered when it timed out.
     if (reply.raw.headersSent) return;
     const isSuccess = status === 200;
     const requests = isSuccess
@@ -312,7 +315,7 @@ function createResponder(webhook: Webhook, metrics: Metrics, connections: Connec
   };
 }
 
-/** Returns a signal that aborts when the connection closes before the response. */
+/** Returns a signal that is aborted if the connection closes before the response. */
 function disconnectSignal(response: ServerResponse): AbortSignal {
   if (response.destroyed) return AbortSignal.abort();
   const controller = new AbortController();
@@ -323,12 +326,14 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
 // AdmissionReview out
 
 /**
- * Limit of each message, and of all audit annotations together, in characters. A pod can cause messages that are many
- * times longer and that end up in logs.
+ * Maximum length in characters of each message, and of all audit annotations together. A pod can cause messages that
+ * are many times longer and that are written to logs.
  */
 export const MAX_TEXT = 256 * 1024;
 
-/** Formats the response. Its patch is the difference between the object of the request and that of the decision. */
+/**
+ * Formats the response. The patch is the difference between the object in the request and the object in the decision.
+ */
 function formatReview(request: AdmissionRequest, decision: Decision): string {
   const { allowed, auditAnnotations, warnings = [] } = decision;
   const uid = JSON.stringify(request.uid);
@@ -353,7 +358,7 @@ function limitText(text: string): string {
   return truncate(text, MAX_TEXT);
 }
 
-/** Truncates audit annotations from the point at which they exceed the limit together. */
+/** Truncates audit annotations once their total length exceeds the limit. */
 function limitTexts(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const length = Object.values(annotations).reduce((sum, value) => sum + value.length, 0);
   if (length <= MAX_TEXT) return annotations;
@@ -369,7 +374,7 @@ function limitTexts(annotations: Readonly<Record<string, string>>): Readonly<Rec
 
 // Log line
 
-/** Limit of the reason of a denial in the log, in characters. */
+/** Maximum length in characters of a denial reason in the log. */
 export const MAX_LOGGED_TEXT = 16 * 1024;
 
 type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -390,7 +395,7 @@ function decisionFields(reply: FastifyReply, { review, decision, durationMs }: R
   };
 }
 
-/** Identifies a review in the log. The object is never logged, since its environment may contain secrets. */
+/** Identifies a review in the log. The object is never logged because its environment variables may contain secrets. */
 function requestFields({ request }: FastifyReply, review: AdmissionRequest): Fields {
   return {
     uid: review.uid,
@@ -403,11 +408,11 @@ function requestFields({ request }: FastifyReply, review: AdmissionRequest): Fie
   };
 }
 
-/** Version, trace ID, parent ID and flags. IDs of zeros are invalid. Later versions may append fields. */
+/** Version, trace ID, parent ID and flags. IDs that consist of zeros are invalid. Later versions may append fields. */
 const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(-.*)?$/;
 
 /**
- * Returns the trace ID of a request, which API servers with tracing send.
+ * Returns the trace ID of a request, which API servers send if tracing is enabled.
  * @see https://www.w3.org/TR/trace-context/#traceparent-header
  */
 function parseTraceId(header: string | readonly string[] | undefined): string | undefined {

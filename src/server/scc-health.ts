@@ -6,18 +6,21 @@ import type { Metrics } from '../telemetry/metrics.ts';
 
 interface SccHealthDeps {
   readonly store: Store;
-  /** Returns the settings in force. */
+  /** Returns the effective settings. */
   settings(): Pick<SccSettings, 'mode' | 'compatibility'>;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];
 }
 
-/** SCCs change in bursts, for example during installation. The check runs after a burst. */
+/** SCCs change in bursts, for example during installation. The check runs after each burst. */
 const DELAY_MS = 1000;
 
 const NO_PROBLEMS: SccProblems = { broken: new Map(), missing: [], required: [], brokenBlocks: false };
 
-/** Reports missing standard SCCs and broken SCCs, which decisions skip or which deny every pod, in the log and in metrics. */
+/**
+ * Reports missing standard SCCs and broken SCCs in the log and in metrics. Decisions skip broken SCCs, or such SCCs
+ * deny every pod.
+ */
 export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps) {
   const log = logger.child({ logger: 'scc' });
   let reported = NO_PROBLEMS;
@@ -57,7 +60,7 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
   });
   schedule();
   return {
-    /** Returns the present problems in one line, or undefined. */
+    /** Returns the current problems on one line, or `undefined` if there are none. */
     summary: (): string | undefined => (store.synced() ? formatSccProblems(findProblems()) : undefined),
     stop(): void {
       clearTimeout(timer);

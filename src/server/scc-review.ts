@@ -1,4 +1,4 @@
-/** SCC admission in webhooks: mode, access, waiting for new namespaces, metrics, and the templates of workloads. */
+/** SCC admission in webhooks: mode, access, waiting for new namespaces, metrics, and workload templates. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -22,14 +22,14 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import { isPostponed, whenAvailable, type MaybePromise, type Postponed, type WebhookContext } from './webhook.ts';
 
-/** Calls a decision with an access check: the RBAC index, or SubjectAccessReviews. */
+/** Calls a decision with an access check that uses the RBAC index or SubjectAccessReviews. */
 export type WithAccess = (
   decide: (canUse: CanUse) => SccDecision,
   context: WebhookContext,
 ) => MaybePromise<SccDecision>;
 
 export interface SccReviewDeps {
-  /** Returns the settings in force. */
+  /** Returns the effective settings. */
   settings(): SccSettings;
   readonly withAccess: WithAccess;
   readonly waitingRoom: WaitingRoom;
@@ -39,10 +39,10 @@ export interface SccReviewDeps {
   restoresStandardSccs(): boolean;
 }
 
-/** Returns a namespace with the ranges that it would get if SCCs were enforced. */
+/** Returns a namespace with the ranges that it would receive if SCCs were enforced. */
 export type PreviewRanges = (namespace: Namespace, all: readonly Namespace[]) => Namespace;
 
-/** Decides on one pod with the gathered state of the cluster. */
+/** Decides on one pod based on the gathered cluster state. */
 export type DecidePod = (
   cluster: Pick<
     SccInput,
@@ -52,11 +52,11 @@ export type DecidePod = (
 
 export interface SccReview {
   readonly request: AdmissionRequest;
-  /** The modes in which the webhook decides. */
+  /** Modes in which the webhook makes decisions. */
   readonly modes: readonly SccMode[];
   readonly context: WebhookContext;
   readonly decide: DecidePod;
-  /** Adapts the decision to the request; absent: the decision stays as it is. */
+  /** Adapts the decision to the request. If absent, the decision is unchanged. */
   readonly adapt?: (decision: SccDecision) => SccDecision;
 }
 
@@ -66,12 +66,12 @@ export interface SccOutcome {
   readonly decision: SccDecision;
 }
 
-/** Reports whether a request concerns pods or their subresources. */
+/** Returns true if a request concerns pods or their subresources. */
 export function isPodRequest({ resource }: Pick<AdmissionRequest, 'resource'>): boolean {
   return resource.resource === 'pods' && (resource.group ?? '') === '';
 }
 
-/** Reviews a pod, records the outcome and returns the response. Returns undefined if the webhook does not apply. */
+/** Reviews a pod, records the outcome and returns the response. Returns `undefined` if the webhook does not apply. */
 export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<Decision | Postponed | undefined> {
   return whenAvailable(decideOrWait(review, deps), (outcome) => {
     if (outcome === undefined || isPostponed(outcome)) return outcome;
@@ -88,7 +88,7 @@ export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<
 }
 
 /**
- * Adds the name of the pod to a denial. Before the API server generates a name, it is the prefix.
+ * Adds the name of the pod to a denial. Until the API server generates a name, the prefix is used.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/errors.go
  */
 function withDetails(decision: SccDecision, { name, object }: AdmissionRequest): Decision {
@@ -100,9 +100,9 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
 }
 
 /**
- * Where SCCs are enforced, a denial waits for the namespace, its ranges, and the standard SCCs of a new installation. If the
- * waiting room is full, the pod is denied at once. An HTTP error would admit it under `failurePolicy: Ignore`. Controllers
- * retry in either case.
+ * Where SCCs are enforced, a denial waits for the namespace, its ranges, and the standard SCCs of a new installation.
+ * If the waiting room is full, the pod is denied immediately. An HTTP error would admit it under `failurePolicy:
+ * Ignore`. Controllers retry in either case.
  */
 function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | Postponed | undefined> {
   return whenAvailable(decideNow(review, deps), (first) => {
@@ -111,7 +111,7 @@ function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccO
   });
 }
 
-/** A separate function, so the closure does not keep the review in memory. */
+/** This is a separate function, so the closure does not keep the review in memory. */
 function waitForObjects(name: string, context: WebhookContext, deps: SccReviewDeps): Postponed | undefined {
   const { store } = context;
   return deps.waitingRoom.wait(
@@ -121,7 +121,7 @@ function waitForObjects(name: string, context: WebhookContext, deps: SccReviewDe
   );
 }
 
-/** True while the controller has not yet created all standard SCCs and the bindings for their use. */
+/** True until the controller has created all standard SCCs and the bindings that grant them. */
 function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresStandardSccs'>): boolean {
   const isMissing = (kind: StandardKind, { metadata: { name = '' } = {} }: Kinds[StandardKind]): boolean =>
     store.get(kind, name) === undefined;
@@ -134,13 +134,13 @@ function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresSta
 
 type StandardKind = 'SecurityContextConstraints' | 'ClusterRoleBinding';
 
-/** True if decisions about the namespace do not have to wait for its ranges. */
+/** True if decisions about the namespace need not wait for its ranges. */
 function isReady(namespace: Namespace, settings: SccSettings): boolean {
   return sccMode(namespace, settings).mode !== 'enforce' || getRanges(namespace).problem === undefined;
 }
 
 interface FirstOutcome extends SccOutcome {
-  /** True if the decision may be different once the namespace has its ranges and the standard SCCs exist. */
+  /** True if the decision may change once the namespace has its ranges and the standard SCCs exist. */
   readonly mayChange: boolean;
 }
 
@@ -175,10 +175,13 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOu
   );
 }
 
-/** The ranges of a namespace are read once for each of its states. */
+/** The ranges of a namespace are read once for each version of the namespace. */
 const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
 
-/** Returns the SCC mode of a namespace. A namespace that the store lacks is enforced unless its name is exempt. */
+/**
+ * Returns the SCC mode of a namespace. SCCs are enforced in a namespace that the store lacks, unless its name is
+ * exempt.
+ */
 export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
   const namespace = store.get('Namespace', name);
   if (namespace) return sccMode(namespace, settings);
@@ -186,7 +189,7 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
   return { mode: mode === 'off' ? 'off' : 'enforce' };
 }
 
-/** True if the namespace of a request, or the namespace that the store lacks, enforces SCCs. */
+/** True if SCCs are enforced in the request's namespace, or in the namespace that the store lacks. */
 export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store, settings: SccSettings): boolean {
   return namespaceMode(store, namespace, settings).mode === 'enforce';
 }
@@ -199,18 +202,18 @@ function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
 
 /** A workload in a namespace where SCCs or defaults apply. */
 export interface AdmittedWorkload {
-  /** Its templates as SCC admission or the defaults of pods complete them. */
+  /** Its templates with the defaults that SCC admission or the pod defaults set. */
   readonly object: Workload;
-  /** The warnings about pods that SCC admission denies. */
+  /** Warnings about pods that SCC admission denies. */
   readonly warnings: readonly string[];
-  /** True if the namespace has no ranges yet, without which its pods cannot be completed. */
+  /** True if the namespace has no ranges yet, without which its pods cannot be defaulted. */
   readonly isPending: boolean;
 }
 
 export interface WorkloadAdmission {
   /** Returns `undefined` where neither SCCs nor defaults apply. */
   admit(request: AdmissionRequest, resources: readonly WorkloadResource[], store: Store): AdmittedWorkload | undefined;
-  /** True if `admit` does not have to wait for the ranges of the namespace. */
+  /** True if `admit` need not wait for the namespace's ranges. */
   isReady(namespace: Namespace): boolean;
 }
 
@@ -219,8 +222,8 @@ interface WorkloadAdmissionDeps extends Pick<SccReviewDeps, 'settings' | 'previe
 }
 
 /**
- * Creates the completion of the templates of workloads by SCC admission or by defaults. Access is that of the roles and
- * bindings in the store, since warnings do not justify requests to the API server.
+ * Creates the function that defaults workload templates through SCC admission or pod defaults. Access is based on the
+ * roles and bindings in the store, because warnings do not justify requests to the API server.
  */
 export function createWorkloadAdmission({
   settings,
@@ -265,7 +268,7 @@ export function createWorkloadAdmission({
       });
       const { problem } = namespaceRanges;
       const isPending = mode === 'enforce' && denials.some(({ status }) => status.message === problem);
-      // OpenShift has no warnings about the templates that SCC admission denies.
+      // OpenShift does not warn about templates that SCC admission denies.
       const reported = mode === 'enforce' && compatibility === 'openshift' ? [] : denials;
       const warnings = new Set(reported.flatMap((denial) => templateWarnings(denial, mode)));
       return { object, warnings: [...warnings], isPending };
@@ -289,13 +292,13 @@ export type SccRecorder = (request: AdmissionRequest, outcome: SccOutcome) => vo
 
 const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
 
-/** Creates the recorder of SCC decisions. Only the first decision of a series looks up its counter. */
+/** Creates the recorder of SCC decisions. Only the first decision in a series looks up its counter. */
 export function createSccRecorder(decisions: Metrics['scc']['decisions']): SccRecorder {
   const cells = new Map<string, Cell>();
   return (request, { mode: { mode }, decision: { allowed, facts } }) => {
     const operation = operationLabel(request);
     const { scc = '', subjectType: subject_type = '' } = facts ?? {};
-    // SCCs do not apply to some pods, such as those for Windows: these have no facts.
+    // SCCs do not apply to some pods, such as Windows pods, which therefore have no facts.
     const result = !allowed ? 'deny' : facts ? 'allow' : 'skip';
     const key = `${operation} ${mode} ${result} ${subject_type} ${scc}`;
     let cell = cells.get(key);

@@ -1,4 +1,7 @@
-/** The admission server: Fastify over TLS. It reads the store and answers reviews. It never writes to the cluster. */
+/**
+ * The admission server, which uses Fastify over TLS. It reads the store and answers reviews. It never writes to the
+ * cluster.
+ */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type SecureContextOptions, type Server, TLSSocket } from 'node:tls';
@@ -20,22 +23,25 @@ export interface ServerDeps extends ReviewDeps, ConnectionDeps {
   /** Certificate, key and protocol settings. */
   readonly tls: SecureContextOptions;
   /**
-   * The common names of the client certificates that may send reviews; empty: every certificate of the trusted authorities;
-   * absent: every client.
+   * Common names of client certificates that may send reviews. If empty, every certificate from a trusted CA is
+   * accepted. If absent, every client is accepted.
    */
   readonly clientNames?: readonly string[] | undefined;
-  /** The input of the authorization webhook; absent without the feature `kubelet`. */
+  /** Input of the authorization webhook. Absent without the `kubelet` feature. */
   readonly kubelet?: KubeletScope | undefined;
 }
 
 export interface AdmissionServer {
   readonly app: FastifyInstance;
   readonly connections: Connections;
-  /** Serves another certificate. Open connections close after their next response, so clients reconnect to it. */
+  /**
+   * Switches to another certificate. Open connections close after their next response, so clients reconnect and receive
+   * it.
+   */
   useCertificate(tls: SecureContextOptions): void;
 }
 
-/** Builds the server; it does not listen yet. */
+/** Creates the server, which is not listening yet. */
 export function createServer(deps: ServerDeps): AdmissionServer {
   const app = Fastify({
     https: {
@@ -44,16 +50,16 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       ...(deps.clientNames ? { requestCert: true, rejectUnauthorized: false } : {}),
       // API servers use HTTP/1.1 for Services.
       ALPNProtocols: ['http/1.1'],
-      // The timeout of API servers for a handshake.
+      // Handshake timeout of API servers.
       handshakeTimeout: 10_000,
       headersTimeout: 32_000,
       connectionsCheckingInterval: 5_000,
       maxHeaderSize: 16 * 1024,
     },
-    // Longer than the 90 s after which API servers close idle connections, so that the server never closes first.
+    // Longer than the 90 s after which API servers close idle connections, so the server never closes them first.
     keepAliveTimeout: 100_000,
     requestTimeout: 35_000,
-    // The server answers while it drains; `Connection: close` moves clients to another replica.
+    // The server responds while it drains, and `Connection: close` moves clients to another replica.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
@@ -109,17 +115,20 @@ function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps): void {
   };
   app.setNotFoundHandler(sendNotFound);
   app.setErrorHandler<FastifyError>((error, request, reply) => {
-    // Any other error of a request without a route is reported as 404, too.
+    // Any other error for a request without a route is also reported as 404.
     if (request.is404) return sendNotFound(request, reply);
     recordError(error, request, deps);
     return sendError(reply, error);
   });
 }
 
-/** The statuses of clients that may not send reviews. */
+/** Response statuses for clients that may not send reviews. */
 const REJECTIONS: ReadonlySet<number> = new Set([401, 403]);
 
-/** Counts and logs a request that fails before its body becomes a review. `registerReviews` does so for all others. */
+/**
+ * Counts and logs a request that fails before its body becomes a review. `registerReviews` does so for all other
+ * requests.
+ */
 function recordError(error: FastifyError, request: FastifyRequest, { webhooks, logger, metrics }: ServerDeps): void {
   const status = errorStatus(error);
   const webhook = request.routeOptions.url ?? '';
@@ -149,7 +158,7 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
-/** True for internal errors. 503 is the result of a limit or of a store that has not synced. */
+/** True for internal errors. 503 results from a limit or an unsynced store. */
 function isDefect(status: number): boolean {
   return status >= 500 && status !== 503;
 }
@@ -161,7 +170,7 @@ function errorText(error: FastifyError): string {
 
 // Invalid requests
 
-/** Responses to bytes that are not a valid HTTP request, by error code. */
+/** Responses to invalid HTTP requests, by error code. */
 const CLIENT_ERRORS = new Map<string | undefined, readonly [status: number, reason: string]>([
   ['HPE_HEADER_OVERFLOW', [431, 'the request header is too large']],
   ['ERR_HTTP_REQUEST_TIMEOUT', [408, 'the request did not arrive in time']],
@@ -188,7 +197,7 @@ function handleClientError({ code }: ConnectionError, socket: Socket): void {
 
 // Client certificates
 
-/** Why a client may not send reviews. */
+/** Reason why a client may not send reviews. */
 interface ClientRejection {
   readonly status: number;
   readonly reason: string;
@@ -199,12 +208,12 @@ function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejec
     return { status: 401, reason: 'a client certificate is required' };
   }
   if (!socket.authorized) {
-    // Node declares an Error but sets its code.
+    // Node's types declare an Error, but Node sets its code.
     const code = String(socket.authorizationError);
     return { status: 401, reason: `the client certificate is not accepted: ${CERTIFICATE_ERRORS.get(code) ?? code}` };
   }
   if (allowed.size === 0) return undefined;
-  // A certificate with several common names has none that counts.
+  // If a certificate has several common names, none is used.
   const commonName: unknown = socket.getPeerCertificate().subject.CN;
   if (typeof commonName !== 'string') {
     return { status: 403, reason: 'the client certificate has no single common name and may not send reviews' };
@@ -227,7 +236,7 @@ const CERTIFICATE_ERRORS: ReadonlyMap<string, string> = new Map([
 
 /** Rejects reviews of unauthenticated clients before their bodies are read. TLS has verified the certificates. */
 function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<string>): void {
-  // A connection keeps its client certificate.
+  // The client certificate of a connection does not change.
   const known = new WeakMap<Socket, { readonly rejection: ClientRejection | undefined }>();
   const findRejection = (socket: Socket): ClientRejection | undefined => {
     const result = known.get(socket) ?? { rejection: rejectClient(socket, names) };

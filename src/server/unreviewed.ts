@@ -1,12 +1,12 @@
-/** The decision on a review that cannot be evaluated because of a limit. It is the same on all routes. */
+/** Decision for a review that cannot be evaluated because of a limit. It is the same for all routes. */
 import type { Store } from '../cluster/store.ts';
 import { deny, type AdmissionRequest, type Decision, type Denied } from '../kube/admission.ts';
 import { createStatus, tooLarge } from '../kube/status.ts';
 import type { Webhook } from './webhook.ts';
 
-/** Why a review is not evaluated. */
+/** Reason why a review is not evaluated. */
 export interface Limit {
-  /** 413: every attempt fails. 429: a later attempt may succeed, and API clients retry the request after a second. */
+  /** 413: every attempt fails. 429: a later attempt may succeed, and API clients retry after a second. */
   readonly code: 413 | 429;
   readonly message: string;
 }
@@ -19,8 +19,8 @@ export function denyUnreviewed({ code, message }: Limit): Denied {
 }
 
 /**
- * Returns the decision of a webhook on a request. A limit denies the request where the webhook enforces a policy. Where it only
- * warns, the request is allowed with a warning.
+ * Returns a webhook's decision for a request. If a limit is exceeded, the request is denied where the webhook enforces
+ * a policy. If the webhook only warns, the request is allowed with a warning.
  */
 export function applyLimits(
   { enforces }: Webhook,
@@ -35,7 +35,10 @@ export function applyLimits(
 
 const LIMIT_CODES: ReadonlySet<number> = new Set<Limit['code']>([413, 429]);
 
-/** The HTTP status if the review does not identify its request in the first bytes, as those of API servers do. */
+/**
+ * HTTP status if the first bytes of the review do not identify its request. API servers always send the identifying
+ * fields first.
+ */
 export function statusOf({ code }: Limit): 413 | 503 {
   return code === 413 ? 413 : 503;
 }

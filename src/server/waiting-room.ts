@@ -4,8 +4,8 @@ import type { Namespace } from '../kube/types.ts';
 import type { Postponed, WebhookContext } from './webhook.ts';
 
 /**
- * Default limits of the reviews that wait at the same time, and of the bytes of their request bodies. They exceed the
- * default concurrency limits of three API servers.
+ * Default limits on the number of waiting reviews and on the size of their request bodies. They exceed the default
+ * concurrency limits of three API servers.
  */
 const DEFAULT_LIMITS = { reviews: 2000, bytes: 16 * 1024 * 1024 };
 
@@ -34,8 +34,8 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
   return {
     /**
      * Postpones a review until the namespace is ready, its deadline is reached, or the client disconnects. Each review
-     * continues in a separate turn of the event loop, so that many reviews do not block it. Returns `undefined` if a limit is
-     * exceeded, or if the review has waited before.
+     * continues in a separate turn of the event loop, so many reviews do not block it. Returns `undefined` if a limit
+     * is exceeded or the review has already waited.
      */
     wait(name: string, context: WebhookContext, isReady: IsReady): Postponed | undefined {
       return postpone(context, namespaceReady(context.store, name, isReady));
@@ -47,7 +47,7 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
   };
 }
 
-/** The kinds whose changes may fulfill the condition in all namespaces. */
+/** Kinds whose changes may satisfy the condition in all namespaces. */
 const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
 
 /** What a review waits for. The condition is evaluated after each event, without polling. */
@@ -99,12 +99,12 @@ function untilFulfilled(context: WebhookContext, { isFulfilled, subscribe }: Con
   });
 }
 
-/** The wait of OpenShift for the ranges of a namespace. */
+/** Time for which OpenShift waits for a namespace's ranges. */
 const MAX_WAIT_MS = 10_000;
-/** Reserved for the response within the timeout of the API server. */
+/** Reserved for the response within the API server's timeout. */
 const MARGIN_MS = 500;
 
-/** Returns how long a review may wait so that its response still arrives in time. */
+/** Returns how long a review may wait while its response can still arrive in time. */
 export function remainingMs({ deadlineMs, now }: Pick<WebhookContext, 'deadlineMs' | 'now'>): number {
   if (deadlineMs === undefined) return MAX_WAIT_MS;
   return Math.max(0, Math.min(MAX_WAIT_MS, deadlineMs - now() - MARGIN_MS));

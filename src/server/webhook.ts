@@ -3,37 +3,43 @@ import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Wire } from '../kube/types.ts';
 
-/** The context of a decision. Webhooks read the store and do not call the API server on the hot path. */
+/** Context of a decision. Webhooks read the store and do not call the API server on the hot path. */
 export interface WebhookContext {
   readonly store: Store;
-  /** When the API server stops waiting, in milliseconds of `now()`; absent if the request has no timeout. */
+  /** Time when the API server stops waiting, in milliseconds of `now()`. Absent if the request has no timeout. */
   readonly deadlineMs?: number | undefined;
-  /** Creates a signal that is aborted when the connection closes before the response. */
+  /** Creates a signal that is aborted if the connection closes before the response. */
   getSignal?(): AbortSignal;
   /** Length of the request body. */
   readonly bodyBytes?: number;
-  /** True for the second attempt, after a wait. It does not wait again. */
+  /** True for the second attempt, after waiting. It does not wait again. */
   readonly isRepeated?: boolean;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
 
-/** One admission webhook: it gathers input from the store and calls a decision in `policy/`. */
+/** An admission webhook that gathers input from the store and calls a decision in `policy/`. */
 export interface Webhook {
-  /** The URL path, as in the webhook configurations. */
+  /** URL path, as in the webhook configurations. */
   readonly path: string;
-  /** True if decisions depend on all members of the objects. Otherwise, large objects contain what `POD_SPEC` selects. */
+  /**
+   * True if decisions depend on all members of the objects. Otherwise, large objects are reduced to what `POD_SPEC`
+   * selects.
+   */
   readonly readsWholeObjects?: boolean;
   /**
-   * True if the webhook may deny the request, apart from its objects. It decides what happens to a request that is not evaluated.
-   * Absent: it may deny every request.
+   * True if the webhook may deny the request, without regard to its objects. It determines how a request that is not
+   * evaluated is handled. If absent, the webhook may deny every request.
    */
   enforces?(request: AdmissionRequest, store: Store): boolean;
-  /** Decides. A denial is a value; an exception is a defect and results in HTTP 500. */
+  /** Decides. A denial is a value. An exception is a bug and results in HTTP 500. */
   decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision | Postponed>;
 }
 
-/** A decision that must wait. In the meantime, only the bytes of the review are kept; afterwards, it is parsed and decided again. */
+/**
+ * A decision that must wait. In the meantime, only the bytes of the review are kept. Afterwards, it is parsed and
+ * decided again.
+ */
 export interface Postponed {
   readonly until: Promise<void>;
 }
@@ -42,10 +48,10 @@ export function isPostponed(outcome: object | undefined): outcome is Postponed {
   return outcome !== undefined && 'until' in outcome;
 }
 
-/** A value, or a promise of it. Most reviews are answered without waiting. */
+/** A value or a promise. Most reviews are answered without waiting. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** Continues with a value as soon as it is available. */
+/** Continues as soon as the value is available. */
 export function whenAvailable<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
   return value instanceof Promise ? value.then(next) : next(value);
 }
@@ -53,7 +59,7 @@ export function whenAvailable<T, U>(value: MaybePromise<T>, next: (value: T) => 
 /** The operations that write objects. */
 export const WRITES = ['CREATE', 'UPDATE'] as const;
 
-/** Returns the rule of a registration for resources of one API group. */
+/** Returns a registration's rule for the resources of one API group. */
 export function rule(
   operations: readonly string[],
   group: string,
@@ -63,7 +69,9 @@ export function rule(
   return { apiGroups: [group], apiVersions: [version], operations, resources, scope };
 }
 
-/** A CEL expression that compares a metadata map with that of the old object. An absent map equals an empty one. */
+/**
+ * A CEL expression that compares a metadata map with the map in the old object. An absent map is equal to an empty one.
+ */
 function isChanged(field: 'labels' | 'annotations'): string {
   const map = (object: string): string => `(has(${object}.metadata.${field}) ? ${object}.metadata.${field} : {})`;
   return `${map('object')} != ${map('oldObject')}`;
@@ -73,8 +81,8 @@ export const LABELS_CHANGED = isChanged('labels');
 export const ANNOTATIONS_CHANGED = isChanged('annotations');
 
 /**
- * Returns the match condition that skips updates that cannot change the decision. Finalizers can then be removed from pods,
- * and namespaces deleted, while no replica responds.
+ * Returns the match condition that skips updates that cannot change the decision. This allows finalizers to be removed
+ * from pods and namespaces to be deleted while no replica responds.
  */
 export function relevantUpdate(expression: string): Wire<V1MatchCondition> {
   return { name: 'relevant-update', expression: `request.operation != 'UPDATE' || ${expression}` };

@@ -1,6 +1,6 @@
 /**
- * Counters and histograms of the hot path: plain numbers that are copied to the registry when metrics are scraped. The
- * counters of prom-client look up a series by its labels at each increment, which costs more than a decision.
+ * Counters and histograms for the hot path. They are plain numbers that are copied to the registry on each scrape.
+ * prom-client counters look up a series by its labels at each increment, which costs more than a decision.
  */
 import { Counter, type Registry } from 'prom-client';
 
@@ -17,13 +17,13 @@ export interface Cell {
 }
 
 export interface Tally<Label extends string> {
-  /** Returns the series with these labels. Keep it and increment its `count`. */
+  /** Returns the series with these labels. Callers keep it and increment its `count`. */
   cell(labels: Readonly<Record<Label, string>>): Cell;
   /** Returns all series. */
   all(): Iterable<Readonly<Cell> & { readonly labels: Readonly<Record<Label, string>> }>;
 }
 
-/** Creates a counter whose series are cells. */
+/** Creates a counter whose series can be incremented directly. */
 export function createCounterCells<Label extends string>(description: Description<Label>): Tally<Label> {
   const cells = new Map<string, Cell & { readonly labels: Readonly<Record<Label, string>>; scraped: number }>();
   const counter = new Counter({
@@ -53,7 +53,7 @@ export interface Timing {
   observe(seconds: number): void;
 }
 
-/** Creates a histogram of durations with one label. */
+/** Creates a duration histogram with one label. */
 export function createTimings<Label extends string>(
   { name, help, labelNames, registers }: Description<Label> & { readonly labelNames: readonly [Label] },
   buckets: readonly number[],
@@ -82,7 +82,7 @@ export function createTimings<Label extends string>(
       { metricName: `${name}_count`, labels: { [label]: value }, value: total },
     ];
   };
-  // The registry only reads the values of a metric. Its type declares its own classes.
+  // The registry only reads a metric's values. Its type declares classes that only prom-client can create.
   for (const registry of registers) registry.registerMetric(metric as unknown as Counter);
   return (value) => {
     const one = series.get(value) ?? { counts: new Float64Array(buckets.length + 1), sum: 0 };

@@ -13,17 +13,20 @@ export interface LoggerOptions {
 
 interface LogOutput {
   readonly logger: Logger;
-  /** Writes buffered lines. Resolves after a second if the destination does not accept them. */
+  /** Writes buffered lines. If the destination does not accept them, resolves after a second. */
   flush(): Promise<void>;
-  /** Writes buffered lines and closes the log. Resolves after a second if the destination does not accept them. */
+  /** Writes buffered lines and closes the log. If the destination does not accept them, resolves after a second. */
   close(): Promise<void>;
 }
 
-/** Limit of buffered log data while the destination does not accept it. Further lines are dropped. */
+/** Maximum amount of buffered log data while the destination does not accept it. Further lines are dropped. */
 const MAX_BUFFER_BYTES = 4 * 1024 * 1024;
 const FLUSH_TIMEOUT_MS = 1000;
 
-/** Creates the root logger of the process. Lines go to the file descriptor, by default stderr, without blocking. */
+/**
+ * Creates the root logger of the process. Lines are written to the file descriptor, stderr by default, without
+ * blocking.
+ */
 export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
   let closed = false;
   // With a minimum length of 0, `flush` would not wait.
@@ -64,14 +67,14 @@ export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
       await flush();
       closed = true;
       const closing = new Promise((resolve) => destination.once('close', resolve));
-      // Without this, pino writes the rest at exit and retries forever if the disk is full.
+      // Without this, pino writes the remaining lines at exit and retries forever if the disk is full.
       destination.destroy();
       await closing;
     },
   };
 }
 
-/** Formats lines for people: time, level, message, and the fields as key=value. */
+/** Formats human-readable lines: time, level, message, and the fields as key=value. */
 function textDestination(stream: DestinationStream): DestinationStream {
   return {
     write(line) {

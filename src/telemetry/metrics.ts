@@ -1,8 +1,8 @@
-/** All metrics of the program. Names and help texts of upstream metrics are upstream's. */
+/** All metrics of the program. The names and help texts of upstream metrics are the same as upstream. */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { createCounterCells, createTimings } from './counters.ts';
 
-/** Describes a metric for the documentation. */
+/** Description of a metric for the documentation. */
 export interface MetricDescription {
   readonly name: string;
   /** `counter`, `gauge`, `histogram` or `summary`. */
@@ -17,7 +17,7 @@ function createFactory(registry: Registry) {
   return {
     gauge: <L extends string = never>(name: string, help: string, ...labelNames: readonly L[]) =>
       new Gauge({ name, help, labelNames, registers }),
-    /** Creates a gauge with one label whose values are read at each scrape. */
+    /** Creates a gauge with one label whose values are read on each scrape. */
     scrapedGauge(name: string, help: string, label: string, read: () => Iterable<readonly [string, number]>): void {
       new Gauge({
         name,
@@ -39,10 +39,10 @@ function createFactory(registry: Registry) {
 
 type Factory = ReturnType<typeof createFactory>;
 
-/** The metrics, in one registry that is created once and passed to the parts. */
+/** All metrics in one registry, which is created once and passed to the components. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Creates the metrics, including those of the process. */
+/** Creates the metrics, including process metrics. */
 export function createMetrics(build: { readonly version: string }) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -54,7 +54,7 @@ export function createMetrics(build: { readonly version: string }) {
     /** Returns the Prometheus text format. */
     expose: () => registry.metrics(),
     contentType: registry.contentType,
-    /** Describes all metrics in the order of their registration. */
+    /** Describes all metrics in registration order. */
     describe: () => describeMetrics(registry),
     podSecurity: createPodSecurityMetrics(create),
     webhook: createWebhookMetrics(create),
@@ -108,7 +108,7 @@ export function createMetrics(build: { readonly version: string }) {
 async function describeMetrics(registry: Registry): Promise<readonly MetricDescription[]> {
   const metrics = await registry.getMetricsAsJSON();
   return metrics.map(({ name, help, type }) => {
-    // The declarations of prom-client lack the labels, and declare `type` as a number.
+    // prom-client's type declarations lack the labels and declare `type` as a number.
     const { labelNames = [] } = registry.getSingleMetric(name) as unknown as { labelNames?: readonly string[] };
     return { name, type: String(type), labels: labelNames, help };
   });
@@ -146,7 +146,7 @@ function createPodSecurityMetrics({ tally }: Factory) {
 
 // Webhooks
 
-/** In seconds. A decision takes well under a millisecond; API servers wait at most 30 seconds. */
+/** In seconds. A decision takes well under a millisecond, and API servers wait at most 30 seconds. */
 const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** Reads the open connections by state. */
@@ -211,19 +211,19 @@ function createSccMetrics({ gauge, tally }: Factory) {
 
 // Work queues
 
-/** The state of a work queue. */
+/** State of a work queue. */
 export interface WorkQueueState {
-  /** Number of keys that wait. */
+  /** Number of waiting keys. */
   readonly depth: number;
-  /** For each key in work, the time since it was taken, in seconds. */
+  /** For each key being processed, the time in seconds since it was taken. */
   readonly runningSeconds: readonly number[];
 }
 
-/** In seconds: powers of ten from 10 nanoseconds. */
+/** Powers of ten in seconds, starting at 10 nanoseconds. */
 const QUEUE_BUCKETS = Array.from({ length: 12 }, (_, index) => Number(`1e${index - 8}`));
 
 /**
- * Metrics of work queues, the same as in other Kubernetes controllers.
+ * Work queue metrics, the same as in other Kubernetes controllers.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go
  */
 function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
@@ -256,7 +256,7 @@ function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
       'name',
       QUEUE_BUCKETS,
     ),
-    /** Reads the state of a queue at each scrape until the returned function is called. */
+    /** Reads the state of a queue on each scrape until the returned function is called. */
     follow(name: string, state: () => WorkQueueState): () => void {
       queues.set(name, state);
       return () => {
@@ -294,7 +294,7 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
       'server',
       'evaluated',
     ),
-    /** Reads the time since the last event of each kind, in milliseconds, at each scrape. */
+    /** Reads the time since the last event of each kind, in milliseconds, on each scrape. */
     follow(read: EventAges): void {
       agesMs = read;
     },

@@ -1,34 +1,36 @@
-/** Reading and checking of PEM certificates and key pairs. */
+/** Reads and validates PEM certificates and key pairs. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
-/** A certificate followed by its chain, and its private key, both PEM. */
+/** A certificate followed by its chain, and its private key, both in PEM. */
 export interface KeyPair {
   readonly cert: string;
   readonly key: string;
 }
 
-/** Limit on the certificates that are read from one PEM text. */
+/** Maximum number of certificates read from one PEM text. */
 const MAX_CERTIFICATES = 500;
 
-/** Returns the certificates of a PEM text in order. Blocks that cannot be parsed are skipped, as API servers do. */
+/** Returns the certificates of a PEM text in order. Blocks that cannot be parsed are skipped, as in API servers. */
 export function readCertificates(pem: string): X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   return blocks.slice(0, MAX_CERTIFICATES).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
 }
 
-/** Returns the SHA-256 of the first certificate of a PEM text in lower-case hex, or `''` without one. */
+/** Returns the SHA-256 of the first certificate in a PEM text in lowercase hex, or `''` if there is none. */
 export function pemFingerprint(pem: string): string {
   const [first] = readCertificates(pem);
   return first ? fingerprint(first) : '';
 }
 
-/** Returns the SHA-256 of a certificate in lower-case hex. */
+/** Returns the SHA-256 of a certificate in lowercase hex. */
 export function fingerprint(cert: X509Certificate): string {
   return cert.fingerprint256.replaceAll(':', '').toLowerCase();
 }
 
-/** Returns why a certificate is not valid at a time, as a verb phrase, or undefined if it is valid. */
+/**
+ * Returns the reason why a certificate is not valid at the given time, as a verb phrase, or `undefined` if it is valid.
+ */
 export function validityProblem(cert: X509Certificate, now: Date): string | undefined {
   if (cert.validFromDate > now) return `is not valid before ${formatDate(cert.validFromDate)}`;
   if (cert.validToDate <= now) return `expired at ${formatDate(cert.validToDate)}`;
@@ -36,8 +38,8 @@ export function validityProblem(cert: X509Certificate, now: Date): string | unde
 }
 
 /**
- * Returns why a server cannot use a key pair at a time, or undefined if it can.
- * @param names the names of the certificate and the key in the message, for example their file names
+ * Returns the reason why a server cannot use a key pair at the given time, or `undefined` if it can.
+ * @param names names of the certificate and key for the message, such as their file names
  */
 export function keyPairProblem(pair: KeyPair, names: KeyPair, now: Date): string | undefined {
   const cert = attempt(() => new X509Certificate(pair.cert));
@@ -61,7 +63,7 @@ function openSslProblem(pair: KeyPair, name: string): string | undefined {
   }
 }
 
-/** Returns undefined where the function throws. */
+/** Returns `undefined` if the function throws. */
 export function attempt<T>(make: () => T): T | undefined {
   try {
     return make();

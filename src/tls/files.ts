@@ -1,4 +1,4 @@
-/** A folder of self-signed certificates. */
+/** A directory of self-signed certificates. */
 import { randomUUID, X509Certificate } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -16,12 +16,12 @@ import {
 
 export interface CertificateFolderOptions extends ServerNames {
   readonly folder: string;
-  /** Client certificates by file name without extension. */
+  /** Client certificates by file name without the extension. */
   readonly clients?: ReadonlyMap<string, ClientIdentity>;
   readonly now: () => Date;
 }
 
-/** The contents of a certificate folder; each pair is stored as `<name>.crt` and `<name>.key`. */
+/** Content of a certificate directory. Each pair is stored as `<name>.crt` and `<name>.key`. */
 export interface Certificates {
   readonly authority: KeyPair;
   readonly serving: KeyPair;
@@ -30,14 +30,14 @@ export interface Certificates {
 
 const AUTHORITY_DAYS = 10 * 365;
 const LEAF_DAYS = 365;
-/** Certificates with less time left are renewed at start. */
+/** Certificates that expire sooner are renewed at startup. */
 const RENEW_DAYS = 30;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Returns the authority, the serving certificate and the client certificates of a folder. Pairs that are missing, damaged,
- * lack a name or expire within 30 days are created again. Keys are readable by their owner only. Rejects if the folder
- * cannot be read or written.
+ * Returns the CA, the serving certificate and the client certificates in a directory. Pairs that are missing, damaged,
+ * lack a name or expire within 30 days are recreated. Only the owner can read the keys. Rejects if the directory cannot
+ * be read or written.
  */
 export async function ensureCertificates(options: CertificateFolderOptions): Promise<Certificates> {
   const { folder, clients = new Map<string, ClientIdentity>() } = options;
@@ -109,7 +109,7 @@ async function readIfExists(path: string): Promise<string | undefined> {
   }
 }
 
-/** Replaces a file atomically: readers see the old content or the new one. */
+/** Replaces a file atomically, so readers see either the old or the new content. */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
@@ -121,7 +121,7 @@ export async function replaceFile(path: string, content: string, mode: number): 
   }
 }
 
-/** Creates a folder and its parents one by one. Node's recursive mkdir never returns for paths such as `/proc/x`. */
+/** Creates a directory and its parents one by one. Node's recursive mkdir never returns for paths such as `/proc/x`. */
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder);

@@ -1,4 +1,4 @@
-/** Issues X.509 certificates: authorities, serving certificates and client certificates. */
+/** Issues X.509 CA, serving and client certificates. */
 import {
   createHash,
   createPrivateKey,
@@ -13,7 +13,7 @@ import { isIPv6 } from 'node:net';
 import forge from 'node-forge';
 import type { KeyPair } from './certificate-pair.ts';
 
-/** The validity of a new certificate. */
+/** Validity period of a new certificate. */
 export interface Validity {
   readonly now: Date;
   readonly days: number;
@@ -30,25 +30,25 @@ export interface ClientIdentity {
   readonly groups: readonly string[];
 }
 
-/** The subject or issuer of a certificate. */
+/** Subject or issuer of a certificate. */
 export interface DistinguishedName {
   readonly organizations?: readonly string[];
   readonly commonName: string;
 }
 
-/** Certificates are backdated by an hour, since clocks differ. */
+/** Certificates are backdated by an hour to allow for clock skew. */
 const BACKDATE_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** The subject of every authority that Portcullis creates. */
+/** Subject of every CA that Portcullis creates. */
 export const AUTHORITY_NAME: DistinguishedName = { commonName: 'portcullis-ca' };
 
-/** Creates a self-signed certificate authority. */
+/** Creates a self-signed CA. */
 export function createAuthority(validity: Validity): KeyPair {
   return issue({ subject: AUTHORITY_NAME, extensions: authorityExtensions(), validity });
 }
 
-/** Creates a serving certificate for the names. Throws an Error for an invalid IP address. */
+/** Creates a serving certificate for the given names. Throws an Error for an invalid IP address. */
 export function createServing(authority: KeyPair, names: ServerNames, validity: Validity): KeyPair {
   const extensions = [...leafExtensions('serverAuth'), subjectAltName(names)];
   return issue({ subject: { commonName: 'portcullis' }, issuer: issuer(authority), extensions, validity });
@@ -65,7 +65,7 @@ export function clientName({ username, groups }: ClientIdentity): DistinguishedN
   return { commonName: username, organizations: groups };
 }
 
-/** Reports whether the certificate has exactly that subject. */
+/** Returns true if the certificate has exactly the given subject. */
 export function hasSubject(cert: X509Certificate, subject: DistinguishedName): boolean {
   return cert.raw.includes(encode(distinguishedName(subject)));
 }
@@ -88,17 +88,17 @@ export interface CertificateRequest {
   readonly validity: Validity;
 }
 
-/** An extension as forge describes it: its name, and fields that depend on the name. */
+/** An extension in forge's format: its name, and fields that depend on the name. */
 export type Extension = Readonly<Record<string, unknown>> & { readonly name: string };
 
-/** X.509 counts versions from 0. */
+/** X.509 versions start at 0. */
 const VERSION_3 = Buffer.of(2);
-/** ecdsa-with-SHA256; forge does not define this object identifier. */
+/** ecdsa-with-SHA256, an object identifier that forge does not define. */
 const ECDSA_WITH_SHA256 = '1.2.840.10045.4.3.2';
 
 /**
- * Creates a P-256 key and a certificate for it. EC keys are generated in a millisecond, and their handshakes cost a tenth
- * of those of RSA keys. forge signs with RSA only; it encodes the ASN.1, and node:crypto signs.
+ * Creates a P-256 key and a certificate for it. Generating an EC key takes a millisecond, and its handshakes cost a
+ * tenth of RSA handshakes. forge can sign only with RSA, so it encodes the ASN.1 and node:crypto signs.
  * @see https://www.rfc-editor.org/rfc/rfc5280#section-4.1
  */
 export function issue({ subject, issuer, extensions, validity: { now, days } }: CertificateRequest): KeyPair {
@@ -122,7 +122,7 @@ export function issue({ subject, issuer, extensions, validity: { now, days } }: 
   };
 }
 
-/** The extensions of an authority that issues leaf certificates only. */
+/** Extensions of a CA that issues only leaf certificates. */
 export function authorityExtensions(): Extension[] {
   return [
     { name: 'basicConstraints', critical: true, cA: true, pathLenConstraint: 0 },
@@ -130,7 +130,7 @@ export function authorityExtensions(): Extension[] {
   ];
 }
 
-/** The extensions of a certificate for a server or a client. */
+/** Extensions of a server or client certificate. */
 export function leafExtensions(usage: 'serverAuth' | 'clientAuth'): Extension[] {
   return [
     { name: 'basicConstraints', critical: true },
@@ -139,7 +139,7 @@ export function leafExtensions(usage: 'serverAuth' | 'clientAuth'): Extension[] 
   ];
 }
 
-/** The types of names are those of RFC 5280. */
+/** Name types are defined in RFC 5280. */
 export function subjectAltName({ dnsNames, ipAddresses }: ServerNames): Extension {
   const names = [
     ...dnsNames.map((value) => ({ type: 2, value })),
@@ -167,12 +167,12 @@ function encodeExtensions(extensions: readonly Extension[]): Asn1 {
   return (forge.pki as unknown as ExtensionEncoder).certificateExtensionsToAsn1(certificate.extensions);
 }
 
-/** A part of forge that its type declarations lack. */
+/** Part of forge that its type declarations lack. */
 interface ExtensionEncoder {
   certificateExtensionsToAsn1(extensions: readonly unknown[]): Asn1;
 }
 
-/** The leftmost 160 bits of the SHA-256 of the key, as RFC 7093 proposes. */
+/** Leftmost 160 bits of the key's SHA-256, as proposed in RFC 7093. */
 function keyIdentifier(key: KeyObject): Buffer {
   return createHash('sha256').update(publicKeyInfo(key)).digest().subarray(0, 20);
 }
@@ -193,7 +193,7 @@ function pem(bytes: Buffer): string {
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`;
 }
 
-// ASN.1, DER encoding
+// ASN.1 in DER encoding
 
 type Asn1 = forge.asn1.Asn1;
 const { Class, Type } = forge.asn1;
@@ -237,7 +237,7 @@ function encode(node: Asn1): Buffer {
   return Buffer.from(forge.asn1.toDer(node).getBytes(), 'latin1');
 }
 
-/** forge represents bytes as the characters of a string. */
+/** forge represents bytes as characters of a string. */
 function binary(bytes: Buffer): string {
   return bytes.toString('latin1');
 }

@@ -1,22 +1,22 @@
-/** The keyring of a self-managed installation: the authority, the serving certificate and their rotation. */
+/** Keyring of an installation with managed certificates: the CA, the serving certificate and their rotation. */
 import { X509Certificate } from 'node:crypto';
 import { attempt, keyPairProblem, type KeyPair } from './certificate-pair.ts';
 import { AUTHORITY_NAME, createAuthority, createServing, hasSubject, type ServerNames } from './issue.ts';
 import { coversHost, hasIssued } from './trust.ts';
 
-/** The usable contents of the Secret. */
+/** Usable content of the Secret. */
 export interface Keyring {
-  /** The issuer of the serving certificate. */
+  /** Issuer of the serving certificate. */
   readonly authority?: KeyPair;
-  /** Issues serving certificates as soon as API servers trust it. */
+  /** Issues serving certificates once API servers trust it. */
   readonly next?: KeyPair;
-  /** Present only together with its authority. */
+  /** Present only together with its CA. */
   readonly serving?: KeyPair;
 }
 
 export interface ReadKeyring {
   readonly keyring: Keyring;
-  /** Why parts of the Secret cannot be used, one phrase each. */
+  /** Reasons why parts of the Secret cannot be used, one phrase each. */
   readonly problems: readonly string[];
 }
 
@@ -26,12 +26,12 @@ const FILES = {
   serving: { cert: 'tls.crt', key: 'tls.key' },
 } as const;
 
-/** The keys of the Secret. */
+/** Keys in the Secret. */
 export const KEYRING_FILES: readonly string[] = Object.values(FILES).flatMap(({ cert, key }) => [cert, key]);
 
 type Texts = ReadonlyMap<string, string>;
 
-/** Reads the data of a Secret. The result is usable whatever the data is. */
+/** Reads the data of a Secret. The result is usable regardless of the data. */
 export function readKeyring(texts: Texts, now: Date): ReadKeyring {
   const problems: string[] = [];
   const use = (pair: KeyPair, problem: string | undefined): KeyPair | undefined => {
@@ -91,35 +91,35 @@ function authorityProblem(pair: KeyPair, names: KeyPair, now: Date): string | un
 const SERVING_DAYS = 7;
 const AUTHORITY_DAYS = 365;
 
-/** A certificate is renewed after this part of its lifetime. */
+/** A certificate is renewed after this fraction of its lifetime. */
 const RENEW_AFTER = 2 / 3;
 
-/** Upper bound of the time in which API servers observe webhook configurations and replicas observe their Secret. */
+/** Maximum time in which API servers observe webhook configurations and replicas observe their Secret. */
 export const SETTLE_MS = 30_000;
 
-/** The values of the annotation that requests a rotation. */
+/** Values of the annotation that requests a rotation. */
 export const ROTATIONS = ['ca', 'serving'] as const;
 export type Rotation = (typeof ROTATIONS)[number];
-/** The reason of a step that a rotation request caused. */
+/** Reason for a step that a rotation request caused. */
 export const ROTATION_REQUESTED = 'rotation requested';
 
 export interface KeyringState {
   readonly keyring: Keyring;
-  /** The problems of the Secret, which explain a missing serving certificate. */
+  /** Problems with the Secret, which explain a missing serving certificate. */
   readonly problems: readonly string[];
   readonly names: ServerNames;
   readonly requested: Rotation | undefined;
-  /** For how long all configurations have trusted the authorities of the keyring; undefined if not all do. */
+  /** How long all configurations have trusted the CAs in the keyring, or `undefined` if some do not. */
   readonly trustedMs: number | undefined;
   readonly settleMs: number;
   readonly now: Date;
 }
 
 /**
- * - `Replace`: a new authority issues the serving certificate at once.
- * - `Renew`: the authority issues a new serving certificate.
- * - `Prepare`: the next authority is created and distributed before it issues.
- * - `Promote`: the next authority becomes the authority and issues.
+ * - `Replace`: a new CA immediately issues the serving certificate.
+ * - `Renew`: the CA issues a new serving certificate.
+ * - `Prepare`: the next CA is created and distributed before it issues certificates.
+ * - `Promote`: the next CA becomes the CA and issues certificates.
  */
 export type KeyringStep = 'Replace' | 'Renew' | 'Prepare' | 'Promote';
 
@@ -127,14 +127,14 @@ export interface KeyringPlan {
   /** Absent if nothing is due. */
   readonly step?: KeyringStep;
   readonly reason: string;
-  /** When to plan again if no event arrives, in milliseconds. */
+  /** Delay in milliseconds before planning again if no event arrives. */
   readonly requeueAfterMs: number;
 }
 
 /**
- * Plans the next step of a keyring. While the keyring is complete, another authority issues only after all API servers have
- * trusted it for `settleMs`. If its authority is lost, another one issues at once: replicas serve the previous certificate until
- * API servers trust the new one.
+ * Plans the next step for a keyring. While the keyring is complete, another CA issues certificates only after all API
+ * servers have trusted it for `settleMs`. If the CA is lost, another one issues certificates immediately, and replicas
+ * serve the previous certificate until API servers trust the new one.
  */
 export function planKeyring(state: KeyringState): KeyringPlan {
   const { keyring, problems, trustedMs = 0, settleMs, now } = state;
@@ -183,7 +183,7 @@ export function takeKeyringStep(
   return { authority: issuer, serving, ...(step === 'Renew' && next ? { next } : {}) };
 }
 
-/** Returns when to renew the certificate, in Unix milliseconds. */
+/** Returns the renewal time of the certificate, in Unix milliseconds. */
 function renewalMs(pem: string): number {
   const { validFromDate, validToDate } = new X509Certificate(pem);
   const fromMs = validFromDate.getTime();

@@ -1,6 +1,6 @@
 import type { SecureVersion } from 'node:tls';
 
-/** The protocol settings of a TLS server. Every new secure context needs them, since it inherits none. */
+/** Protocol settings of a TLS server. Every new secure context needs them because it does not inherit any. */
 export interface ProtocolSettings {
   readonly minVersion: SecureVersion;
   /** OpenSSL names, separated by colons. */
@@ -15,7 +15,7 @@ const VERSIONS: ReadonlyMap<string, SecureVersion> = new Map([
 /** TLS 1.3 suites are always enabled, as in Go. */
 const TLS13_SUITES = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256'] as const;
 
-/** The default TLS 1.2 suites with their OpenSSL names. */
+/** Default TLS 1.2 suites with their OpenSSL names. */
 const DEFAULT_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256', 'ECDHE-ECDSA-AES128-GCM-SHA256'],
   ['TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256', 'ECDHE-RSA-AES128-GCM-SHA256'],
@@ -25,7 +25,7 @@ const DEFAULT_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256', 'ECDHE-RSA-CHACHA20-POLY1305'],
 ]);
 
-/** Further accepted suites: without authenticated encryption, or former names. */
+/** Other accepted suites, which lack authenticated encryption or have former names. */
 const OTHER_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA', 'ECDHE-ECDSA-AES128-SHA'],
   ['TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA', 'ECDHE-ECDSA-AES256-SHA'],
@@ -35,10 +35,10 @@ const OTHER_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'],
 ]);
 
-/** The accepted values of `--tls-min-version`. */
+/** Accepted values of `--tls-min-version`. */
 export const TLS_VERSIONS: readonly string[] = [...VERSIONS.keys()];
 
-/** The accepted values of `--tls-cipher-suites`. */
+/** Accepted values of `--tls-cipher-suites`. */
 export const TLS_CIPHER_SUITES: readonly string[] = [...TLS13_SUITES, ...DEFAULT_SUITES.keys(), ...OTHER_SUITES.keys()];
 
 /**

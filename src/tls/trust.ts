@@ -1,4 +1,4 @@
-/** Whether API servers trust the serving certificate, and the CA bundles of webhook configurations. */
+/** Checks whether API servers trust the serving certificate, and computes the CA bundles of webhook configurations. */
 import type { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import {
@@ -12,11 +12,11 @@ import {
 import { fingerprint, readCertificates, validityProblem, type KeyPair } from './certificate-pair.ts';
 
 export interface TrustInput {
-  /** The serving certificate followed by its chain, PEM. */
+  /** The serving certificate followed by its chain, in PEM. */
   readonly chain: string;
-  /** The authorities that the client trusts, PEM. */
+  /** CAs that the client trusts, in PEM. */
   readonly authorities: string;
-  /** The DNS name or IP address that the client connects to. */
+  /** DNS name or IP address to which the client connects. */
   readonly host: string;
   readonly now: Date;
 }
@@ -25,9 +25,9 @@ const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const ANY_USAGE = '2.5.29.37.0';
 
 /**
- * Returns why a client rejects a serving certificate, or undefined if it accepts it. The rules are those of Go's
- * crypto/x509, which API servers use: any trusted certificate ends a chain, self-signed or not, and every certificate of
- * the chain must be valid.
+ * Returns the reason why a client rejects a serving certificate, or `undefined` if it accepts it. Follows the rules of
+ * Go's crypto/x509, which API servers use. Any trusted certificate ends a chain, whether or not it is self-signed, and
+ * every certificate in the chain must be valid.
  * @see https://github.com/golang/go/blob/go1.25.0/src/crypto/x509/verify.go
  */
 export function trustProblem({ chain, authorities, host, now }: TrustInput): string | undefined {
@@ -51,7 +51,10 @@ interface ChainCandidates {
   readonly intermediates: readonly X509Certificate[];
 }
 
-/** Reports whether a chain leads from the certificate to a root. Each intermediate is used once, so recursion ends. */
+/**
+ * Returns true if a chain leads from the certificate to a root. Each intermediate is used once, so the recursion
+ * terminates.
+ */
 function hasChain(cert: X509Certificate, { roots, intermediates }: ChainCandidates): boolean {
   if (roots.some((root) => root.raw.equals(cert.raw) || hasIssued(root, cert))) return true;
   return intermediates.some(
@@ -60,40 +63,40 @@ function hasChain(cert: X509Certificate, { roots, intermediates }: ChainCandidat
   );
 }
 
-/** Reports whether an authority signed a certificate. */
+/** Returns true if a CA signed the certificate. */
 export function hasIssued(authority: X509Certificate, cert: X509Certificate): boolean {
   return authority.ca && cert.checkIssued(authority) && cert.verify(authority.publicKey);
 }
 
-/** Reports whether the subject alternative names cover the host. The common name does not count. */
+/** Returns true if the subject alternative names cover the host. The common name is ignored. */
 export function coversHost(cert: X509Certificate, host: string): boolean {
   return (isIP(host) === 0 ? cert.checkHost(host, { subject: 'never' }) : cert.checkIP(host)) !== undefined;
 }
 
 function allowsServerAuth({ keyUsage }: X509Certificate): boolean {
-  // Node returns the extended key usages in this property. A certificate without any allows all.
+  // Node returns the extended key usages in this property. A certificate that lists none allows all.
   const usages = keyUsage as readonly string[] | undefined;
   return !usages || usages.includes(SERVER_AUTH) || usages.includes(ANY_USAGE);
 }
 
 // CA bundles
 
-/** Limit on the authorities of other origin that a bundle keeps. */
+/** Maximum number of CAs from other sources that a bundle keeps. */
 const MAX_OTHER_AUTHORITIES = 16;
 
 export interface BundleInput {
-  /** PEM texts of the authorities that must be trusted. */
+  /** PEM texts of the CAs that must be trusted. */
   readonly required: readonly string[];
-  /** The present bundles of the webhooks, PEM. */
+  /** Current bundles of the webhooks, in PEM. */
   readonly current: readonly string[];
-  /** True if no replica serves a certificate of another authority. */
+  /** True if no replica serves a certificate from another CA. */
   readonly isRequiredServed: boolean;
   readonly now: Date;
 }
 
 /**
- * Returns the CA bundle of the webhook configurations, PEM: the required authorities, and the valid ones of the present
- * bundles as long as a replica may still serve a certificate that they signed.
+ * Returns the CA bundle for the webhook configurations in PEM. It contains the required CAs, and the valid CAs in the
+ * current bundles as long as a replica may still serve a certificate that they signed.
  */
 export function planBundle({ required, current, isRequiredServed, now }: BundleInput): string {
   const authorities = distinctCertificates(required.flatMap(readCertificates));
@@ -108,18 +111,18 @@ export function decodeBundle(caBundle: string): string {
   return Buffer.from(caBundle, 'base64').toString('latin1');
 }
 
-/** Reports whether two PEM bundles contain the same certificates in any order. */
+/** Returns true if two PEM bundles contain the same certificates in any order. */
 export function isSameBundle(a: string, b: string): boolean {
   return bundleIncludes(a, [b]) && bundleIncludes(b, [a]);
 }
 
-/** Reports whether a PEM bundle contains all certificates of the given PEM texts. */
+/** Returns true if a PEM bundle contains all certificates in the given PEM texts. */
 export function bundleIncludes(bundle: string, required: readonly string[]): boolean {
   const certs = readCertificates(bundle);
   return required.flatMap(readCertificates).every((cert) => includes(certs, cert));
 }
 
-/** Returns the certificates of the first PEM bundle that the second lacks. */
+/** Returns the certificates in the first PEM bundle that are missing from the second. */
 export function removedCertificates(before: string, after: string): readonly X509Certificate[] {
   const kept = readCertificates(after);
   return readCertificates(before).filter((cert) => !includes(kept, cert));
@@ -150,14 +153,14 @@ export interface ServedTrust {
 }
 
 /**
- * Returns the decisive webhooks whose `caBundle` does not accept the serving certificate, one phrase each. The decisive
- * webhooks are those that fail closed, or all if none does.
+ * Returns one phrase for each decisive webhook whose `caBundle` does not trust the serving certificate. The decisive
+ * webhooks are those that fail closed, or all webhooks if there are none.
  */
 export function findTrustProblems(served: ServedTrust): string[] {
   return findProblems(decisiveWebhooks(served), served).map(({ name, problem }) => `${name}: ${problem}`);
 }
 
-/** Does the same for the remaining webhooks, and for those of configurations that others created. */
+/** Does the same for the remaining webhooks, and for those in configurations created by other clients. */
 export function findOtherTrustProblems(served: ServedTrust, further: readonly WebhookConfiguration[]): string[] {
   const decisiveKeys = new Set(decisiveWebhooks(served).map(webhookKey));
   const others = [
@@ -171,9 +174,9 @@ export function findOtherTrustProblems(served: ServedTrust, further: readonly We
 
 /** A webhook that this server answers. */
 interface ServedWebhook extends RegisteredWebhook {
-  /** The name of its configuration. */
+  /** Name of its configuration. */
   readonly configuration: string;
-  /** True if a controller fills in `caBundle`. */
+  /** True if a controller sets `caBundle`. */
   readonly isInjected: boolean;
 }
 
@@ -214,7 +217,7 @@ function findProblems(webhooks: readonly ServedWebhook[], { pair, now }: ServedT
   });
 }
 
-/** A webhook with a URL is taken to be served here, since its configuration carries the label of Portcullis. */
+/** A webhook with a URL is assumed to be served here because its configuration has the Portcullis label. */
 function isServed({ service, host }: RegisteredWebhook, ours: Service): boolean {
   return service ? service.namespace === ours.namespace && service.name === ours.name : host !== undefined;
 }

@@ -1,4 +1,4 @@
-/** The last decisions of the webhooks, the newest first. */
+/** The most recent webhook decisions, newest first. */
 import { useState } from 'preact/hooks';
 import type { Decision } from './report-data.ts';
 import { Chip, Section, Table } from './ui.tsx';

@@ -1,4 +1,7 @@
-/** The YAML editor of the playground. It is in a shadow root: its styles need no exception in the content policy. */
+/**
+ * The YAML editor of the playground. It is in a shadow root, so its styles need no exception in the content security
+ * policy.
+ */
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { yaml } from '@codemirror/lang-yaml';
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
@@ -8,7 +11,7 @@ import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } f
 import { tags } from '@lezer/highlight';
 import type { Position } from '../config/yaml.ts';
 
-/** A message at a position of the text. */
+/** A message for a position in the text. */
 export interface Marker extends Position {
   readonly severity: 'error' | 'warning';
   readonly message: string;
@@ -17,7 +20,7 @@ export interface Marker extends Position {
 export interface Editor {
   setText(text: string): void;
   setMarkers(markers: readonly Marker[]): void;
-  /** Selects the start of a position, scrolls to it and focuses the editor. */
+  /** Moves the cursor to a position, scrolls to it and focuses the editor. */
   goTo(position: Position): void;
 }
 

@@ -1,4 +1,4 @@
-/** Evaluates the manifests of the playground: Pod Security at every level, and the selection of an SCC. */
+/** Evaluates the manifests in the playground: Pod Security at every level, and SCC selection. */
 import { USE_SCC } from '../cluster/access.ts';
 import {
   fieldNamespace,
@@ -34,10 +34,10 @@ import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS }
 import { blockAnnotations } from '../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
 
-/** The size limit of the text: an evaluation must not block the page. */
+/** Size limit of the text, because an evaluation must not block the page. */
 export const MAX_TEXT = 256 * 1024;
 
-/** A field of a finding, at its own position or at that of its nearest ancestor that exists. */
+/** A field in a finding, with the position of the field or of its nearest existing ancestor. */
 export interface FieldPosition extends Position {
   readonly path: string;
 }
@@ -47,9 +47,9 @@ export interface Finding extends Omit<FixableViolation, 'fields'> {
   readonly fields: readonly FieldPosition[];
 }
 
-/** The decision of SCC admission about the pods of an object. */
+/** SCC admission's decision about the pods of an object. */
 export interface SccResult extends Pick<ExplainedPod, 'verdict' | 'sccs'> {
-  /** The reason of the verdict, one sentence each. */
+  /** Reasons for the verdict, one sentence each. */
   readonly reasons: readonly string[];
   /** The fields that the closest SCC does not allow. */
   readonly fields: readonly FieldPosition[];
@@ -66,7 +66,7 @@ export interface EvaluatedObject extends Position {
 
 export interface Evaluation {
   readonly objects: readonly EvaluatedObject[];
-  /** The number of objects of other kinds. */
+  /** Number of objects of other kinds. */
   readonly otherKinds: number;
   /** Documents that cannot be read, and objects that cannot be evaluated. */
   readonly errors: readonly ManifestError[];
@@ -74,7 +74,10 @@ export interface Evaluation {
 
 const NAMESPACE = 'default';
 
-/** Evaluates all objects of a text. Namespaces, SCCs and RBAC of the text are in effect; all else is as in a new cluster. */
+/**
+ * Evaluates all objects in a text. Namespaces, SCCs and RBAC objects in the text apply. Everything else is as in a new
+ * cluster.
+ */
 export function evaluateManifests(text: string, version: Version): Evaluation {
   if (text.length > MAX_TEXT) {
     const message = `the manifests have ${text.length} characters, and the limit is ${MAX_TEXT}: use portcullis check -f`;
@@ -92,7 +95,7 @@ export function evaluateManifests(text: string, version: Version): Evaluation {
   };
 }
 
-/** The objects of the cluster that decisions about SCCs depend on. */
+/** Cluster objects on which SCC decisions depend. */
 interface ClusterObjects {
   readonly sccs: readonly SecurityContextConstraints[];
   readonly canUse: CanUse;
@@ -203,7 +206,7 @@ const IGNORED: SccResult = {
   fields: [],
 };
 
-/** The service accounts of the text need not exist; the creator of a pod without a controller has no grants. */
+/** Service accounts used in the text need not exist. The creator of a bare pod has no grants. */
 function selectScc(source: PodCreator, { namespace, cluster, locate }: Selection): SccResult {
   const { sccs, canUse } = cluster;
   const pod = workloadPod(source, { namespace, sccs, canUse, creator: {}, findAccount: () => ({}) });

@@ -1,4 +1,4 @@
-/** The manifests that the playground offers. */
+/** Example manifests in the playground. */
 
 interface Example {
   readonly title: string;

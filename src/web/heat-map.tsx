@@ -1,10 +1,10 @@
-/** Namespaces × levels: how many workloads each level would deny. */
+/** Namespaces × levels: the number of workloads that each level would deny. */
 import { useMemo, useState } from 'preact/hooks';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
 import type { ReportNamespace } from './report-data.ts';
 import { Chip, ScrollRegion, Section, useLimit } from './ui.tsx';
 
-/** The number of namespaces that are shown at first. */
+/** Number of namespaces shown initially. */
 const MAX_ROWS = 100;
 
 const VERDICTS: Readonly<
@@ -65,7 +65,7 @@ const WEIGHTS: Readonly<Record<ReportNamespace['verdict'], number>> = {
   ...{ restart: 0, clean: 0, exempt: 0 },
 };
 
-/** Namespaces with most denied workloads come first. */
+/** Namespaces with the most denied workloads come first. */
 function compareNamespaces(a: ReportNamespace, b: ReportNamespace): number {
   const weight = ({ verdict, workloads, denied }: ReportNamespace): number =>
     WEIGHTS[verdict] + workloads.length * 1e6 + (denied?.restricted ?? 0);
@@ -88,7 +88,7 @@ function NamespaceRow({ namespace }: { readonly namespace: ReportNamespace }) {
   );
 }
 
-/** The color grows with the logarithm of the count: 1, 2 to 4, 5 to 14, 15 and more. */
+/** The color scale is logarithmic: 1, 2 to 4, 5 to 14, 15 and more. */
 function cellClass(level: Level, { denied, current, planned }: ReportNamespace): string {
   const number = denied?.[level];
   const heat = number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;

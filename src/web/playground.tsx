@@ -1,4 +1,4 @@
-/** The playground: manifests, and the decisions about them, which are computed in the page. */
+/** The playground shows manifests and the decisions about them, which are computed in the page. */
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { fixManifests, type FixedText } from '../config/fix.ts';
@@ -19,7 +19,7 @@ const VERSIONS: readonly Version[] = [
   ...Array.from({ length: NEWEST_MINOR }, (_, index) => `v1.${NEWEST_MINOR - index}` as const),
 ];
 
-/** The delay between typing and the evaluation. */
+/** Delay between typing and evaluation. */
 const DELAY_MS = 150;
 
 interface Props {
@@ -88,7 +88,7 @@ function Playground({ initial, problem: initialProblem }: Props) {
   );
 }
 
-/** Writes the state into the address of the page, and returns a message. */
+/** Writes the state to the URL of the page and returns a message. */
 async function share(state: SharedState): Promise<string> {
   history.replaceState(null, '', await encodeState(state));
   const isCopied = await navigator.clipboard?.writeText(location.href).then(
@@ -187,7 +187,7 @@ function useDelayed<T>(value: T): T {
   return delayed;
 }
 
-/** The findings at a level, the fields that block the closest SCC, and the errors. */
+/** Findings at a level, fields that the closest SCC does not allow, and errors. */
 function findMarkers({ objects, errors }: Evaluation, level: Level): readonly Marker[] {
   return [
     ...errors.map(({ line, column, message }) => ({ line, column, message, severity: 'error' as const })),
@@ -217,7 +217,7 @@ interface LevelPickerProps {
   onPick(level: Level): void;
 }
 
-/** The verdict of each level, as radio buttons that select the level of the findings. */
+/** The verdict for each level, as radio buttons that select the level of the findings. */
 function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProps) {
   return (
     <fieldset class="levels">
@@ -242,7 +242,7 @@ function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProp
   );
 }
 
-/** The number of fields that the fix changed, and the findings that require a decision of the user. */
+/** Number of fields that the fix changed, and the findings that the user must resolve. */
 function FixResult({ result: { changes, unfixed } }: { readonly result: FixedText }) {
   const notes = new Set([
     ...changes.flatMap(({ note }) => (note === undefined ? [] : `Verify: ${note}.`)),
@@ -269,7 +269,7 @@ interface ResultsProps {
   goTo(position: Position): void;
 }
 
-/** The number of objects that are shown at first. */
+/** Number of objects shown initially. */
 const MAX_OBJECTS = 50;
 
 function Results({ evaluation, level, goTo }: ResultsProps) {
@@ -338,7 +338,7 @@ function ObjectResult({ object, level, goTo }: ObjectProps) {
   );
 }
 
-/** The number of fields that are shown for one finding. */
+/** Number of fields shown for one finding. */
 const MAX_FIELDS = 20;
 
 function FindingItem({ finding, goTo }: { readonly finding: Finding; goTo(position: Position): void }) {

@@ -1,4 +1,4 @@
-/** The report of a cluster: from the data in the file, or live from the server of the page. */
+/** The report of a cluster, based on the data in the file or on live data from the page's server. */
 import { render, type ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Decisions } from './decisions.tsx';
@@ -9,15 +9,15 @@ import { RolloutDiagram } from './rollout-diagram.tsx';
 import { Chip, count, Header, Section, Table, useLimit } from './ui.tsx';
 import './style.css';
 
-/** The state of the connection to the server of the page. */
+/** State of the connection to the page's server. */
 interface Live {
   readonly status: string;
   readonly isConnected: boolean;
-  /** Absent for a cluster whose decisions are not known. */
+  /** Absent for a cluster whose decisions are unknown. */
   readonly decisions?: readonly Decision[] | undefined;
 }
 
-/** Follows the events of the server. The last decisions come first. */
+/** Subscribes to events from the server. The most recent decisions come first. */
 function LiveReport() {
   const [data, setData] = useState<ReportData>();
   const [problem, setProblem] = useState<string>();
@@ -138,7 +138,7 @@ interface TileProps {
   readonly title: string;
   readonly value: number;
   readonly note: string;
-  /** True if a value above zero is a problem. */
+  /** True if a value greater than zero is a problem. */
   readonly isBad?: boolean;
 }
 
@@ -177,7 +177,7 @@ function List({ title, items, empty }: ListProps) {
   );
 }
 
-/** The number of namespaces, and of rows of other lists, that are shown at first. */
+/** Number of namespaces, and of rows in other lists, shown initially. */
 const MAX_NAMESPACES = 50;
 
 function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportNamespace[] }) {
@@ -201,7 +201,7 @@ function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportN
   );
 }
 
-/** The decisions about workloads, each with its text and color. */
+/** Decisions about workloads, each with its text and color. */
 const DECISIONS = {
   deniedNow: ['denied now', 'bad'],
   wouldBeDenied: ['would be denied', 'warn'],
@@ -321,7 +321,7 @@ function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {
   );
 }
 
-/** The number of grants that are listed for one SCC. */
+/** Number of grants listed for one SCC. */
 const MAX_GRANTS = 200;
 
 function Grants({ scc: { grants } }: { readonly scc: ReportScc }): ComponentChildren {

@@ -1,4 +1,4 @@
-/** The rollout of enforcement as a diagram: one circle for each step, connected in order. */
+/** The enforcement rollout as a diagram, with one circle for each step. */
 import type { RolloutStep } from '../policy/rollout/state.ts';
 
 const STATES: Readonly<Record<RolloutStep['state'], string>> = {

@@ -1,10 +1,10 @@
-/** The elements that all pages share. */
+/** Elements that all pages share. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 type Tone = 'ok' | 'bad' | 'warn' | 'plain';
 
-/** A short word with a color. The word alone carries the meaning. */
+/** A short colored word. The meaning does not depend on the color. */
 export function Chip({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return <span class={`chip ${tone}`}>{children}</span>;
 }
@@ -14,7 +14,7 @@ interface HeaderProps {
   readonly children?: ComponentChildren;
 }
 
-/** The header of a page, with its controls. */
+/** Page header with its controls. */
 export function Header({ title, children }: HeaderProps) {
   return (
     <header class="page-header">
@@ -50,14 +50,19 @@ interface ScrollRegionProps {
   readonly children: ComponentChildren;
 }
 
-/** By the direction in which content is cut. At the end, an empty line keeps the place of the hint. */
+/**
+ * Hints by the direction in which content is cut off. At the end of the content, an empty line reserves the space of
+ * the hint.
+ */
 const SCROLL_HINTS = {
   right: 'Scroll sideways to see all columns →',
   down: 'Scroll down to see all rows ↓',
   end: '\u00a0',
 };
 
-/** A region that scrolls if its content is too wide or too high. Only then it can be focused, and a hint is shown. */
+/**
+ * A region that scrolls if its content is too wide or too tall. Only then can it receive focus, and a hint is shown.
+ */
 export function ScrollRegion({ label, children }: ScrollRegionProps) {
   const region = useRef<HTMLDivElement>(null);
   const [state, setState] = useState<keyof typeof SCROLL_HINTS>();
@@ -94,7 +99,7 @@ interface TableProps {
   readonly caption: string;
   readonly head: readonly string[];
   readonly rows: readonly (readonly ComponentChildren[])[];
-  /** True if cells contain sentences: the columns remain readable on narrow screens. */
+  /** True if cells contain sentences, so the columns remain readable on narrow screens. */
   readonly isWide?: boolean;
 }
 
@@ -125,7 +130,7 @@ export function Table({ caption, head, rows, isWide = false }: TableProps) {
   );
 }
 
-/** Shows the first items of a long list, and the others on request. */
+/** Shows the first items of a long list, and the rest on request. */
 export function useLimit<T>(items: readonly T[], limit: number, noun: string) {
   const [isComplete, setComplete] = useState(false);
   const shown = isComplete ? items : items.slice(0, limit);

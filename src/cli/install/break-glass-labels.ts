@@ -1,4 +1,4 @@
-/** The enforce labels of namespaces during break-glass: their relaxation, their restoration, and the labels that remain. */
+/** Enforce labels of namespaces during break-glass: relaxing them, restoring them, and the labels that remain. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
@@ -21,13 +21,13 @@ import { printable, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** Limits for the load on API servers. `relaxLabels` sends one write for each namespace, `restoreLabels` two. */
+/** Limits for the load on API servers. `relaxLabels` sends one write per namespace, and `restoreLabels` sends two. */
 const CONCURRENCY = 16;
 const RATE = { perSecond: 200, burst: 50 };
 
-/** Maximum attempts for an object that other clients change concurrently, such as the leader. */
+/** Maximum attempts for an object that other clients, such as the leader, change concurrently. */
 const MAX_ATTEMPTS = 20;
-/** Passes of `relaxLabels`: a replica may set labels until it observes that break-glass is on. */
+/** Passes of `relaxLabels`, because a replica may set labels until it observes that break-glass is on. */
 const MAX_PASSES = 3;
 
 /** The cluster of a command, and its output. */
@@ -38,14 +38,14 @@ export interface BreakGlassRun {
   readonly stderr: Output;
 }
 
-/** The result of a change of many objects. */
+/** Result of changing many objects. */
 export interface ChangeResult {
   readonly isChanged: boolean;
-  /** True if some objects could not be changed, or not restored exactly. */
+  /** True if some objects could not be changed or restored exactly. */
   readonly isIncomplete: boolean;
 }
 
-/** Relaxes the labels of Portcullis. Skips namespaces that are already relaxed, so it can be repeated. */
+/** Relaxes the labels that Portcullis set. Skips namespaces that are already relaxed, so it can be repeated. */
 export async function relaxLabels(run: BreakGlassRun, namespaces: readonly Namespace[]): Promise<ChangeResult> {
   const rejected = new Map<string, string>();
   let changed = 0;
@@ -65,7 +65,10 @@ export async function relaxLabels(run: BreakGlassRun, namespaces: readonly Names
   return { isChanged: changed > 0, isIncomplete: rejected.size > 0 };
 }
 
-/** Restores the labels that `relaxLabels` changed. Labels that another client has changed in the meantime stay as they are. */
+/**
+ * Restores the labels that `relaxLabels` changed. Labels that another client has changed in the meantime remain
+ * unchanged.
+ */
 export async function restoreLabels(run: BreakGlassRun, namespaces: readonly Namespace[]): Promise<ChangeResult> {
   const due = namespaces.filter(planRestoration);
   const { changed, rejected } = await changeNamespaces(run, due, 'restored', planRestoration);
@@ -92,7 +95,7 @@ function print({ text }: BreakGlassRun, line: string, dryRun: DryRun = 'none'): 
   text.write(`${printable(`labels: ${line}`)}${dryRunSuffix(dryRun)}\n`);
 }
 
-/** Prints one line for each error, since the same error usually affects all namespaces. */
+/** Prints one line per distinct error, because the same error usually affects all namespaces. */
 function printRejected(run: BreakGlassRun, rejected: ReadonlyMap<string, string>): void {
   // The message contains the namespace.
   const byMessage = Map.groupBy(rejected, ([name, message]) => message.replaceAll(`"${name}"`, '"…"'));
@@ -114,7 +117,7 @@ async function changeNamespaces(
   const rejected = new Map<string, string>();
   const remaining = due.values();
   let done = 0;
-  // The timers of the clock would not keep the process alive.
+  // The clock's timers would not keep the process alive.
   const wait = (): Promise<void> => pause(limit.reserve(), undefined, { signal: run.client.signal });
   await withProgress(run.stderr, async (show) => {
     const work = async (): Promise<void> => {
@@ -133,7 +136,7 @@ async function changeNamespaces(
 /** Returns the next write of an object, or `undefined` if nothing is left to change. */
 type Plan<T> = (object: T) => ObjectWrite | undefined;
 
-/** `before`: the object before its change; absent if it did not change. `error`: the API server rejected a write. */
+/** `before`: the object before its change. Absent if it did not change. `error`: the API server rejected a write. */
 interface ChangedObject<T> {
   readonly before?: T;
   readonly error?: string;
@@ -188,7 +191,10 @@ async function sendWrite(
   });
 }
 
-/** Describes the labels of other clients, which the PodSecurity plugin continues to enforce, with the commands to relax them. */
+/**
+ * Describes labels set by other clients, which the PodSecurity plugin continues to enforce, with the commands that
+ * relax them.
+ */
 export function describeRemainingLabels(namespaces: readonly Namespace[]): readonly string[] {
   const labels = namespaces.flatMap((one) => remainingLabel(one) ?? []);
   const groups = Map.groupBy(labels, ({ level, managers }) => `${level} ${managers.join()}`);

@@ -1,7 +1,7 @@
 /**
- * Break-glass: a match condition that is always false stops API servers from calling a webhook, and a requirement that no
- * namespace meets stops them from evaluating a policy of the floor. The rest of the object does not change, so the
- * removal of the condition or requirement restores it.
+ * Break-glass uses a match condition that is always false to stop API servers from calling a webhook, and a requirement
+ * that no namespace meets to stop them from evaluating a floor policy. The rest of the object does not change, so
+ * removing the condition or requirement restores it.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { deepEqual } from '../../kube/equality.ts';
@@ -11,16 +11,16 @@ import { BREAK_GLASS_ANNOTATION, INSTALLATION, NAMESPACE_NAME_LABEL } from '../.
 import type { ObjectWrite } from '../../policy/rollout/relaxation.ts';
 import { parseWebhookConfiguration, type Configuration, type Webhook } from './webhooks.ts';
 
-/** The match condition that is always false. */
+/** Match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
 
 /**
- * The requirement that no namespace meets: the API server sets this label. A match condition would not be sufficient: without
- * the CRD of its parameters, a policy denies the requests of all namespaces that it selects.
+ * Requirement that no namespace meets, because the API server sets this label. A match condition would not be
+ * sufficient, because a policy denies requests in all namespaces that it selects if its parameter CRD is missing.
  */
 const NO_NAMESPACE = { key: NAMESPACE_NAME_LABEL, operator: 'DoesNotExist' } as const;
 
-/** A policy of the floor. */
+/** A floor policy. */
 type FloorPolicy = Pick<Kinds['ValidatingAdmissionPolicy'], 'spec'> & {
   readonly kind: 'ValidatingAdmissionPolicy';
   readonly name: string;
@@ -34,7 +34,7 @@ export function parseFloorPolicy({ metadata = {}, spec }: Kinds['ValidatingAdmis
   return { kind: 'ValidatingAdmissionPolicy', name: metadata.name ?? '', metadata, ...(spec ? { spec } : {}) };
 }
 
-/** The requirements of a policy for namespaces. */
+/** Namespace requirements of a policy. */
 function namespaceRequirements({ spec }: FloorPolicy): readonly Wire<V1LabelSelectorRequirement>[] {
   return spec?.matchConstraints?.namespaceSelector?.matchExpressions ?? [];
 }
@@ -49,7 +49,7 @@ const ANNOTATIONS = {
   reason: 'portcullis.dev/break-glass-reason',
 } as const;
 
-/** The annotations that record the use of break-glass. */
+/** Annotations that record the use of break-glass. */
 export interface BreakGlassNote {
   /** Time in RFC 3339. */
   readonly since?: string | undefined;
@@ -63,7 +63,7 @@ export function isOff({ matchConditions }: Webhook): boolean {
   return (matchConditions ?? []).some((condition) => deepEqual(condition, BREAK_GLASS));
 }
 
-/** The match conditions without that of break-glass. */
+/** Match conditions without the break-glass condition. */
 export function otherConditions({ matchConditions }: Webhook) {
   return (matchConditions ?? []).filter(({ name }) => name !== BREAK_GLASS.name);
 }
@@ -78,7 +78,10 @@ export function formatNote({ since = '', by, reason }: BreakGlassNote): string {
   return `since ${since}${by === undefined ? '' : ` by ${by}`}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
-/** Returns the write that switches a target off, as a note records, or on again without a note; `undefined` if it is so already. */
+/**
+ * Returns the write that switches a target off with the given note, or on again without a note. Returns `undefined` if
+ * nothing changes.
+ */
 export function planSwitch(target: Target, note: BreakGlassNote | undefined): ObjectWrite | undefined {
   const isOn = note !== undefined;
   const isMarked = breakGlassNote(target).since !== undefined;
@@ -91,7 +94,7 @@ export function planSwitch(target: Target, note: BreakGlassNote | undefined): Ob
   return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
 }
 
-/** The fields that a switch replaces. A merge patch replaces lists as a whole. */
+/** Fields that a switch replaces. A merge patch replaces lists as a whole. */
 function switchedFields(target: Target, isOn: boolean): object {
   if (target.kind === 'ValidatingAdmissionPolicy') {
     const others = namespaceRequirements(target).filter((one) => !deepEqual(one, NO_NAMESPACE));
@@ -106,7 +109,7 @@ function switchedFields(target: Target, isOn: boolean): object {
   return { webhooks };
 }
 
-/** A webhook or policy with its state, as `break-glass status` reports it. */
+/** A webhook or policy and its state, as `break-glass status` reports it. */
 interface WebhookStatus {
   readonly configuration: string;
   readonly phase: 'policy' | 'validating' | 'mutating';
@@ -116,7 +119,7 @@ interface WebhookStatus {
   readonly failurePolicy: string;
 }
 
-/** The webhooks of a configuration, or a policy, with their states. */
+/** The webhooks in a configuration, or a policy, with their states. */
 export function targetStates(target: Target): readonly WebhookStatus[] {
   const { name: configuration } = target;
   const phase = targetPhase(target);
@@ -135,12 +138,15 @@ export function targetPhase({ kind }: Pick<Target, 'kind'>): WebhookStatus['phas
   return kind === 'ValidatingWebhookConfiguration' ? 'validating' : 'mutating';
 }
 
-/** The state of an installation. `partly`: some webhooks are off, others are active, or only enforce labels are relaxed. */
+/**
+ * The state of an installation. `partly`: some webhooks are off and others are active, or only enforce labels are
+ * relaxed.
+ */
 export interface BreakGlassStatus {
   readonly breakGlass: 'on' | 'partly' | 'off';
   readonly notes: readonly (BreakGlassNote & { readonly configuration: string })[];
   readonly webhooks: readonly WebhookStatus[];
-  /** The names of the namespaces with a relaxed enforce label. */
+  /** Names of the namespaces with a relaxed enforce label. */
   readonly relaxedNamespaces: readonly string[];
 }
 

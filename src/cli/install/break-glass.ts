@@ -107,7 +107,7 @@ export const command = defineCommand({
 interface Objects {
   /** The policies and webhook configurations of Portcullis. */
   readonly targets: readonly Target[];
-  /** Absent if they could not be read, or labels are kept. */
+  /** Absent if they could not be read or if labels are kept. */
   readonly namespaces: readonly Namespace[] | undefined;
   /** Descriptions of policies that break-glass does not stop. */
   readonly remaining: readonly string[];
@@ -125,7 +125,7 @@ const ACTIONS: Readonly<Record<string, (run: Run) => number | Promise<number>>> 
 
 const OWN = `${PART_OF_LABEL}=${PART_OF}`;
 
-/** Reads the objects. Without the permission for policies or namespaces, break-glass still switches the webhooks off. */
+/** Reads the objects. Without permission for policies or namespaces, break-glass still switches the webhooks off. */
 async function readObjects(client: ClusterClient, keepsLabels: boolean, problems: string[]): Promise<Objects> {
   const readOptional = async (
     title: string,
@@ -204,8 +204,8 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
 const UNCHANGED: ChangeResult = { isChanged: false, isIncomplete: false };
 
 /**
- * Changes policies and validating webhooks first: they would deny pods that the mutating webhooks no longer default, and
- * changes of labels while no replica responds.
+ * Changes policies and validating webhooks first, because they would deny pods that the mutating webhooks no longer
+ * default, and label changes while no replica responds.
  */
 async function switchOn(run: Run): Promise<number> {
   const { client, targets, namespaces, remaining, options, text } = run;
@@ -231,8 +231,8 @@ async function switchOn(run: Run): Promise<number> {
 }
 
 /**
- * Mutating webhooks are active before labels are restored: otherwise the PodSecurity plugin of API servers denies pods that
- * SCC admission would default. Validating webhooks, which may deny changes of labels, follow.
+ * Activates mutating webhooks before labels are restored, because otherwise the API servers' PodSecurity plugin denies
+ * pods that SCC admission would default. Validating webhooks, which may deny label changes, follow.
  */
 async function switchOff(run: Run): Promise<number> {
   const { client, targets, namespaces, options } = run;
@@ -256,7 +256,7 @@ async function switchOff(run: Run): Promise<number> {
   });
 }
 
-/** Returns why no replica answers the webhooks that will fail closed; `undefined` if one is ready. */
+/** Returns the reason why no replica answers the webhooks that will fail closed, or `undefined` if one is ready. */
 async function findReplicaProblem(client: ClusterClient, targets: readonly Target[]): Promise<string | undefined> {
   const closed = targets.flatMap((target) => {
     const webhooks = target.kind === 'ValidatingAdmissionPolicy' ? [] : target.webhooks;
@@ -264,7 +264,7 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
       .filter((webhook) => isOff(webhook) && webhook.failurePolicy !== 'Ignore')
       .map(({ clientConfig: { service } }) => ({ service, secret: caSecretReference(target) }));
   });
-  // All webhooks of an installation have the same replicas.
+  // All webhooks of an installation use the same replicas.
   const [webhook] = closed;
   if (!webhook) return undefined;
   const { service, secret } = webhook;
@@ -277,7 +277,7 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
       const isReady = endpoints.some(({ conditions }) => conditions?.ready !== false);
       return isReady ? undefined : `Service ${namespace}/${name} has no ready endpoint`;
     }
-    // The namespace of the Leases is that of the Secret, if it is known.
+    // The Leases are in the namespace of the Secret, if it is known.
     const labels = `${OWN},${COMPONENT_LABEL}=${REPLICA}`;
     const leases: readonly Lease[] = await client.list(RESOURCES.Lease, { namespace: secret?.split('/')[0], labels });
     const isReady = leases.some((lease) => isCurrentLease(lease, new Date()));
@@ -300,7 +300,7 @@ function finish(
   return EXIT.passed;
 }
 
-/** Switches the objects off, as a note records, or on again, one after another. Prints each step. */
+/** Switches the objects off with the given note, or on again, one after another. Prints each step. */
 async function switchAll(
   run: Run,
   targets: readonly Target[],

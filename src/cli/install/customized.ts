@@ -1,4 +1,4 @@
-/** The fields of an installation that its users customized, which new manifests keep. */
+/** Fields that users customized in an installation and that new manifests keep. */
 import type { AnyObject } from '../../cluster/client.ts';
 import { INITIAL_SETTINGS, type Manifest } from '../../install/index.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
@@ -13,7 +13,7 @@ type Path = readonly string[];
 const POD: Path = ['spec', 'template', 'spec'];
 const CONTAINER: Path = [...POD, 'containers', INSTALLATION.name];
 
-/** The fields that keep the values of the cluster, by the kind of the object and the path of the part that contains them. */
+/** Fields that keep their values in the cluster, by the object's kind and the path of the part that contains them. */
 const KEPT: Readonly<Record<string, readonly (readonly [path: Path, names: readonly string[]])[]>> = {
   NetworkPolicy: [[[], ['spec']]],
   PodDisruptionBudget: [[[], ['spec']]],
@@ -61,24 +61,24 @@ const KEPT: Readonly<Record<string, readonly (readonly [path: Path, names: reado
   ],
 };
 
-/** The fields, arguments and volumes of the serving certificate, which `--cert-manager` replaces. */
+/** Fields, arguments and volumes for the serving certificate, which `--cert-manager` replaces. */
 const CERTIFICATE_FIELDS: readonly string[] = ['volumes', 'volumeMounts'];
 const CERTIFICATE_ARGUMENTS = /^--(?:tls-|webhook-annotations)/;
 
-/** The settings that replace values of the cluster. */
+/** Settings that replace values in the cluster. */
 interface Replacements {
   readonly initial: JsonObject;
-  /** True if the serving certificate gets another source. */
+  /** True if the source of the serving certificate changes. */
   readonly replacesCertificate: boolean;
 }
 
 interface KeptManifest {
   readonly manifest: Manifest;
-  /** The paths of customized fields. */
+  /** Paths of customized fields. */
   readonly fields: readonly string[];
 }
 
-/** Returns a manifest with the customized fields of its object in the cluster. */
+/** Returns a manifest with the customized fields of the object in the cluster. */
 export function keepCustomized(
   manifest: Manifest,
   live: AnyObject | undefined,
@@ -102,7 +102,7 @@ export function keepCustomized(
   return { manifest: result, fields };
 }
 
-/** The part of an object at a path. A name selects the container of the replicas from a list. */
+/** The part of an object at a path. A name selects the replicas' container from a list. */
 function partAt(object: object, path: Path): Record<string, unknown> {
   const part = path.reduce<unknown>((value, name) => {
     if (Array.isArray(value)) return value.find((item) => isObject(item) && item['name'] === name);
@@ -111,7 +111,7 @@ function partAt(object: object, path: Path): Record<string, unknown> {
   return isObject(part) ? part : {};
 }
 
-/** Adds the annotations of the pods, the arguments and variables of the replicas, and further containers in the cluster. */
+/** Adds the pod annotations, replica arguments, environment variables and additional containers in the cluster. */
 function keepContainers(manifest: Manifest, live: AnyObject, { initial, replacesCertificate }: Replacements): void {
   const [metadata, pod, container] = [
     partAt(manifest, ['spec', 'template', 'metadata']),
@@ -138,7 +138,10 @@ function optionName(argument: unknown): string {
   return String(argument).split('=', 1)[0] ?? '';
 }
 
-/** The arguments in the cluster, with the features of the manifest, and those that the cluster lacks. The certificate has one source. */
+/**
+ * Arguments in the cluster with the features in the manifest, and arguments that the cluster lacks. The certificate has
+ * a single source.
+ */
 function mergeArguments(
   generated: readonly unknown[],
   current: readonly unknown[],
@@ -155,7 +158,7 @@ function mergeArguments(
   return [...kept, ...added.filter((one) => !names.has(optionName(one)))];
 }
 
-/** The variables of the cluster, with the values of the manifest, and those that the cluster lacks. */
+/** Environment variables in the cluster with the values in the manifest, and variables that the cluster lacks. */
 function mergeEnvironment(
   manifest: readonly unknown[],
   cluster: readonly unknown[],

@@ -1,4 +1,4 @@
-/** The differences between an installation in a cluster and its new manifests. */
+/** Differences between an installation in a cluster and its new manifests. */
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
@@ -8,13 +8,13 @@ import type { DryRun } from '../cluster.ts';
 import { printDiff } from '../output/diff.ts';
 import { KUBECTL, manifestPath, NODES_CONFIG } from './installed.ts';
 
-/** An object to apply, with the one in the cluster. */
+/** An object to apply, and the existing object in the cluster. */
 export interface LiveManifest {
   readonly manifest: Manifest;
   readonly live: AnyObject | undefined;
 }
 
-/** The differences to the cluster: as the API server computes them, or of the fields in the manifests. */
+/** Differences from the cluster, either as the API server computes them or for the fields in the manifests. */
 export async function printDiffs(
   client: ClusterClient,
   objects: readonly LiveManifest[],
@@ -31,7 +31,7 @@ export async function printDiffs(
   return diffs.join('');
 }
 
-/** As kubectl does, takes over the fields that it applied without `--server-side`. */
+/** Like kubectl, takes over fields that it applied without `--server-side`. */
 async function applyDryRun({ send }: ClusterClient, manifest: Manifest, live: AnyObject): Promise<JsonObject> {
   const owners: readonly JsonObject[] = live.metadata.managedFields ?? [];
   const force = owners.some(({ manager }) => manager === 'kubectl-client-side-apply') ? { force: 'true' } : {};
@@ -48,7 +48,7 @@ export function objectPathName({ kind, metadata: { name, namespace } }: Pick<Man
   return namespace === undefined ? `${kind}/${name}` : `${kind}/${namespace}/${name}`;
 }
 
-/** The fields of a value that a manifest contains, in its order. Objects in lists are matched by name. */
+/** Fields of a value that a manifest contains, in the manifest's order. Objects in lists are matched by name. */
 function selectFields(live: unknown, manifest: unknown): unknown {
   if (Array.isArray(live) && Array.isArray(manifest)) {
     return live.map((item, index) => selectFields(item, findItem(manifest, item) ?? manifest[index] ?? item));
@@ -67,7 +67,7 @@ function findItem(items: readonly unknown[], item: unknown): unknown {
   return items.find((one) => name !== undefined && isObject(one) && one['name'] === name);
 }
 
-/** The annotation of `kubectl apply` with a copy of the object. */
+/** Annotation in which `kubectl apply` stores a copy of the object. */
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /** An object without the fields that API servers and kubectl maintain. */
@@ -85,7 +85,7 @@ function withoutBookkeeping(object: unknown): unknown {
   return { ...content, metadata: { ...kept, annotations: without(annotations, LAST_APPLIED) } };
 }
 
-/** The value with the fields of all objects in alphabetical order. */
+/** The value with the fields of all objects sorted alphabetically. */
 function sortFields(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortFields);
   if (!isObject(value)) return value;
@@ -93,7 +93,7 @@ function sortFields(value: unknown): unknown {
   return Object.fromEntries(names.map((name) => [name, sortFields(value[name])]));
 }
 
-/** The lines of a summary with the settings and customized fields that keep their values, and the settings that change. */
+/** Summary lines with the settings and customized fields that keep their values, and the settings that change. */
 export function summarizeSettings(
   before: Partial<ManifestSettings>,
   after: Partial<ManifestSettings>,

@@ -1,4 +1,4 @@
-/** The enforcement that ends when an installation is removed, or when policies in the API server replace a server. */
+/** Enforcement that ends when an installation is removed, or when policies in the API server replace a server. */
 import { type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { readCluster } from '../../cluster/lists.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
@@ -33,16 +33,16 @@ import { VERSION } from '../command.ts';
 import { readServerless } from './policies.ts';
 import { findWeakenings } from './weakening.ts';
 
-/** True if the SCC CRD belongs to another product, such as OpenShift, which sets labels and ranges of namespaces itself. */
+/** True if the SCC CRD belongs to another product, such as OpenShift, which sets namespace labels and ranges itself. */
 export async function readForeignSccs(client: ClusterClient): Promise<boolean> {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   const definition = await client.get(DEFINITIONS, `${resource}.${group}`);
   return definition !== undefined && !isPartOfPortcullis(definition);
 }
 
-// The settings of a server.
+// Settings of a server.
 
-/** Reads the objects of kinds, and those that the default level of a rollout depends on. */
+/** Reads objects of the given kinds, and the objects on which the default level of a rollout depends. */
 export async function readRolloutState(
   client: ClusterClient,
   namespace: string,
@@ -56,7 +56,7 @@ export async function readRolloutState(
   return store;
 }
 
-/** Returns a spec with the default level that its rollout has reached, and without the rollout. */
+/** Returns a spec with the default level that its rollout has reached, but without the rollout. */
 export function effectiveSpec(store: Store, namespace: string, spec: JsonObject): JsonObject {
   const { rollout, podSecurity } = decodePolicy({ namespace, policy: spec });
   if (rollout.phase === 'Disabled') return withoutRollout(spec);
@@ -69,15 +69,15 @@ function withoutRollout(spec: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== 'rollout' && name !== 'featureGates'));
 }
 
-/** What remains in force without a server. */
+/** Enforcement that remains without a server. */
 interface Remaining {
-  /** The namespaces that may have a label with their SCC mode. */
+  /** Namespaces that may have a label with their SCC mode. */
   readonly namespaces: readonly Namespace[];
-  /** The spec of policies in the API server. */
+  /** Spec of the policies in the API server. */
   readonly policies: JsonObject | undefined;
 }
 
-/** Each way in which policies in the API server, or nothing, enforce less than a server with a spec. */
+/** Each way in which policies in the API server, or no policies, enforce less than a server with the given spec. */
 export function findLostEnforcement(
   namespace: string,
   spec: JsonObject,
@@ -90,7 +90,7 @@ export function findLostEnforcement(
   const kept = Object.fromEntries(Object.entries(before).filter(([name]) => !lost.includes(name)));
   const after = withSetting(
     { ...kept, podSecurity, ...(defaults === undefined ? {} : { defaults }) },
-    // Without a server, reports end, too. They enforce nothing.
+    // Without a server, reports also end. They enforce nothing.
     { path: ['scc', 'mode'], value: scc.mode === 'enforce' ? 'off' : scc.mode },
   );
   const labeled = namespaces.filter((one) => scc.mode !== 'enforce' && sccMode(one, scc).mode === 'enforce');
@@ -100,12 +100,12 @@ export function findLostEnforcement(
   ];
 }
 
-// The enforcement that an uninstallation ends.
+// Enforcement that uninstalling ends.
 
-/** The field managers that set Pod Security labels by server-side apply. */
+/** Field managers that set Pod Security labels through server-side apply. */
 const LABEL_MANAGERS = [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER, BREAK_GLASS_MANAGER] as const;
 
-/** The label managers that own fields of a namespace; none of a namespace that is being deleted. */
+/** Label managers that own fields of a namespace. Empty for a terminating namespace. */
 export function findLabelManagers(namespace: Namespace): readonly string[] {
   if (isTerminating(namespace)) return [];
   const owners = getMetadataOwners(namespace.metadata) ?? [];
@@ -116,7 +116,7 @@ export function findLabelManagers(namespace: Namespace): readonly string[] {
 
 const { enforce: ENFORCE_LABEL } = POD_SECURITY_LABELS;
 
-/** `name=level` for an enforced level that ends with the labels of Portcullis; none if another manager owns the label. */
+/** `name=level` for an enforced level that ends with the Portcullis labels. Empty if another manager owns the label. */
 function describeOwnLevel(namespace: Namespace): readonly string[] {
   const level = namespace.metadata?.labels?.[ENFORCE_LABEL];
   const managers = findLabelManagers(namespace);
@@ -125,21 +125,21 @@ function describeOwnLevel(namespace: Namespace): readonly string[] {
   return isOwn && level !== undefined && level !== 'privileged' ? [`${objectName(namespace)}=${level}`] : [];
 }
 
-/** The extent of an uninstallation. */
+/** Scope of an uninstallation. */
 export interface UninstallScope {
   /** Namespace of the installation. */
   readonly namespace: string;
   /** Keeps the Pod Security labels that Portcullis set. */
   readonly keepsLabels: boolean;
-  /** Keeps the policies of an installation without a server. */
+  /** Keeps the policies of a serverless installation. */
   readonly keepsPolicies: boolean;
-  /** Deletes the CRDs with all their objects, and the grants of SCCs. */
+  /** Deletes the CRDs with all their objects, and the SCC grants. */
   readonly purgesDefinitions: boolean;
   /** The SCC CRD belongs to another product. */
   readonly hasForeignSccs: boolean;
 }
 
-/** True for policies that an uninstallation deletes before the webhooks: they deny pods that no webhook has defaulted. */
+/** True for policies that are deleted before the webhooks, because they deny pods that no webhook has defaulted. */
 export function isEndingPolicy(
   { metadata }: KubeObject,
   { keepsPolicies }: Pick<UninstallScope, 'keepsPolicies'>,
@@ -150,10 +150,10 @@ export function isEndingPolicy(
   );
 }
 
-/** The kinds that show what is enforced. */
+/** Kinds that show what is enforced. */
 export const ENFORCEMENT_KINDS: readonly Kind[] = ['Namespace', 'PortcullisConfiguration', ...CONFIGURATION_KINDS];
 
-/** Describes what the cluster no longer denies after the uninstallation; empty if nothing is enforced. */
+/** Describes what the cluster no longer denies after uninstalling. Empty if nothing is enforced. */
 export async function findEnforcement(
   client: ClusterClient,
   store: Store,
@@ -183,7 +183,7 @@ function findLostWebhooks(store: Store, namespace: string, policies: JsonObject 
     if (!(error instanceof UserError)) throw error;
     return [`the last valid settings are unknown: ${error.message}`];
   }
-  // Replicas outside of the cluster may have other settings.
+  // Replicas outside the cluster may have other settings.
   const isCovered = (name: string): boolean => policies !== undefined && name.endsWith('psa.portcullis.dev');
   const closed = webhooks.filter(({ name, failurePolicy }) => failurePolicy !== 'Ignore' && !isCovered(name));
   return closed.length === 0

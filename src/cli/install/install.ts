@@ -13,7 +13,7 @@ import { applyOptions, DEFAULTS, planOptions } from './plan.ts';
 import { printForCluster } from './print.ts';
 import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from './without-server.ts';
 
-/** The profile of the authorization webhook. It contains static pods and no installation in the cluster. */
+/** Profile for the authorization webhook. It contains static pods and does not install anything in the cluster. */
 const CONTROL_PLANE = 'control-plane' as const;
 
 const installOptions = {
@@ -83,7 +83,7 @@ export const command = defineCommand({
   },
 });
 
-/** Prints the policies of an installation without a server. */
+/** Prints the policies of a serverless installation. */
 async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
   const { kubeconfig, context, 'dry-run': dryRun, 'for-kubernetes': version } = options;
   checkServerless(options, sources);
@@ -96,7 +96,7 @@ async function writeServerless(options: Values<typeof installOptions>, io: Io, s
 
 const CONTROL_PLANE_OPTIONS: readonly string[] = ['profile', 'image', 'output-dir'];
 
-/** Prints the files of the authorization webhook, or writes them to a folder with its certificates. */
+/** Prints the files for the authorization webhook, or writes them to a directory with its certificates. */
 async function writeControlPlane(
   { image = DEFAULTS.image, 'output-dir': folder }: Values<typeof installOptions>,
   { stdout, stderr }: Io,

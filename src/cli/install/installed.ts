@@ -1,4 +1,6 @@
-/** An installation in a cluster: its settings with their owners, its version, and the objects that it no longer needs. */
+/**
+ * An installation in a cluster: its settings with their owners, its version, and the objects that it no longer needs.
+ */
 import { type AnyObject, type ClusterClient, DEFINITIONS, ignoreNotFound } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
@@ -15,7 +17,7 @@ import { serveOptions } from '../serve/options.ts';
 import { type InstalledPolicy, readPolicyObjects, readServerless, type ServerlessSettings } from './policies.ts';
 import { deploymentArgument, deploymentFeatures } from './replicas.ts';
 
-/** The name of the CRD of the object with the minimum kubelet version. */
+/** Name of the CRD for the minimum kubelet version. */
 export const NODES_CONFIG = 'nodes.config.openshift.io';
 
 type Deployment = Kinds['Deployment'];
@@ -25,19 +27,19 @@ export interface Installation {
   /** Absent if only the settings exist. */
   readonly deployment: Deployment | undefined;
   readonly configuration: PortcullisConfiguration | undefined;
-  /** The settings that the objects show. */
+  /** Settings derived from the objects. */
   readonly settings: Partial<ManifestSettings>;
-  /** The settings that the leader applies. */
+  /** Settings that the leader applies. */
   readonly initial: JsonObject;
-  /** The settings of policies that were installed without a server. */
+  /** Settings of the policies of a serverless installation. */
   readonly serverless: ServerlessSettings | undefined;
   /** The generated policies and bindings. */
   readonly policies: readonly InstalledPolicy[];
 }
 
 /**
- * Reads the installation in a namespace. Rejects with an ApiError if an object cannot be read, and with a UserError if the
- * installation is in another namespace, or belongs to Helm.
+ * Reads the installation in a namespace. Rejects with an ApiError if an object cannot be read, and with a UserError if
+ * the installation is in another namespace or belongs to Helm.
  */
 export async function readInstallation(client: ClusterClient, namespace: string): Promise<Installation> {
   const { name } = INSTALLATION;
@@ -83,7 +85,7 @@ async function deriveSettings(
   return {
     replicas: deployment.spec?.replicas ?? 1,
     monitoring: monitor ? 'prometheus-operator' : 'none',
-    // The definition may remain from an installation with the feature.
+    // The CRD may remain from an installation with the feature.
     nodesConfig: features.kubelet && nodes !== undefined && isPartOfPortcullis(nodes),
     features,
     ...shown,
@@ -92,7 +94,7 @@ async function deriveSettings(
   };
 }
 
-/** Returns the settings that the arguments of the replicas contain. */
+/** Returns the settings in the replicas' arguments. */
 export function deploymentSettings(deployment: Deployment) {
   const url = deploymentArgument(deployment, 'webhook-url');
   return {
@@ -122,17 +124,17 @@ function replicaContainer(deployment: Deployment | undefined) {
   return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);
 }
 
-/** The image of the replicas. */
+/** Image of the replicas. */
 export function installedImage({ deployment }: Installation): string | undefined {
   return replicaContainer(deployment)?.image ?? undefined;
 }
 
-/** The version of an installation; `undefined` if its pods have no label. */
+/** Version of an installation, or `undefined` if its pods have no version label. */
 function installedVersion({ deployment }: Pick<Installation, 'deployment'>): string | undefined {
   return deployment?.spec?.template.metadata?.labels?.['app.kubernetes.io/version'];
 }
 
-/** Returns the reason why this program cannot change an installation; `undefined` if it can. */
+/** Returns the reason why this program cannot change an installation, or `undefined` if it can. */
 export function findIncompatibility(
   installation: Pick<Installation, 'deployment'>,
   isUpgrade: boolean,
@@ -162,7 +164,7 @@ function parseProgramVersion(version: string): readonly number[] {
   return /^\d+\.\d+\.\d+/.test(version) ? version.split(/[.+-]/, 3).map(Number) : [];
 }
 
-/** The stored versions of a definition that its manifest no longer contains. */
+/** Stored versions of a CRD that its manifest no longer contains. */
 export function lostVersions(manifest: Manifest, live: AnyObject | undefined): readonly string[] {
   if (manifest.kind !== 'CustomResourceDefinition' || !live) return [];
   const { status } = live as { readonly status?: { readonly storedVersions?: readonly string[] } };
@@ -172,7 +174,7 @@ export function lostVersions(manifest: Manifest, live: AnyObject | undefined): r
   return (status?.storedVersions ?? []).filter((stored) => !spec.versions.some(({ name }) => name === stored));
 }
 
-/** Reads the objects of manifests, in the same order. Absent objects are `undefined`. */
+/** Reads the objects in manifests, in the same order. Absent objects are `undefined`. */
 export async function readObjects(
   { send }: ClusterClient,
   manifests: readonly Manifest[],
@@ -184,7 +186,7 @@ export async function readObjects(
 const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
 
 /**
- * Returns the roles, bindings and webhook configurations that the settings do not require, such as
+ * Returns roles, bindings and webhook configurations that the settings do not require, such as
  * `clusterroles/portcullis-olm`, in deletion order. Without its roles, the leader cannot restore webhooks.
  */
 export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
@@ -203,39 +205,39 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
   return (await Promise.all(lists)).flat();
 }
 
-/** Returns the command that deletes obsolete objects. The leader may have deleted some of them. */
+/** Returns the command that deletes obsolete objects. The leader may already have deleted some of them. */
 export function deleteObsolete(namespace: string, obsolete: readonly string[]): ShellCommand {
   const scope = obsolete.some((one) => one.startsWith('role')) ? ['-n', namespace] : [];
   return kubectl(...scope, 'delete', '--ignore-not-found', ...obsolete);
 }
 
-/** The path of the object of a manifest. The plurals of its kinds are regular. */
+/** API path of the object in a manifest. The plurals of its kinds are regular. */
 export function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
   const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
   return objectPath({ group, version, resource }, name, namespace);
 }
 
-// Changes of the settings.
+// Changes to the settings.
 
 /** The field manager of `kubectl apply --server-side`. */
 export const KUBECTL = 'kubectl';
 
-/** How changed settings become effective. */
+/** How changed settings take effect. */
 interface DividedSettings {
-  /** The settings that the leader applies: those without another owner. */
+  /** Settings that the leader applies because they have no other owner. */
   readonly initial: JsonObject;
-  /** The object with the changed settings that other clients own, for `kubectl apply`. */
+  /** The object with changed settings that other clients own, for `kubectl apply`. */
   readonly object: Manifest | undefined;
-  /** The changed settings that kubectl replaces only with `--force-conflicts`. */
+  /** Changed settings that kubectl replaces only with `--force-conflicts`. */
   readonly conflicts: readonly string[];
-  /** The command that removes settings that other clients own, which server-side apply cannot do. */
+  /** Command that removes settings owned by other clients, which server-side apply cannot do. */
   readonly removal: ShellCommand | undefined;
 }
 
 /**
- * Divides settings by their owners, since the leader does not overwrite fields of others. The object keeps all fields that
- * kubectl applied: server-side apply removes those that are left out.
+ * Divides settings by owner, because the leader does not overwrite other managers' fields. The object keeps all fields
+ * that kubectl applied, because server-side apply removes omitted fields.
  */
 export function divideSettings(
   { configuration, initial }: Pick<Installation, 'configuration' | 'initial'>,
@@ -267,7 +269,7 @@ export function divideSettings(
   };
 }
 
-/** Returns the command that changes settings of any owner. The value `null` removes a setting. */
+/** Returns the command that changes settings regardless of their owner. A `null` value removes a setting. */
 export function patchSettings(settings: readonly Setting[]): ShellCommand {
   const patch = JSON.stringify({ spec: settings.reduce(withSetting, {}) });
   return kubectl('patch', 'portcullisconfiguration', CONFIGURATION_NAME, '--type=merge', '-p', patch);

@@ -1,4 +1,4 @@
-/** The options of `install` and `upgrade`, and the settings that follow from them and from the cluster. */
+/** Options of `install` and `upgrade`, and the settings derived from them and from the cluster. */
 import { type ClusterClient, DEFINITIONS, readServer, type Server } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
@@ -26,11 +26,11 @@ import {
 } from '../options.ts';
 import { NODES_CONFIG } from './installed.ts';
 
-/** The consequence of SCC CRDs without enforcement. Charts detect OpenShift by the API group of SCCs. */
+/** Consequence of SCC CRDs without enforcement. Charts detect OpenShift by the SCC API group. */
 export const CHART_CONSEQUENCE =
   'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
 
-/** The properties of a cluster that affect its installation. */
+/** Cluster properties that affect its installation. */
 export interface ClusterFacts extends Server {
   /** Address of the API server. */
   readonly server: string;
@@ -61,7 +61,7 @@ function ignoreApiError(error: unknown): undefined {
 
 export const DEFAULTS = defaultSettings(VERSION);
 
-/** The options of `install` and `upgrade`. */
+/** Options of `install` and `upgrade`. */
 export const planOptions = {
   ...clusterOptions,
   ...dryRunOption,
@@ -107,7 +107,7 @@ export const planOptions = {
 
 export type PlanValues = Values<typeof planOptions>;
 
-/** The policy settings of the options. */
+/** Policy settings in the options. */
 export function requestedChanges(
   { webhooks, set }: Pick<PlanValues, 'webhooks' | 'set'>,
   hasSccs: boolean,
@@ -119,7 +119,10 @@ export function requestedChanges(
   ];
 }
 
-/** Returns the settings of a profile or of a cluster with those of the options. Throws a UserError if they contradict each other. */
+/**
+ * Returns the settings of a profile or cluster, overridden by the options. Throws a UserError if they contradict each
+ * other.
+ */
 export function applyOptions(base: ManifestSettings, values: PlanValues): ManifestSettings {
   const { scc = base.features.scc, rollout = base.features.rollout } = values;
   const { kubelet = base.features.kubelet, olm = base.features.olm } = values;
@@ -159,7 +162,7 @@ export function applyOptions(base: ManifestSettings, values: PlanValues): Manife
   return settings;
 }
 
-/** Parses an argument of `--set`. */
+/** Parses a `--set` argument. */
 function setting(argument: string): Setting {
   const [, path = '', text = ''] = /^([\w.]+)=(.*)$/s.exec(argument) ?? [];
   if (path === '') throw new UserError(`${quote(argument)} is not a setting such as scc.mode=enforce`);
@@ -168,7 +171,7 @@ function setting(argument: string): Setting {
   const [error] = errors;
   if (error) throw new UserError(`${path}: ${error.message}`);
   const value = documents[0]?.value ?? null;
-  // YAML reads the mode off as a boolean.
+  // YAML parses the mode off as a boolean.
   return { path: path.split('.'), value: path.endsWith('.mode') && value === false ? 'off' : value };
 }
 
@@ -188,12 +191,15 @@ interface InstallPlan {
   readonly notes: readonly string[];
 }
 
-/** Only OpenShift serves this group. CustomResourceDefinitions on other clusters serve its other groups. */
+/** Only OpenShift serves this group. CRDs on other clusters serve its other groups. */
 const OPENSHIFT = 'route.openshift.io';
 const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 
-/** Plans an installation for a cluster, which may have settings. Throws a UserError if the cluster does not support the plan. */
+/**
+ * Plans an installation for a cluster, which may already have settings. Throws a UserError if the cluster does not
+ * support the plan.
+ */
 export function planForCluster(
   facts: ClusterFacts,
   installed: Partial<ManifestSettings>,
@@ -233,7 +239,7 @@ function findProblem(
     : undefined;
 }
 
-/** Builds from source have the version v0.0.0, which is accepted. */
+/** Builds from source have version v0.0.0, which is accepted. */
 function isTooOld(version: string): boolean {
   const minor = /^v?1\.(\d+)/.exec(version)?.[1];
   return minor !== undefined && Number(minor) < MINIMUM_MINOR;

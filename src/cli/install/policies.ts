@@ -1,6 +1,6 @@
 /**
- * An installation without a server: policies in the API server. Each policy has the settings that it was generated from
- * as an annotation, which other commands read instead of a PortcullisConfiguration.
+ * A serverless installation, which consists of policies in the API server. An annotation on each policy contains the
+ * settings from which it was generated, and other commands read it instead of a PortcullisConfiguration.
  */
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
@@ -28,7 +28,7 @@ export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
 type GeneratedKind = PolicyKind | DefaultsKind;
 const KINDS: readonly GeneratedKind[] = [...POLICY_KINDS, ...DEFAULTS_KINDS];
 
-/** Returns the kinds of generated policies and bindings that API servers of a version serve. */
+/** Returns the kinds of generated policies and bindings that an API server version serves. */
 export function servedKinds(kubernetes: Version): readonly GeneratedKind[] {
   return minorVersion(kubernetes) < MIN_DEFAULTS_MINOR ? POLICY_KINDS : KINDS;
 }
@@ -36,7 +36,7 @@ export function servedKinds(kubernetes: Version): readonly GeneratedKind[] {
 /** A generated policy or binding in a cluster. */
 export type InstalledPolicy = AnyObject & { readonly kind: GeneratedKind };
 
-/** Reads the generated policies and bindings. Rejects as `request` does. */
+/** Reads the generated policies and bindings. Rejects like `request`. */
 export async function readPolicyObjects(client: ClusterClient): Promise<readonly InstalledPolicy[]> {
   const lists = KINDS.map(async (kind) => {
     const objects = await client.list(RESOURCES[kind], { labels: POLICY_SELECTOR });
@@ -46,7 +46,7 @@ export async function readPolicyObjects(client: ClusterClient): Promise<readonly
   return (await Promise.all(lists)).flat();
 }
 
-/** Returns the command that deletes all policies and bindings. API servers may not serve kinds without objects. */
+/** Returns the command that deletes all policies and bindings. API servers may not serve kinds that have no objects. */
 export function deleteAllCommand(policies: readonly InstalledPolicy[]): ShellCommand {
   const kinds = KINDS.filter((kind) => policies.some((one) => one.kind === kind));
   return kubectl('delete', kinds.map((kind) => RESOURCES[kind].resource).join(), '-l', POLICY_SELECTOR);
@@ -57,21 +57,24 @@ export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): Sh
   return kubectl('delete', RESOURCES[kind].resource, name);
 }
 
-/** The settings and versions from which the policies were generated: the content of the annotation. */
+/** Settings and versions from which the policies were generated, as stored in the annotation. */
 export interface ServerlessSettings {
-  /** The version of the program. */
+  /** Program version. */
   readonly program: string;
-  /** The version of the API server, which `latest` means unless the spec sets another one. */
+  /** API server version, to which `latest` refers unless the spec sets another version. */
   readonly kubernetes: Version;
-  /** The fields of the spec of a PortcullisConfiguration that policies contain. */
+  /** PortcullisConfiguration spec fields that policies contain. */
   readonly spec: JsonObject;
 }
 
-/** The limit of the annotation. All annotations of an object have at most 256 KiB, with the copy that kubectl adds. */
+/**
+ * Maximum size of the annotation. All annotations of an object together may have at most 256 KiB, including kubectl's
+ * copy.
+ */
 const MAX_SETTINGS_BYTES = 32 * 1024;
 
 /**
- * Generates the policies and bindings of an installation without a server.
+ * Generates the policies and bindings of a serverless installation.
  * @throws {UserError} if the settings are invalid or too large, or require newer API servers
  */
 export function serverlessPolicies(spec: JsonObject, kubernetes: Version): readonly PolicyObject<GeneratedKind>[] {
@@ -100,16 +103,16 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
   });
 }
 
-/** The differences of the objects in a cluster from those that their settings generate. */
+/** Differences between the objects in a cluster and those that their settings generate. */
 interface PolicyComparison {
   readonly expected: readonly PolicyObject<GeneratedKind>[];
   readonly missing: readonly PolicyObject<GeneratedKind>[];
   readonly changed: readonly PolicyObject<GeneratedKind>[];
-  /** The objects that other settings generated. */
+  /** Objects that other settings generated. */
   readonly obsolete: readonly InstalledPolicy[];
 }
 
-/** Compares the generated objects with those in a cluster, which have the defaults of the API server. */
+/** Compares the generated objects with those in a cluster, which have the API server's defaults. */
 export function comparePolicies(
   expected: readonly PolicyObject<GeneratedKind>[],
   installed: readonly InstalledPolicy[],
@@ -131,14 +134,14 @@ export function comparePolicies(
   };
 }
 
-/** True for a policy of an installation without a server. */
+/** True for a policy of a serverless installation. */
 export function hasSettings({ metadata }: KubeObject): boolean {
   return metadata?.annotations?.[ANNOTATION] !== undefined;
 }
 
 /**
- * Returns the settings in the annotations of ValidatingAdmissionPolicies; `undefined` if there are none. A policy with
- * defaults that the settings no longer contain has former settings until it is deleted.
+ * Returns the settings in the annotations of ValidatingAdmissionPolicies, or `undefined` if there are none. A policy
+ * for defaults that the settings no longer contain keeps the former settings until it is deleted.
  * @throws {UserError} if an annotation is invalid, or if they differ
  */
 export function readServerless(policies: readonly KubeObject[]): ServerlessSettings | undefined {
@@ -168,7 +171,7 @@ function parse(text: string): ServerlessSettings | undefined {
   }
 }
 
-/** The configuration with which other commands evaluate as the policies do, without the features of a server. */
+/** Configuration with which other commands evaluate like the policies, without server features. */
 export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings): PortcullisConfiguration {
   const podSecurity = isObject(spec['podSecurity']) ? spec['podSecurity'] : {};
   const { emulationVersion = 'auto' } = podSecurity;
@@ -181,8 +184,8 @@ export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings
   };
 }
 
-/** The features that such an installation lacks. */
+/** Features that such an installation lacks. */
 export const LACKS = 'no review of namespaces, no metrics, no SCC admission and no rollout of enforcement';
 
-/** The source of the settings of policies, for messages. */
+/** Source of the policies' settings, for messages. */
 export const SERVERLESS_SOURCE = `annotation ${ANNOTATION} of the policies in the API server. There is no server: ${LACKS}`;

@@ -1,4 +1,4 @@
-/** Prints the manifests of an installation for a cluster: the output of `install` and `upgrade`. */
+/** Prints the manifests of an installation for a cluster, which is the output of `install` and `upgrade`. */
 import type { ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { listSettings, settingAt } from '../../config/setting-paths.ts';
@@ -76,13 +76,13 @@ interface PlannedObject extends LiveManifest {
 interface Combination {
   readonly objects: readonly PlannedObject[];
   readonly conflicts: readonly string[];
-  /** The command that removes settings. */
+  /** Command that removes settings. */
   readonly removal: ShellCommand | undefined;
-  /** The objects that the settings no longer require. */
+  /** Objects that the settings no longer require. */
   readonly obsolete: readonly string[];
 }
 
-/** Combines the manifests with the objects of the cluster. */
+/** Combines the manifests with the objects in the cluster. */
 async function combine(
   client: ClusterClient,
   installation: Installation,
@@ -111,7 +111,7 @@ async function combine(
   return { objects, conflicts, removal, obsolete: await findObsolete(client, settings) };
 }
 
-/** The summary: what keeps its value, what changes, and which objects are new. */
+/** Summary of the values that are kept, the changes, and the new objects. */
 function summarize(
   { deployment, serverless, settings: before }: Installation,
   after: ManifestSettings,

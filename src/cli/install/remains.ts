@@ -1,4 +1,4 @@
-/** The objects, labels and annotations that remain after an uninstallation, with the commands that remove them. */
+/** Objects, labels and annotations that remain after uninstalling, with the commands that remove them. */
 import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
@@ -21,7 +21,7 @@ function uninstall(option: string): ShellCommand {
   return { program: PROGRAM, args: ['uninstall', option] };
 }
 
-/** Describes what remains, each with a command. A dry run describes what would remain. */
+/** Describes each remaining item with a command. A dry run describes what would remain. */
 export async function findRemains(
   client: ClusterClient,
   { namespace, keepsLabels, keepsPolicies, purgesDefinitions, hasForeignSccs }: UninstallScope,
@@ -71,7 +71,7 @@ function listNames(objects: readonly AnyObject[]): string {
   return summarizeNames(objects.map(objectName));
 }
 
-/** True if Portcullis is the only owner of the annotations with the ranges of a namespace. */
+/** True if Portcullis is the only owner of a namespace's range annotations. */
 function hasOwnRanges({ metadata }: Namespace): boolean {
   const keys = Object.values(NAMESPACE_RANGE_ANNOTATIONS).filter((key) => metadata?.annotations?.[key] !== undefined);
   const owners = getMetadataOwners(metadata) ?? [];
@@ -83,7 +83,10 @@ function hasOwnRanges({ metadata }: Namespace): boolean {
   return keys.length > 0 && managers.every(isOwn);
 }
 
-/** The ClusterRoles that grant the use of SCCs and all their bindings, including those of `scc grant` and `scc plan`. Bindings come first. */
+/**
+ * ClusterRoles that grant SCCs and all their bindings, including those of `scc grant` and `scc plan`. Bindings come
+ * first.
+ */
 export async function findGrants(client: ClusterClient) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding: Binding } = RESOURCES;
   const lists = [ClusterRoleBinding, Binding, ClusterRole].map(async (resource) => {

@@ -1,4 +1,4 @@
-/** The changes of an uninstallation, and their reports. */
+/** Changes made by uninstalling, and functions that report them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
 import { objectPath, type ResourceInfo, resourceName, RESOURCES } from '../../kube/resources.ts';
@@ -19,7 +19,7 @@ interface RemovalTarget {
 
 /** The input of every step. */
 export interface Removal extends RemovalTarget {
-  /** The numbers of reported and of failed changes. */
+  /** Numbers of reported and failed changes. */
   readonly counts: { readonly reported: number; readonly failed: number };
   /** Prints a line about a step. */
   report(line: string): void;
@@ -50,7 +50,7 @@ export interface Deletion {
   readonly object: AnyObject;
 }
 
-/** Deletes objects one after another, unless they were replaced. Resolves to true if all are deleted. */
+/** Deletes objects one after another, unless they were replaced. Resolves to true if all objects are deleted. */
 export async function deleteObjects(removal: Removal, targets: readonly Deletion[]): Promise<boolean> {
   let isDone = true;
   for (const { resource, object } of targets) {
@@ -88,12 +88,12 @@ async function reportChange(
   }
 }
 
-/** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
+/** Name of an object in kubectl notation: `deployments.apps/portcullis`. */
 export function formatName(resource: ResourceInfo, name: string): string {
   return `${resourceName(resource)}/${name}`;
 }
 
-/** Removes the fields that a manager applied, except those that other managers own, too. */
+/** Removes the fields that a manager applied, except fields that other managers also own. */
 function releaseFields({ client, dryRun }: Removal, manager: string, path: string, object: JsonObject) {
   return client.send({
     method: 'PATCH',
@@ -104,7 +104,7 @@ function releaseFields({ client, dryRun }: Removal, manager: string, path: strin
   });
 }
 
-/** Removes the labels and annotations that only the label controllers of Portcullis own. Resolves to true if there are any. */
+/** Removes labels and annotations that only the Portcullis label controllers own. Resolves to true if there are any. */
 export async function removeLabels(removal: Removal): Promise<boolean> {
   let isFound = false;
   for (const namespace of await removal.client.list(RESOURCES.Namespace)) {
@@ -120,10 +120,10 @@ export async function removeLabels(removal: Removal): Promise<boolean> {
   return isFound;
 }
 
-/** The field manager of the reports on nodes. */
+/** Field manager of the reports on nodes. */
 const NODE_REPORTER = 'kubelet-reporter';
 
-/** Removes the condition, the annotation and the taint about the kubelet version from all nodes. */
+/** Removes the kubelet version condition, annotation and taint from all nodes. */
 export async function removeNodeReports(removal: Removal): Promise<void> {
   const { client, dryRun } = removal;
   for (const node of (await client.list(RESOURCES.Node)) as readonly (AnyObject & Node)[]) {

@@ -1,10 +1,10 @@
-/** The replicas of an installation: the options of their Deployment, and their Leases. */
+/** Replicas of an installation: the options in their Deployment, and their Leases. */
 import { posix } from 'node:path';
 import { type ManifestSettings, parseFeatures } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { Lease } from '../../kube/types.ts';
 
-/** True if the holder renewed the Lease in time, by the clock of this machine. */
+/** True if the holder renewed the Lease in time according to this machine's clock. */
 export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs = 0): boolean {
   const renewedMs = Date.parse(spec?.renewTime ?? '');
   return renewedMs + (spec?.leaseDurationSeconds ?? 0) * 1000 + toleranceMs >= now.getTime();
@@ -12,12 +12,12 @@ export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs = 0): boo
 
 type Deployment = Kinds['Deployment'];
 
-/** The value of an option on the command line of the replicas. */
+/** Value of an option on the replicas' command line. */
 export function deploymentArgument(deployment: Deployment | undefined, option: string): string | undefined {
   return deploymentArguments(deployment, option).at(-1);
 }
 
-/** Returns all values of an option on the command line of the replicas. */
+/** Returns all values of an option on the replicas' command line. */
 function deploymentArguments(deployment: Deployment | undefined, option: string): readonly string[] {
   const args = deploymentContainers(deployment).flatMap((container) => container.args ?? []);
   return args.flatMap((arg, index) => {
@@ -26,12 +26,12 @@ function deploymentArguments(deployment: Deployment | undefined, option: string)
   });
 }
 
-/** Returns the features of the installation, which its Deployment passes to the replicas. */
+/** Returns the features of the installation, which the Deployment passes to the replicas. */
 export function deploymentFeatures(deployment: Deployment): ManifestSettings['features'] {
   return parseFeatures(deploymentArguments(deployment, 'features'));
 }
 
-/** The object that a file of the replicas is mounted from. */
+/** Object from which a file of the replicas is mounted. */
 interface FileSource {
   readonly kind: 'ConfigMap' | 'Secret';
   readonly name: string;
@@ -39,7 +39,7 @@ interface FileSource {
   readonly key: string;
 }
 
-/** The source of the file that an option names; `undefined` if the option or the mount is absent. */
+/** Source of the file that an option names, or `undefined` if the option or mount is absent. */
 export function deploymentFile(deployment: Deployment | undefined, option: string): FileSource | undefined {
   const path = deploymentArgument(deployment, option);
   if (path === undefined) return undefined;

@@ -116,7 +116,7 @@ export const command = defineCommand({
   },
 });
 
-/** Prints a title and a list; nothing for an empty list. */
+/** Prints a title and a list, or nothing if the list is empty. */
 function printList(print: (line: string) => void, title: string, items: readonly string[]): void {
   if (items.length > 0) [title, ...items.map((item) => `- ${item}`)].forEach(print);
 }
@@ -129,7 +129,7 @@ interface Permission {
   readonly server: string;
 }
 
-/** Rejects with a UserError if the options and the response of the user do not permit the uninstallation. */
+/** Rejects with a UserError if the options and the user's response do not permit uninstalling. */
 async function checkPermission(
   enforcement: readonly string[],
   { force, yes, 'purge-crds': purges, server }: Permission,
@@ -143,7 +143,7 @@ async function checkPermission(
   throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
 }
 
-/** The limit of a response in characters. */
+/** Maximum length of a response in characters. */
 const MAX_RESPONSE = 1000;
 
 /** Prints a question to stderr. Resolves to true if the response on stdin is `yes`. */
@@ -160,11 +160,11 @@ async function confirm(question: string, { stdin, stderr }: Io): Promise<boolean
 /** Selects the objects of Portcullis. */
 const OWN = { labels: `${PART_OF_LABEL}=${PART_OF}` };
 
-/** The kinds of the policies that deny pods, in deletion order. */
+/** Kinds of the policies that deny pods, in deletion order. */
 const ENFORCING_KINDS: readonly ResourceInfo[] = POLICY_KINDS.toReversed().map((kind) => RESOURCES[kind]);
 
 /**
- * The kinds of the other objects, in deletion order. Replicas that still run lose their permissions before the policy that
+ * Kinds of the other objects, in deletion order. Replicas that still run lose their permissions before the policy that
  * limits these is deleted, and before their Secret and Leases, which they would recreate.
  */
 const OTHER_KINDS = [
@@ -190,7 +190,7 @@ const OTHER_KINDS = [
   RESOURCES.Report,
 ];
 
-/** Deletes an installation. Rejects as `request` does if objects cannot be listed. */
+/** Deletes an installation. Rejects like `request` if objects cannot be listed. */
 async function uninstall(removal: Removal, scope: UninstallScope): Promise<void> {
   if (!(await endEnforcement(removal, scope))) {
     removal.fail('All other objects are kept: without them, API servers would deny requests that match the webhooks.');
@@ -206,10 +206,10 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
 }
 
 /**
- * Ends enforcement while the replicas still respond, and first that of the policies, which deny pods that no mutating
- * webhook has defaulted. Until mutating webhooks are deleted, SCCs default pods, so the Pod Security labels are removed
- * first: they would deny pods without these defaults. Validating webhooks are deleted before the labels: they would apply
- * the default level to namespaces without a label. Resolves to true if no webhook of Portcullis is left.
+ * Ends enforcement while the replicas still respond. Policies are deleted first because they deny pods that no mutating
+ * webhook has defaulted. SCCs default pods until the mutating webhooks are deleted, so the Pod Security labels, which
+ * would deny pods without these defaults, are removed first. Validating webhooks are deleted before the labels, because
+ * they would apply the default level to namespaces without a label. Resolves to true if no Portcullis webhook is left.
  */
 async function endEnforcement(removal: Removal, kept: UninstallScope): Promise<boolean> {
   if (!(await revokeWrites(removal))) return false;
@@ -219,7 +219,7 @@ async function endEnforcement(removal: Removal, kept: UninstallScope): Promise<b
   return await deleteWebhooks(removal, RESOURCES.MutatingWebhookConfiguration);
 }
 
-/** Resolves to true if no webhook configuration of Portcullis of the kind is left. */
+/** Resolves to true if no Portcullis webhook configuration of the kind is left. */
 async function deleteWebhooks(removal: Removal, resource: ResourceInfo): Promise<boolean> {
   const targets = await findOwnObjects(removal, [resource]);
   if (!(await deleteObjects(removal, targets))) return false;
@@ -240,14 +240,17 @@ async function observe(removal: Removal, change: string): Promise<void> {
   await pause(removal, waitMs);
 }
 
-/** API servers apply a change of roles after a short delay. */
+/** API servers apply role changes after a short delay. */
 const MAX_ROLES_DELAY_MS = 1000;
 
-/** The resources that end enforcement, and the verbs with which the leader would restore them. */
+/** Resources that end enforcement, and the verbs with which the leader would restore them. */
 const RESTORED = /webhookconfigurations$|admissionpolicies$|^namespaces$/;
 const WRITES: readonly string[] = ['create', 'patch'];
 
-/** Deletes the bindings of the roles with which the leader would restore what is removed. Resolves to false if that is not possible. */
+/**
+ * Deletes the bindings of the roles that permit the leader to restore what is removed. Resolves to false if that is not
+ * possible.
+ */
 async function revokeWrites(removal: Removal): Promise<boolean> {
   const { client, dryRun, waitMs } = removal;
   // The dry run reports them with the other bindings.
@@ -258,7 +261,7 @@ async function revokeWrites(removal: Removal): Promise<boolean> {
       ({ verbs, resources }) =>
         verbs.some((verb) => WRITES.includes(verb)) && resources?.some((name) => RESTORED.test(name)),
     ) ?? false;
-  // A binding has the name of its role.
+  // A binding has the same name as its role.
   const names = roles.filter(isWriter).map(objectName);
   const all = await findOwnObjects(removal, [RESOURCES.ClusterRoleBinding]);
   const bindings = all.filter(({ object }) => names.includes(objectName(object)));
@@ -267,10 +270,10 @@ async function revokeWrites(removal: Removal): Promise<boolean> {
   return isDeleted;
 }
 
-/** The objects of Portcullis, in the order of the resources. Rejects as `request` does. */
+/** The Portcullis objects, in the order of the resources. Rejects like `request`. */
 async function findOwnObjects({ client, namespace }: Removal, resources: readonly ResourceInfo[]) {
   const targets = resources.map(async (resource): Promise<readonly Deletion[]> => {
-    // Reports are in the namespaces that they are about.
+    // Reports are in the namespaces to which they refer.
     const objects = await client.list(resource, resource === RESOURCES.Report ? OWN : { namespace, ...OWN });
     return objects.map((object) => ({ resource, object }));
   });
@@ -285,7 +288,7 @@ async function deleteOwnObjects(
   return await deleteObjects(removal, (await findOwnObjects(removal, resources)).filter(isDeleted));
 }
 
-/** Deletes the CRDs of Portcullis with all their objects, and the roles and bindings that grant the use of SCCs. */
+/** Deletes the Portcullis CRDs with all their objects, and the roles and bindings that grant SCCs. */
 async function purgeDefinitions(removal: Removal, { hasForeignSccs }: UninstallScope): Promise<void> {
   const { client, dryRun, report } = removal;
   if (hasForeignSccs) report('SCCs and their roles are kept: the SCC CRD belongs to another product.');

@@ -37,7 +37,7 @@ export const command = defineCommand({
     }),
 });
 
-/** The installed image with the tag of this version. */
+/** The installed image with this version's tag. */
 function nextImage(installation: Installation, namespace: string): string {
   if (!installation.deployment) {
     throw new UserError(`Portcullis is not installed in the namespace ${namespace}: use portcullis install`);

@@ -1,4 +1,4 @@
-/** Changes of settings that weaken the enforcement. */
+/** Settings changes that weaken enforcement. */
 import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
 import { decodePolicy } from '../../install/index.ts';
@@ -9,7 +9,7 @@ import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
 import { resolveCompatibility, SCC_MODES } from '../../policy/scc/mode.ts';
 
-/** Settings whose values have an order of strictness: the path, the value, and the values from weak to strict. */
+/** Settings whose values are ordered by strictness: the path, the value, and the values from weakest to strictest. */
 const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =
   [
     ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
@@ -29,7 +29,7 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
     ],
   ];
 
-/** Settings whose additional items weaken the enforcement. */
+/** Settings for which additional items weaken enforcement. */
 const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) => readonly string[]])[] = [
   ['podSecurity.exemptions.namespaces', ({ podSecurity }) => podSecurity.configuration.exemptions.namespaces],
   ['podSecurity.exemptions.usernames', ({ podSecurity }) => podSecurity.configuration.exemptions.usernames],
@@ -38,13 +38,13 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
   ['controllers.disabled', ({ disabledControllers }) => disabledControllers],
 ];
 
-/** Describes the settings of optional features that the second spec lacks. */
+/** Describes optional feature settings that the second spec lacks. */
 export function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
   const removed = OPTIONAL_FEATURES.filter((name) => before[name] != null && after[name] == null);
   return removed.map((name) => `spec.${name} is removed`);
 }
 
-/** Each way in which the enforcement of the second spec is weaker than that of the first. The first word is the path of a setting. */
+/** Each way in which the second spec enforces less than the first. The first word is the path of a setting. */
 export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
   const from = decodePolicy({ namespace, policy: before });
   const to = decodePolicy({ namespace, policy: after });
@@ -66,7 +66,7 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
   ];
 }
 
-/** @throws {UserError} if the enforcement becomes weaker and the options do not accept this */
+/** @throws {UserError} if enforcement becomes weaker and the options do not accept this */
 export function checkWeakenings(weakenings: readonly string[], { 'allow-weaker': isAllowed }: WeakeningOptions): void {
   if (weakenings.length === 0 || isAllowed) return;
   const list = [...new Set(weakenings)].join('; ');
@@ -77,12 +77,15 @@ interface WeakeningOptions {
   readonly 'allow-weaker': boolean;
 }
 
-/** Each way in which a server with the second spec enforces less than policies with the first one, which contain no other settings. */
+/**
+ * Each way in which a server with the second spec enforces less than policies with the first one, which contain no
+ * other settings.
+ */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
   return findWeakenings(namespace, policies, server).filter((one) => /^(?:podSecurity|defaults)\./.test(one));
 }
 
-/** Returns the version of the default enforced level; `undefined` if the level is `privileged`. */
+/** Returns the version of the default enforced level, or `undefined` if the level is `privileged`. */
 function enforcedVersion({ podSecurity }: Settings): Version | undefined {
   const { defaults } = podSecurity.configuration;
   return defaults.enforce === 'privileged' ? undefined : parseVersion(defaults['enforce-version']);

@@ -4,7 +4,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { ObjectMeta } from '../../kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../../kube/webhooks.ts';
 
-/** The development cluster has the webhooks of all features, since the settings may change at run time. */
+/** The development cluster has the webhooks of all features because the settings may change at run time. */
 export const DEV_CLUSTER_ENFORCEMENT = {
   podSecurity: true,
   rollout: true,
@@ -15,7 +15,7 @@ export const DEV_CLUSTER_ENFORCEMENT = {
   defaults: [],
 } as const;
 
-/** The common fields of validating and mutating webhooks. */
+/** Common fields of validating and mutating webhooks. */
 export type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];
 
 /** A webhook configuration of either kind. */
@@ -26,7 +26,7 @@ export interface Configuration {
   readonly webhooks: readonly Webhook[];
 }
 
-/** Lists all webhook configurations of a cluster. Rejects as `request` does. */
+/** Lists all webhook configurations of a cluster. Rejects like `request`. */
 export async function readConfigurations(client: ClusterClient): Promise<readonly Configuration[]> {
   const lists = CONFIGURATION_KINDS.map(async (kind) =>
     (await client.list(RESOURCES[kind])).map((object) => parseWebhookConfiguration(kind, object)),

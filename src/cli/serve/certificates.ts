@@ -30,7 +30,7 @@ import {
 } from '../../tls/trust.ts';
 import type { ServeValues } from './options.ts';
 
-/** The certificate of the server and its client CAs. Both can be replaced while the server runs. */
+/** The server's certificate and its client CAs. Both can be replaced while the server runs. */
 export interface ServedCertificate extends ServedPair {
   /** The current TLS options. */
   tls(): SecureContextOptions;
@@ -51,7 +51,7 @@ interface ServedOptions {
   readonly metrics: Pick<Metrics, 'certificates'>;
 }
 
-/** Creates the certificate of the server. */
+/** Creates the server's certificate. */
 export function createServedCertificate(options: ServedOptions): ServedCertificate {
   const { protocol, metrics } = options;
   const log = options.logger.child({ logger: 'tls' });
@@ -105,13 +105,13 @@ interface TrustCheckOptions {
   readonly date: () => Date;
 }
 
-/** Certificates expire without any change in the store. */
+/** Certificates expire even if the store does not change. */
 const MAX_AGE_MS = 10_000;
 
 /**
- * Readiness check: the webhook configurations in the store trust the serving certificate. The result is cached until a
- * configuration or the certificate changes, for at most 10 s. Other webhooks of Portcullis that do not trust the
- * certificate are logged.
+ * Readiness check that the webhook configurations in the store trust the serving certificate. The result is cached
+ * until a configuration or the certificate changes, but for at most 10 s. Logs other Portcullis webhooks that do not
+ * trust the certificate.
  */
 export function trustCheck({ store, served, service, logger, metrics, date }: TrustCheckOptions): HealthCheck {
   const { trusted, distrusting, authorityExpiry } = metrics.certificates;
@@ -129,7 +129,7 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
     const trust = { pair: { cert }, configurations, service, now };
     const problems = findTrustProblems(trust);
     const others = findOtherTrustProblems(trust, foreignConfigurations(store));
-    // A problem of the own webhooks usually affects the others as well.
+    // A problem with its own webhooks usually affects the others as well.
     if (problems.length === 0) logUntrusted(others);
     distrusting.set(others.length);
     trusted.set(problems.length === 0 ? 1 : 0);
@@ -161,7 +161,7 @@ function bundledAuthorities(configurations: readonly WebhookConfiguration[]) {
   return distinctCertificates([...bundles].flatMap((bundle) => readCertificates(decodeBundle(bundle))));
 }
 
-/** Names and addresses of the serving certificate: those of the service, of this machine, and additional ones. */
+/** Names and addresses in the serving certificate: those of the Service, of this machine, and additional ones. */
 export function serverNames({ name, namespace }: Service, extra: readonly string[]): ServerNames {
   const service = `${name}.${namespace}`;
   const own = [`${service}.svc`, service, `${service}.svc.cluster.local`, 'localhost', '127.0.0.1', '::1'];
@@ -172,7 +172,9 @@ export function serverNames({ name, namespace }: Service, extra: readonly string
   };
 }
 
-/** The identity of this replica. A pod has a unique host name. Other processes on a host are distinguished by their port. */
+/**
+ * Identity of this replica. A pod has a unique host name. Other processes on a host are distinguished by their port.
+ */
 export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: number): ReplicaIdentity {
   const host = hostname()
     .toLowerCase()
@@ -182,9 +184,9 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
   return { name: `${INSTALLATION.name}-replica-${unique}`, identity: `${hostname()}_${randomUUID()}` };
 }
 
-/** The certificates that the options name, read at start. */
+/** Certificates in the files that the options name, read at startup. */
 export interface CertificateFiles {
-  /** The names of the files, and their content. */
+  /** File names and their content. */
   readonly serving: { readonly files: KeyPair; readonly pair: KeyPair } | undefined;
   readonly clientAuthorities: Source | undefined;
   readonly protocol: ProtocolSettings;
@@ -231,8 +233,8 @@ interface WatchOptions {
 }
 
 /**
- * Watches the certificate files and applies their changes, until the signal is aborted. An invalid file is logged, and its
- * previous content stays in use.
+ * Watches the certificate files and applies changes until the signal is aborted. An invalid file is logged, and its
+ * previous content remains in use.
  */
 export function watchCertificateFiles(
   { serving, clientAuthorities: initial }: CertificateFiles,

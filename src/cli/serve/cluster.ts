@@ -16,7 +16,7 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import type { Io } from '../command.ts';
 import type { ServeValues } from './options.ts';
 
-/** The address of the webhooks, and the authority of the serving certificate in PEM. */
+/** Address of the webhooks, and the CA of the serving certificate in PEM. */
 export interface WebhookAddress {
   readonly host: string;
   readonly port: number;
@@ -25,33 +25,33 @@ export interface WebhookAddress {
 
 export interface ClusterOptions {
   readonly values: ServeValues;
-  /** The settings at start. */
+  /** Settings at startup. */
   readonly settings: Settings;
   readonly env: Io['env'];
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
 
-/** The live cluster or the development cluster that the server serves. */
+/** The live cluster or development cluster to which the server connects. */
 export interface RunningCluster {
   readonly cluster: Cluster;
   /** The connection to the API server of a live cluster. */
   readonly connection?: Connection;
-  /** The version of its API server; `undefined` until it is known. */
+  /** Version of its API server, or `undefined` until it is known. */
   readonly version: Observable<Version | undefined>;
-  /** The service of the webhooks. */
+  /** Service of the webhooks. */
   readonly service: Service;
-  /** The serving certificate without certificate files, and its authority. */
+  /** The serving certificate that is used without certificate files, and its CA. */
   readonly certificate: { readonly serving: KeyPair; readonly authority: string };
-  /** Readiness checks of the cluster. */
+  /** Readiness checks for the cluster. */
   readonly checks: readonly HealthCheck[];
   /** Checks that do not affect readiness, for `/readyz/<name>`. */
   readonly namedChecks: readonly HealthCheck[];
-  /** Registers the webhooks of the development cluster, which listen at the address, and creates its objects. */
+  /** Registers the development cluster's webhooks, which listen at the address, and creates its objects. */
   open(address: WebhookAddress): Promise<void>;
   /**
-   * Keeps the kinds in the store that the settings need; without settings, those of every installation. Resolves when those
-   * that reviews read are in the store.
+   * Keeps the kinds that the settings need in the store. Without settings, keeps the kinds that every installation
+   * needs. Resolves when the kinds that reviews read are in the store.
    */
   follow(settings?: Settings): Promise<void>;
   /** Marks the store as complete for reviews. */
@@ -62,33 +62,33 @@ export interface RunningCluster {
   unsyncedKinds(): readonly Kind[];
   /** Starts the controllers. */
   run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;
-  /** The message on stdout with the addresses. */
+  /** Message on stdout with the addresses. */
   greeting(): string;
   /** Stops the controllers and closes the connection. */
   stop(): Promise<void>;
 }
 
-/** A host in a URL: IPv6 addresses are in brackets. */
+/** Formats a host for a URL, with IPv6 addresses in brackets. */
 export function urlHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** The address for clients on this machine of a server that listens on `host`. */
+/** Address for clients on this machine of a server that listens on `host`. */
 export function clientHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   return host === '::' ? '::1' : host;
 }
 
-/** The address that a server listens on, and its options. */
+/** Address on which a server listens, and its options. */
 interface ListenAddress {
   readonly host: string;
   readonly port: number;
   readonly option: string;
-  /** The option for the host, if it differs. */
+  /** Host option, if it differs. */
   readonly hostOption?: string;
 }
 
-/** Starts a server and returns its port. Rejects with a UserError if the address is not available. */
+/** Starts a server and returns its port. Rejects with a UserError if the address is unavailable. */
 export async function listen(
   app: Pick<AdmissionServer['app'], 'listen' | 'server'>,
   address: ListenAddress,
@@ -98,7 +98,7 @@ export async function listen(
   return (app.server.address() as AddressInfo).port;
 }
 
-/** Converts system errors about the address into a UserError that names the option. */
+/** Converts system errors about the address to a UserError that names the option. */
 export async function explainAddressError<T>(listening: Promise<T>, address: ListenAddress): Promise<T> {
   try {
     return await listening;
@@ -121,5 +121,5 @@ const REASONS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the address cannot be resolved',
 };
 
-/** Errors about the host, not about the port. */
+/** Errors that concern the host, not the port. */
 const HOST_ERRORS: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);

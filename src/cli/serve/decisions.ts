@@ -1,16 +1,16 @@
-/** The last decisions of the webhooks of the development cluster. */
+/** The most recent decisions of the development cluster's webhooks. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { CallWebhook, WebhookReply } from '../../dev-cluster/index.ts';
 import type { Decision } from '../../web/report-data.ts';
 import type { DecisionLog } from '../rollout/live-report.ts';
 
-/** The number of decisions that are kept. */
+/** Number of decisions to keep. */
 const CAPACITY = 200;
 
-/** The longest message that is kept. */
+/** Maximum length of a message to keep. */
 const MAX_TEXT = 1000;
 
-/** Returns calls of webhooks that record their decisions. */
+/** Returns webhook calls that record their decisions. */
 export function recordDecisions(call: CallWebhook): { readonly call: CallWebhook; readonly decisions: DecisionLog } {
   const listeners = new Set<() => void>();
   let recent: readonly Decision[] = [];
@@ -60,7 +60,7 @@ function readVerdict(response: JsonObject): Pick<Decision, 'verdict' | 'text'> {
     : { verdict: 'allowed', text: '' };
 }
 
-/** The paths that a JSON patch in base64 changes. */
+/** Paths that a base64-encoded JSON patch changes. */
 function describePatch(patch: string): string {
   const operations: unknown = JSON.parse(Buffer.from(patch, 'base64').toString());
   return (Array.isArray(operations) ? operations : []).map((one: unknown) => textAt(one, 'path')).join(', ');

@@ -30,7 +30,7 @@ import { DEV_CLUSTER_ENFORCEMENT } from '../install/webhooks.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
 import { type ClusterOptions, explainAddressError, type RunningCluster, urlHost } from './cluster.ts';
 
-/** Kinds that other kinds depend on, in the order of creation. All other kinds follow. */
+/** Kinds on which other kinds depend, in creation order. All other kinds follow. */
 const CREATION_ORDER = [
   'CustomResourceDefinition',
   'Namespace',
@@ -55,15 +55,15 @@ interface SeedObject {
 const FIELD_MANAGER = 'portcullis-seed';
 
 const HERE = fileURLToPath(import.meta.url);
-/** The folder that contains `src` or `dist`, and `examples`. */
+/** Directory that contains `src` or `dist`, and `examples`. */
 const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
 
-/** The examples in a single executable, which has no separate files. */
+/** Examples embedded in a single executable, which has no separate files. */
 const EXAMPLES_ASSET = 'examples.yaml';
 
 /**
- * Reads the manifests of a folder or file, by default the examples, in the order of creation.
- * Rejects with a UserError with file and line of invalid documents.
+ * Reads the manifests in a directory or file, by default the examples, in creation order. Rejects with a UserError that
+ * lists the file and line of invalid documents.
  */
 export async function readSeed(path?: string): Promise<readonly SeedObject[]> {
   const embedded = path === undefined && isSea() ? [getAsset(EXAMPLES_ASSET, 'utf8')] : [];
@@ -79,8 +79,8 @@ export async function readSeed(path?: string): Promise<readonly SeedObject[]> {
 }
 
 /**
- * Creates objects one after another, and waits for the controllers after each, such as for the service account of a
- * namespace. Rejects with a UserError with the origin of an object that the cluster rejects.
+ * Creates objects one after another. After each, it waits for the controllers, for example for a namespace's service
+ * account. Rejects with a UserError that names the origin of an object that the cluster rejects.
  */
 export async function createAll(cluster: DevCluster, objects: readonly SeedObject[]): Promise<void> {
   for (const { value, origin } of objects) {
@@ -103,8 +103,8 @@ export async function createAll(cluster: DevCluster, objects: readonly SeedObjec
 }
 
 /**
- * Reads the initial objects in the order of creation: a folder of manifests, by default the examples, and the objects of an
- * installation. Rejects with a UserError with file and line of invalid documents.
+ * Reads the initial objects in creation order: a directory of manifests, by default the examples, and the objects of an
+ * installation. Rejects with a UserError that lists the file and line of invalid documents.
  */
 async function readClusterManifests(
   folder: string | undefined,
@@ -116,13 +116,13 @@ async function readClusterManifests(
   const installation: ManifestSettings = { ...defaults, features: ALL_FEATURES, certificates: 'others' };
   const enforcement = { ...DEV_CLUSTER_ENFORCEMENT, scc, workloads: workloadResources };
   return {
-    // The namespace of the Leases and of the published default.
+    // Namespace of the Leases and of the published default.
     namespace: namespaceObjects(installation).slice(0, 1).map(seedObject),
     definitions: [...CRDS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
     // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
     configurations: webhookConfigurations(installation, enforcement).map(seedObject),
-    // The webhooks complete short SCCs.
+    // The webhooks default short SCCs.
     sccs: seed.filter(isScc),
   };
 }
@@ -131,7 +131,7 @@ function seedObject(value: Manifest): SeedObject {
   return { value, origin: `${value.kind} ${value.metadata.name}` };
 }
 
-/** True for objects of the same kind and name. Manifests may contain their own definitions, such as those of OLM. */
+/** True if the objects have the same kind and name. Manifests may contain their own CRDs, such as those of OLM. */
 function isSameObject({ value: { kind, metadata } }: SeedObject): (other: SeedObject) => boolean {
   const name = isObject(metadata) ? metadata['name'] : undefined;
   return ({ value }) => value['kind'] === kind && isObject(value['metadata']) && value['metadata']['name'] === name;
@@ -145,13 +145,13 @@ const HOST = '127.0.0.1';
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
-/** The inventory of a development cluster, apart from its store. */
+/** The parts of a development cluster other than its store. */
 const UNREAD = { source: 'cluster', customSources: [], assumptions: [], unread: [] } as const;
 
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
-  // A live cluster needs none of these modules.
+  // These modules are not needed for a live cluster.
   const { openDashboard } = await import('../rollout/live-report.ts');
   const { KUBERNETES_VERSION, OLM_DEFINITIONS } = await import('../../dev-cluster/index.ts');
   const manifests = await readClusterManifests(values.manifests, settings, OLM_DEFINITIONS);
@@ -209,7 +209,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   };
 }
 
-/** Starts a cluster, which calls the webhooks at the address of `webhook`, and records their decisions. */
+/** Starts a cluster that calls the webhooks at the address of `webhook` and records their decisions. */
 async function startCluster(rootCertificate: string, logger: ClusterOptions['logger']) {
   const { createDevCluster, createHttpsCaller } = await import('../../dev-cluster/index.ts');
   const { recordDecisions } = await import('./decisions.ts');
@@ -227,9 +227,9 @@ async function startCluster(rootCertificate: string, logger: ClusterOptions['log
   return { cluster, decisions, webhook, caller };
 }
 
-/** Creates or reads the certificates of the API server and the webhooks, and that of the administrator. */
+/** Creates or reads the certificates of the API server, the webhooks and the administrator. */
 async function createCertificates(folder: string, bindAddress: string) {
-  // A certificate contains no zone.
+  // A certificate contains no IPv6 zone.
   const [address = ''] = bindAddress.split('%');
   const certificates = ensureCertificates({
     folder,
@@ -244,7 +244,7 @@ async function createCertificates(folder: string, bindAddress: string) {
   return { ...created, client };
 }
 
-/** Serves the API of the cluster, and writes the kubeconfig of the administrator. */
+/** Serves the cluster's API and writes the administrator's kubeconfig. */
 async function serveApi(
   cluster: DevCluster,
   { authority, serving, client }: Awaited<ReturnType<typeof createCertificates>>,
@@ -279,7 +279,7 @@ async function elect(
   });
 }
 
-/** Converts system errors about the folder of the certificates into a UserError with its path. */
+/** Converts system errors about the certificate directory to a UserError with its path. */
 async function explainFolderError<T>(folder: string, done: Promise<T>): Promise<T> {
   try {
     return await done;
@@ -292,7 +292,7 @@ async function explainFolderError<T>(folder: string, done: Promise<T>): Promise<
   }
 }
 
-/** The webhook configuration with the authority as caBundle. */
+/** Webhook configuration with the CA as caBundle. */
 function withBundle(configuration: JsonObject, authority: string): ApiObject {
   const caBundle = Buffer.from(authority).toString('base64');
   const webhooks = configuration.webhooks as readonly { readonly clientConfig: object }[];

@@ -27,7 +27,7 @@ import { serverNames } from './certificates.ts';
 import type { ServeValues } from './options.ts';
 import { urlHost, type ClusterOptions, type RunningCluster, type WebhookAddress } from './cluster.ts';
 
-/** True if the options or `KUBECONFIG` select a live cluster. Throws a UserError for options that contradict each other. */
+/** True if the options or `KUBECONFIG` select a live cluster. Throws a UserError if options contradict each other. */
 export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean {
   const { kubeconfig, context, 'in-cluster': inCluster, 'dev-cluster': isDevelopment, manifests } = values;
   if (isDevelopment && (kubeconfig !== undefined || context !== undefined || inCluster))
@@ -39,13 +39,16 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
   if (live && manifests !== undefined)
     throw new UserError('--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl');
   if (values.authorizer && !live) throw new UserError('--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster');
-  // With --authorizer, no controllers run, and only they create a managed certificate.
+  // With --authorizer, no controllers run, so no managed certificate is created.
   if (values.authorizer && values['tls-cert-file'] === undefined)
     throw new UserError('--authorizer requires --tls-cert-file');
   return live;
 }
 
-/** Creates the client of a live cluster. It sends no request before `open`. Rejects with a UserError for an invalid kubeconfig. */
+/**
+ * Creates the client of a live cluster. It sends no requests before `open`. Rejects with a UserError for an invalid
+ * kubeconfig.
+ */
 export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, env, logger, metrics } = options;
   const perSecond = values['kube-api-qps'];
@@ -77,7 +80,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     const services = { cluster, logger, metrics, clock: systemClock };
     if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
     const prefix = `${hostname()}_`;
-    // The host name of a pod is unique, so another process with it was an earlier container of this pod.
+    // A pod's host name is unique, so another process with the same name was an earlier container of this pod.
     const isEnded = (holder: string): boolean => values['in-cluster'] && holder.startsWith(prefix);
     const identity = `${prefix}${randomUUID()}`;
     return runWithLeadership(controllers, {
@@ -156,20 +159,20 @@ function createRunningCluster(
   };
 }
 
-/** The kinds that only the evaluation of workloads needs, which runs in every phase of the rollout. */
+/** Kinds that only the evaluation of workloads needs, which runs in every phase of the rollout. */
 const EVALUATION_KINDS: readonly Kind[] = [
   'ServiceAccount',
   'PodTemplate',
   ...POD_SOURCES.filter((kind) => kind !== 'Pod'),
 ];
 
-/** The kinds that are watched only for optional features. */
+/** Kinds that are watched only for optional features. */
 const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]>> = {
   kubelet: ['Node', 'NodesConfig', 'MachineConfigPool'],
   olm: [CSV_SCOPE],
 };
 
-/** The kinds that the hardening of pods of OLM needs. SCCs exist where SCC admission sets the users of pods. */
+/** Kinds needed to harden OLM pods. SCCs exist if SCC admission sets the users of pods. */
 const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
 
 /** The largest collections. They are read after all others, so a replica becomes ready in the same time in every cluster. */
@@ -201,7 +204,10 @@ function isReviewKind(kind: Kind, settings: Settings | undefined): boolean {
   return !CONTROLLER_KINDS.has(kind) && (kind !== 'ServiceAccount' || settings?.rollout.phase !== 'Disabled');
 }
 
-/** The kinds that webhooks and controllers need with the settings; without settings, those of every installation. */
+/**
+ * Kinds that webhooks and controllers need with the given settings. Without settings, returns the kinds that every
+ * installation needs.
+ */
 function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
@@ -231,7 +237,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
   ];
 }
 
-/** The ratios are those of the defaults of Kubernetes: 15, 10 and 2 seconds. */
+/** The ratios are those of the Kubernetes defaults: 15, 10 and 2 seconds. */
 function leaseTimes(leaseDurationMs: number): LeaseTimes {
   return {
     leaseDurationMs,
@@ -240,7 +246,7 @@ function leaseTimes(leaseDurationMs: number): LeaseTimes {
   };
 }
 
-/** A certificate for the time until the managed certificate is available. No API server trusts it. */
+/** A certificate that is used until the managed certificate is available. No API server trusts it. */
 function temporaryCertificate(service: Service): RunningCluster['certificate'] {
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);
@@ -250,7 +256,9 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
   };
 }
 
-/** Readiness check: the kinds that reviews read were listed once. A later outage of the API server does not affect it. */
+/**
+ * Readiness check that the kinds read by reviews were listed once. A later outage of the API server does not affect it.
+ */
 function syncCheck({
   store,
   unsyncedKinds,
@@ -270,7 +278,7 @@ function syncCheck({
 /** The API server sends a bookmark for each watch at least once a minute. */
 const MAX_AGE_MS = 120_000;
 
-/** Named check: all watches work and are current. */
+/** Named check that all watches work and are current. */
 export function watchCheck({
   lastEventAgesMs,
   failures,

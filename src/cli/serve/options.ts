@@ -154,7 +154,7 @@ function serverName(value: string): string {
   return value;
 }
 
-/** A URL without a path, a query and a trailing slash, as API servers accept it. */
+/** A URL without a path, query or trailing slash, as API servers accept it. */
 function webhookUrl(value: string): string {
   const url = URL.parse(value);
   const isBase = url?.protocol === 'https:' && url.username === '' && `${url.origin}${url.pathname}` === url.href;

@@ -1,4 +1,6 @@
-/** The composition root of the server: connects the cluster, the webhooks, the controllers, the files and the sockets. */
+/**
+ * The server's composition root, which connects the cluster, the webhooks, the controllers, the files and the sockets.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
 import { systemClock } from '../../cluster/clock.ts';
@@ -69,7 +71,7 @@ export const command = defineCommand({
   },
 });
 
-/** The options, the settings at start, and how to read later settings. */
+/** Options, settings at startup, and the function that reads later settings. */
 interface ServeInput {
   readonly values: ServeValues;
   readonly decode: DecodeOptions;
@@ -89,7 +91,7 @@ function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pi
   return { kubelet: has('kubelet') || values.authorizer, olm: has('olm') };
 }
 
-/** The features that decide which controllers run. */
+/** Features that determine which controllers run. */
 function serverFeatures({ values, live }: Inputs, settings: Settings): Features {
   const { scc, rollout, kubelet, webhooks, defaults } = settings;
   return {
@@ -107,19 +109,19 @@ function serverFeatures({ values, live }: Inputs, settings: Settings): Features 
   };
 }
 
-/** The inputs, and the services that all parts use. */
+/** Inputs, and services that all parts use. */
 interface Context extends Inputs {
   readonly logger: ReturnType<typeof createLogger>['logger'];
   readonly metrics: ReturnType<typeof createMetrics>;
   /** Aborted when the server stops. */
   readonly signal: AbortSignal;
-  /** Adds an action for the shutdown. The last action runs first. */
+  /** Adds a shutdown action. Actions run in reverse order. */
   defer(close: () => unknown): void;
 }
 
 /**
- * Runs the server until the signal of `io` is aborted. Resolves to the exit code. Rejects with a UserError for invalid
- * options or files.
+ * Runs the server until the signal in `io` is aborted. Resolves to the exit code. Rejects with a UserError if options
+ * or files are invalid.
  */
 async function serve(given: ServeInput, io: Io): Promise<number> {
   const { values } = given;
@@ -145,23 +147,23 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     // A live cluster may not be available yet. Until then, the replica is not ready.
     if (!context.live) await started;
     logger.info({ ...addresses, version: VERSION }, 'serving');
-    // The greeting is printed after the log lines of the start.
+    // The greeting is printed after the log lines of the startup.
     await flush();
     io.stdout.write(served.greeting());
-    // A start that fails stops the server.
+    // A failed startup stops the server.
     await Promise.race([aborted(io.signal), started.then(() => aborted(io.signal))]);
     logger.info({ signal: io.signal.reason as unknown }, 'stopping');
     await drain(server, io.signal.reason === 'SIGTERM' ? values['shutdown-delay-duration'] : 0);
     return EXIT.passed;
   } finally {
-    // Parts that wait for the cluster must not continue while others are closed.
+    // Parts that wait for the cluster must not continue while others are being closed.
     stopping.abort();
     // The log is closed last.
     for (const close of closing.reverse()) await closeLogged(close, logger);
   }
 }
 
-/** Closes one part. Failures are logged, so that the other parts are closed, too. */
+/** Closes one part. Failures are logged, so the other parts are also closed. */
 async function closeLogged(close: () => unknown, logger: Context['logger']): Promise<void> {
   try {
     await close();
@@ -195,7 +197,7 @@ function createCurrentSettings({ loaded, logger, metrics }: Context, served: Run
   });
 }
 
-/** Loads the settings from their source: the file of `--config`, or the object in the cluster, now and after changes. */
+/** Loads the settings from the `--config` file or from the object in the cluster, at startup and after changes. */
 function followSettings(
   { values, loaded, decode, signal }: Context,
   { cluster: { store } }: RunningCluster,
@@ -215,13 +217,13 @@ function followSettings(
   const load = (): void => {
     const object = find();
     const { uid = '', generation } = object?.metadata ?? {};
-    // A write of the status does not change the generation.
+    // A status write does not change the generation.
     if (last === `${uid} ${generation}`) return;
     last = `${uid} ${generation}`;
     if (object) loadObject(object);
     else void settings.load(() => loaded.settings, { spec: values['initial-settings'] ?? {} });
   };
-  // The last valid settings come into force if the current ones are invalid.
+  // If the current settings are invalid, the last valid ones take effect.
   const lastValid = lastValidObject(find());
   if (lastValid) loadObject(lastValid);
   store.subscribe(({ kind }) => {
@@ -259,7 +261,7 @@ async function start(context: Context, parts: Parts & { readonly port: number })
   update();
 }
 
-/** Evaluates Pod Security as the version of the settings, or else as the version of the API server. */
+/** Evaluates Pod Security at the version in the settings, or else at the API server's version. */
 function followVersion({ metrics }: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>): void {
   const { cluster, version } = served;
   const { store } = cluster;
@@ -273,7 +275,7 @@ function followVersion({ metrics }: Context, { served, settings }: Pick<Parts, '
   update();
 }
 
-/** The certificate from files, or the certificate of the cluster. */
+/** The certificate from files, or the cluster's certificate. */
 function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: RunningCluster) {
   const { serving, clientAuthorities, protocol } = certificates;
   const certificate = createServedCertificate({
@@ -294,7 +296,7 @@ interface Parts {
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
-/** Creates all webhooks. They read the current settings at each review. */
+/** Creates all webhooks. They read the current settings for each review. */
 function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
   const { logger, metrics } = context;
   const { cluster, service } = served;
@@ -327,7 +329,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
   });
 }
 
-/** Returns the input of decisions about kubelets; `undefined` without the feature. */
+/** Returns the input of kubelet decisions, or `undefined` without the feature. */
 function kubeletScope(
   context: Context,
   { served, settings }: Pick<Parts, 'served' | 'settings'>,
@@ -362,7 +364,7 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
 /** The process responds. */
 const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
-/** The HTTP server for probes and metrics. */
+/** HTTP server for probes and metrics. */
 function createProbes(
   { values, live, logger, metrics, defer }: Context,
   { served, settings, certificate, server }: Parts & { readonly server: AdmissionServer },
@@ -409,7 +411,7 @@ async function listenAll(
   return { host, port, probesPort };
 }
 
-/** Creates the function that returns the controllers of the current settings. */
+/** Creates the function that returns the controllers for the current settings. */
 function createSelector(
   context: Context,
   { served, settings, certificate, port }: Parts & { readonly port: number },
@@ -454,15 +456,16 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The limit for pending responses during shutdown. The API server waits for at most 30 s. */
+/** Maximum time for pending responses during shutdown. The API server waits for at most 30 s. */
 const PENDING_TIMEOUT_MS = 25_000;
 
 /** Connections without a request after this time were opened in advance. */
 const UNUSED_TIMEOUT_MS = 1000;
 
 /**
- * Stops an admission server without losing reviews. During the delay, the server is unready, still responds, and closes
- * each connection with its next response. Afterwards it accepts no connections and waits for pending responses.
+ * Stops an admission server without losing reviews. During the delay, the server is unready but still responds, and
+ * closes each connection after its next response. Afterwards, it accepts no connections and waits for pending
+ * responses.
  */
 export async function drain({ app, connections }: AdmissionServer, delayMs: number): Promise<void> {
   connections.drain();

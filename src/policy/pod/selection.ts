@@ -136,7 +136,7 @@ const WORKLOAD_METADATA: Selection = {
   members: { ...POD_METADATA.members, labels: { entries: (_key, isString) => !isString } },
 };
 
-/** Selects from an object of a built-in kind with a pod template at a path. */
+/** Selects from a built-in object that has a pod template at the given path. */
 export function selectWorkload(path: readonly string[]): Selection {
   return {
     members: {

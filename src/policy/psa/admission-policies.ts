@@ -1,6 +1,6 @@
 /**
- * Generates ValidatingAdmissionPolicies that enforce the Pod Security Standards in the API server, without a webhook. Their
- * expressions are those of the checks of the evaluator.
+ * Generates ValidatingAdmissionPolicies that enforce the Pod Security Standards in the API server, without a webhook.
+ * Their expressions come from the checks of the evaluator.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
  */
 import { celList, celString } from '../../kube/cel.ts';
@@ -14,31 +14,31 @@ import { isStricter, LEVEL_RULE, LABELS, MODES, VERSION_RULE, type Mode } from '
 
 interface PolicySettings {
   readonly podSecurity: PodSecurity;
-  /** The version that `latest` means. Without it, `latest` is the version of the oldest API server. */
+  /** The version to which `latest` refers. If it is absent, `latest` refers to the version of the oldest API server. */
   readonly emulationVersion?: Version;
 }
 
 export interface PolicyOptions {
-  /** The modes of the policies: all, or those that deny pods. */
+  /** Modes for which to generate policies: all modes, or only those that deny pods. */
   readonly modes: 'all' | 'enforce';
-  /** The minor version of the oldest API server that evaluates the policies. */
+  /** Minor version of the oldest API server that evaluates the policies. */
   readonly kubernetesMinor: number;
 }
 
-/** The oldest minor version of Kubernetes 1 with ValidatingAdmissionPolicies of version v1. */
+/** Oldest Kubernetes 1.x minor version that serves ValidatingAdmissionPolicies as v1. */
 export const MIN_POLICY_MINOR = 30;
 
-/** The oldest minor version whose API servers accept policies with `flatten`, `distinct` and `sort`. */
+/** Oldest minor version whose API servers accept `flatten`, `distinct` and `sort` in policies. */
 const LIST_FUNCTIONS_MINOR = 35;
 
 /**
- * The largest number of containers, volumes, ports, added capabilities, sysctls and annotations together that the policies
- * evaluate; pods with more of them violate the policies. The time of the API server grows with the square of the number: a
- * pod with 60,000 capabilities would take more than its timeout of 34 s.
+ * Maximum total number of containers, volumes, ports, added capabilities, sysctls and annotations that the policies
+ * evaluate. Pods with more of them violate the policies. The API server's evaluation time grows with the square of this
+ * number. A pod with 60,000 capabilities would exceed its timeout of 34 s.
  */
 export const MAX_POLICY_ITEMS = 500;
 
-/** A bool: false for pods with more items. */
+/** CEL bool that is false for pods with more items. */
 const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
 export const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
 
@@ -54,8 +54,8 @@ export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> 
 }
 
 /**
- * Generates the policies of the modes and their bindings, each policy before its bindings. The result depends on the
- * arguments alone. Namespaces, users and runtime classes that are exempt in the settings pass. The settings must be valid.
+ * Generates the policies for the modes and their bindings, each policy before its bindings. The result depends only on
+ * the arguments. Namespaces, users and runtime classes that the settings exempt pass. The settings must be valid.
  */
 export function generatePolicies(settings: PolicySettings, options: PolicyOptions): readonly PolicyObject[] {
   const context = { settings, options };
@@ -76,7 +76,7 @@ type BlockingMode = Exclude<Mode, 'audit'>;
 
 const ACTIONS: Readonly<Record<Mode, string>> = { enforce: 'Deny', warn: 'Warn', audit: 'Audit' };
 
-/** The policy of one level in mode enforce or warn, with its bindings. */
+/** The policy for one level in enforce or warn mode, with its bindings. */
 function levelPolicy(context: Context, mode: BlockingMode, level: Level): PolicyObject[] {
   const { exemptions } = context.settings.podSecurity.configuration;
   const isWarning = mode === 'warn';
@@ -86,7 +86,7 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
   });
   const pass = [
     ...(exemptions.runtimeClasses.length === 0 ? [] : [isExemptRuntimeClass(exemptions.runtimeClasses)]),
-    // The policy of mode enforce evaluates the pod.
+    // The enforce policy evaluates the pod.
     ...(isWarning ? [`${IS_POD} && variables.enforcePolicy == ${policy}`] : []),
     'variables.passes',
     ...(isWarning ? ['variables.isDenied'] : []),
@@ -137,9 +137,7 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
   ];
 }
 
-/**
- * The policy of mode audit. One policy has both levels, because its name is the prefix of the keys of its annotations.
- */
+/** The audit policy. A single policy covers both levels, because its name is the prefix of its annotation keys. */
 function auditPolicy(context: Context): PolicyObject[] {
   const { usernames, namespaces, runtimeClasses } = context.settings.podSecurity.configuration.exemptions;
   const { variables, policy, violations } = evaluation(context, POLICY_LEVELS, {
@@ -151,7 +149,7 @@ function auditPolicy(context: Context): PolicyObject[] {
     { reason: 'user', test: `request.userInfo.username in ${celList(usernames)}`, names: usernames },
     {
       reason: 'runtimeClass',
-      // Without requirements, the runtime class is not read.
+      // If there are no requirements, the runtime class is not read.
       test: `!variables.isPrivileged && ${isExemptRuntimeClass(runtimeClasses)}`,
       names: runtimeClasses,
     },
@@ -197,7 +195,7 @@ function policyName(name: string): string {
   return `${name}.psa.portcullis.dev`;
 }
 
-/** An admission policy or its binding with the labels of all generated policies. */
+/** An admission policy or binding with the labels of all generated policies. */
 export function createObject<K extends PolicyKind | DefaultsKind>(
   kind: K,
   name: string,
@@ -216,13 +214,15 @@ interface Rule {
   readonly scope: '*';
 }
 
-/** The scope is the default of the API server: without it, each `kubectl apply` of the same policy is a change. */
+/**
+ * Sets the scope to the API server's default, because otherwise each `kubectl apply` of the same policy is a change.
+ */
 function createRule(apiVersion: string, resources: readonly string[]): Rule {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
   return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources, scope: '*' };
 }
 
-/** The requests that may change the spec of a pod. */
+/** Requests that may change a pod's spec. */
 export const POD_RULE = createRule('v1', ['pods', 'pods/ephemeralcontainers', 'pods/resize']);
 
 const WORKLOADS = Object.entries(RESOURCES).filter(([, { podTemplate }]) => podTemplate !== undefined);
@@ -238,7 +238,7 @@ const WORKLOAD_RULES: readonly Rule[] = [
 
 const IS_POD = 'request.resource.resource == "pods"';
 
-/** The pod, or the pod template of a workload; empty in a ReplicationController without a template. */
+/** The pod, or the pod template of a workload. Empty in a ReplicationController without a template. */
 const POD_OR_TEMPLATE = [
   `${IS_POD} ? dyn(object) : `,
   ...[...Map.groupBy(WORKLOADS, ([, { podTemplate = [] }]) => podTemplate.join('.?'))]
@@ -252,8 +252,8 @@ const POD_OR_TEMPLATE = [
 ].join('');
 
 /**
- * The updates of pods that are evaluated: those that add containers or change images. The subresource `resize` and
- * updates of metadata pass.
+ * Pod updates to evaluate, which are those that add containers or change images. Updates of the `resize` subresource
+ * and of metadata pass.
  */
 const SIGNIFICANT_UPDATES = {
   name: 'significant-updates',
@@ -292,17 +292,17 @@ function namespaceSelector(matchExpressions: readonly Requirement[]) {
 }
 
 interface NamespaceSelection {
-  /** The suffix of the name of the binding. */
+  /** Suffix of the binding's name. */
   readonly suffix: '' | '-unlabeled';
   readonly selector: readonly Requirement[];
 }
 
-/** The namespaces whose policy has a level: those with the label, and those without it whose default is the level. */
+/** Namespaces whose policy has a level: those with the label, and those without it if the level is the default. */
 function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Level): NamespaceSelection[] {
   const { defaults } = settings.podSecurity;
   const key = LABELS[mode].level;
   const others = LEVELS.filter((one) => one !== level);
-  // An invalid label means restricted in mode enforce.
+  // In enforce mode, an invalid label means restricted.
   const takesInvalid = mode === 'enforce' && level === 'restricted';
   const labelled: Requirement[] = takesInvalid
     ? [{ key, operator: 'Exists' }, ...exclude(key, others)]
@@ -314,7 +314,7 @@ function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Leve
     if (fallback === level) selections.push({ suffix: '-unlabeled', selector: unlabelled });
     return selections;
   }
-  // Without a warn label, warn is at least as strict as a valid enforce label.
+  // Without a warn label, the warn level is at least as strict as a valid enforce label.
   const stricter = LEVELS.filter((one) => isStricter(one, fallback));
   if (fallback === level) {
     selections.push({ suffix: '-unlabeled', selector: [...unlabelled, ...exclude(LABELS.enforce.level, stricter)] });
@@ -333,12 +333,12 @@ function label(key: string, fallback: string): string {
 
 const IS_LEVEL = celList(LEVELS);
 
-/** A bool: true if a string is a version of the labels. The number fits a 64-bit signed integer. */
+/** CEL bool that is true if a string is a version that labels accept. The number fits a 64-bit signed integer. */
 function isVersion(text: string): string {
   return `(${text} == "latest" || ${text}.matches("^v1[.](0|[1-9][0-9]{0,18})$") && (size(${text}) < 22 || ${text}.substring(3) <= "9223372036854775807"))`;
 }
 
-/** A version of a label, and `latest` for an invalid one. */
+/** Version from a label, or `latest` if the label is invalid. */
 function versionVariables(name: string, expression: string): CelVariable[] {
   return [
     { name: `${name}Label`, expression },
@@ -346,7 +346,7 @@ function versionVariables(name: string, expression: string): CelVariable[] {
   ];
 }
 
-/** The policy of mode enforce. */
+/** The enforce policy. */
 function enforceVariables({ settings }: Context): CelVariable[] {
   const { enforce } = settings.podSecurity.defaults;
   return [
@@ -360,7 +360,7 @@ function enforceVariables({ settings }: Context): CelVariable[] {
   ];
 }
 
-/** The version of a mode in a namespace with a level in that mode. */
+/** Version for a mode in a namespace that has a level in that mode. */
 function modeVariables(context: Context, mode: BlockingMode, level: Level): CelVariable[] {
   const { defaults } = context.settings.podSecurity;
   const own = label(LABELS[mode].version, defaults[mode].version);
@@ -372,7 +372,7 @@ function modeVariables(context: Context, mode: BlockingMode, level: Level): CelV
 
 const ENFORCE_POLICY = '(variables.isPrivileged ? "privileged:latest" : variables.enforcePolicy)';
 
-/** The policies of modes enforce and audit, and the errors of all labels. */
+/** The enforce and audit policies, and the errors in all labels. */
 function auditVariables(context: Context): CelVariable[] {
   const { audit, warn } = context.settings.podSecurity.defaults;
   const errors = Object.values(POD_SECURITY_LABELS).map((key) => {
@@ -401,7 +401,7 @@ function auditVariables(context: Context): CelVariable[] {
         'variables.error == ""',
         'variables.level == "privileged"',
         `${label(POD_SECURITY_LABELS.warn, warn.level)} == "privileged"`,
-        // Workloads are not denied. Without a warn label, an enforce label raises the level of warnings.
+        // Workloads are not denied. Without a warn label, an enforce label raises the warn level.
         `(variables.enforceLevel == "privileged" || !(${IS_POD}) && (${celString(LABELS.warn.level)} in variables.labels || !(${celString(LABELS.enforce.level)} in variables.labels)))`,
       ].join(' && '),
     },
@@ -416,9 +416,9 @@ interface Evaluation {
 }
 
 /**
- * Variables up to `variables.isDenied`, which is true for a pod that the policy of mode enforce denies. As in Pod Security
- * Admission, a denied pod causes no warnings. API servers evaluate variables only when an expression reads them, so pods without
- * warnings do not cost more.
+ * Variables up to `variables.isDenied`, which is true for a pod that the enforce policy denies. As in Pod Security
+ * Admission, a denied pod causes no warnings. API servers evaluate a variable only when an expression reads it, so pods
+ * without warnings do not cost more.
  */
 function denialVariables(context: Context, existing: readonly CelVariable[]): readonly CelVariable[] {
   const scope = celScope(context, POLICY_LEVELS);
@@ -443,13 +443,15 @@ function celScope({ settings, options }: Context, levels: readonly Level[]): Cel
   };
 }
 
-/** The minor version of a variable that contains a version. */
+/** Minor version of a variable that contains a version. */
 function minorVariable(name: string, version: string, scope: CelScope): CelVariable {
   const value = `variables.${version}`;
   return { name, expression: `${value} == "latest" ? ${latestMinor(scope)} : int(${value}.substring(3))` };
 }
 
-/** The variables of a policy up to `variables.passes`. The levels are those of `variables.level` if there are several. */
+/**
+ * Variables of a policy up to `variables.passes`. If there are several levels, `variables.level` contains the level.
+ */
 function evaluation(
   context: Context,
   levels: readonly Level[],

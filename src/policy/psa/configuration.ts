@@ -137,8 +137,8 @@ function createMatcher(names: readonly string[]): Exemptions[Exemption] {
 }
 
 /**
- * Returns the exemption of a request: of its namespace or user, or, if the pod is given, of its runtime class. The user's groups
- * are ignored. The pod may not be validated.
+ * Returns the exemption that applies to the request's namespace or user or, if a pod is given, to its runtime class.
+ * The user's groups are ignored. The pod may be unvalidated.
  */
 export function findExemption(
   request: AdmissionRequest,
@@ -150,7 +150,10 @@ export function findExemption(
   return typeof runtimeClassName === 'string' && exemptions.runtimeClass(runtimeClassName) ? 'runtimeClass' : undefined;
 }
 
-/** Returns true if a level limits the pods of a request: it is not exempt, and its namespace enforces more than privileged. */
+/**
+ * Returns true if a level restricts the pods of a request, because the request is not exempt and its namespace enforces
+ * a level other than privileged.
+ */
 export function isLimited(
   request: AdmissionRequest,
   namespace: Namespace,
@@ -166,7 +169,7 @@ export interface NamespaceRules extends NamespacePolicy {
   readonly passed: PodSecurityReview;
 }
 
-/** A configuration that is prepared for reviews. */
+/** A configuration prepared for reviews. */
 export interface PodSecurity {
   readonly configuration: PodSecurityConfiguration;
   readonly defaults: Policies;

@@ -197,7 +197,8 @@ function getStructName(struct: string, key: string): string {
 }
 
 /**
- * The kinds that the upstream webhook decodes, by apiVersion. It reports that it cannot decode objects of other kinds.
+ * The kinds that the upstream webhook decodes, by apiVersion. For objects of other kinds, it reports that it cannot
+ * decode them.
  */
 const KINDS: Readonly<Record<string, string>> = {
   v1: `Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node NodeProxyOptions PersistentVolume

@@ -44,7 +44,7 @@ function reviewUpdate(input: PodSecurityInput): Decision {
   const decoded = decodeObject(request.object, request.kind);
   if (!isCore(decoded, 'Namespace')) return denyUndecodable(decoded, 'namespace');
   const old = decodeObject(request.oldObject, request.kind);
-  // Two spaces, as upstream.
+  // Two spaces, as in upstream.
   if (!isCore(old, 'Namespace')) return denyUndecodable(old, ' old namespace');
   const namespace: Namespace = decoded.object;
   const policies = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
@@ -71,7 +71,7 @@ function canAddViolations({ enforce }: NamespacePolicy, { enforce: old }: Namesp
   return enforce.version !== old.version || isStricter(enforce.level, old.level);
 }
 
-/** The list of policies includes only modes that have labels, so it may be empty, as upstream. */
+/** The list of policies includes only modes that have labels, so it may be empty, as in upstream. */
 function warnOfExemption(namespace: Namespace, policies: NamespacePolicy, input: PodSecurityInput): Decision {
   if (isFullyPrivileged(policies) || areEquivalent(policies, input.podSecurity.defaults)) return allow();
   const list = MODES.filter(

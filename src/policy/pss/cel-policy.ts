@@ -72,9 +72,9 @@ export function buildCelChecks(scope: CelScope): CelChecks {
 const REFERENCE = /\bvariables\.(\w+)/g;
 
 /**
- * Returns the verdict of the checks for other inputs than `variables.minor` and `variables.level`, so one policy can evaluate
- * both. `renames` contains the names of these inputs. The other variables that depend on them get the prefix, and variables that
- * do not depend on them keep their names.
+ * Returns the checks' verdict for inputs other than `variables.minor` and `variables.level`, so one policy can evaluate
+ * both. `renames` contains the names of these inputs. The other variables that depend on them get the prefix, and
+ * variables that do not depend on them keep their names.
  */
 export function withOtherInputs(
   { variables, passes }: CelChecks,

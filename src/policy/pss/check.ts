@@ -6,11 +6,11 @@ import { celNames, celQuotedList, celSetters, offendingNames, sortedSet as celSo
 import type { Repair } from '../pod/repair.ts';
 import type { Level, Version } from './policy.ts';
 
-/** A check of the Pod Security Standards, with its texts. */
+/** A Pod Security Standards check and its texts. */
 export interface Check {
   readonly id: string;
   readonly level: Exclude<Level, 'privileged'>;
-  /** What a violating pod makes possible, in one or two sentences. */
+  /** What a violating pod can do, in one or two sentences. */
   readonly why: string;
   /** One sentence that describes how to fix a violation. */
   readonly fix: string;
@@ -38,10 +38,10 @@ export interface Rule {
   readonly cel: CelRule;
 }
 
-/** The form of a check from its first version until the next revision. */
+/** Form of a check from its first version until the next revision. */
 export interface Revision extends Rule {
   readonly since: Version;
-  /** The pods that pass without an evaluation. */
+  /** Pods that pass without evaluation. */
   readonly unless?: Exception;
   /** IDs of the baseline checks that this revision replaces at the restricted level. */
   readonly overrides?: readonly string[];

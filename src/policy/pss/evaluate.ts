@@ -54,7 +54,7 @@ export interface SelectedCheck extends Revision {
 export type Selector = (options: SelectOptions) => readonly SelectedCheck[];
 
 export interface Evaluator {
-  /** Evaluates a pod or pod template. An invalid version counts as `latest`. */
+  /** Evaluates a pod or pod template. An invalid version is treated as `latest`. */
   evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
   /** Evaluates a decoded pod. Used by callers that evaluate it against several policies. */
   evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
@@ -188,7 +188,7 @@ function findNewestVersion(registry: Registry): Version {
   return starts.reduce((newest, since) => (compareVersions(since, newest) > 0 ? since : newest), 'v1.0');
 }
 
-/** Invalid versions, and versions newer than the newest known one, count as `latest`. */
+/** Invalid versions, and versions newer than the newest known one, are treated as `latest`. */
 function effectiveVersion(version: Version, newest: Version, emulation: Version = 'latest'): Version {
   const known = compareVersions(emulation, newest) > 0 ? newest : emulation;
   const requested = parseVersion(version) ?? 'latest';

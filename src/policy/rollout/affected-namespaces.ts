@@ -18,7 +18,7 @@ export interface ObjectChange {
 /** Namespaces whose level may have changed. */
 export type AffectedNamespaces = ReadonlySet<string> | 'all';
 
-/** Data that determines which grants matter. */
+/** Data that determines which grants are relevant. */
 interface GrantContext {
   /** Names of all SCCs. */
   readonly sccNames: readonly string[];
@@ -36,9 +36,9 @@ const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 const USE: Action = { verb: 'use', apiGroup, resource };
 
 /**
- * Returns the namespaces to reconcile after a change. A binding matters if its role permits the use of an SCC. A role
- * matters if the SCCs that it permits change. A binding to a missing role is taken into account when the role is
- * created.
+ * Returns the namespaces to reconcile after a change. A binding is relevant if its role permits the use of an SCC. A
+ * role is relevant if the SCCs that it permits change. A binding to a missing role is taken into account when the role
+ * is created.
  */
 export function findAffectedNamespaces(
   { kind, before, after }: ObjectChange,
@@ -68,7 +68,7 @@ function isSameScc(before: KubeObject, after: KubeObject): boolean {
   return deepEqual({ ...before, ...IRRELEVANT_FIELDS }, { ...after, ...IRRELEVANT_FIELDS });
 }
 
-/** Returns the SCCs that a role permits to use. */
+/** Returns the SCCs that a role grants. */
 export function grantedSccs(role: KubeObject | undefined, sccNames: readonly string[]): readonly string[] {
   const rules = readRules(isObject(role) ? (role as { readonly rules?: unknown }).rules : undefined);
   return sccNames.filter((name) => rules.some((rule) => ruleAllows(rule, { ...USE, name })));

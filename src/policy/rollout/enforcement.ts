@@ -423,7 +423,7 @@ export function readEnforcement(
   };
 }
 
-/** A field with several owners counts as owned by others. */
+/** A field with several owners is treated as owned by others. */
 function findSpecOwner(config: PSAEnforcementConfig | undefined): EnforcementInput['specOwner'] {
   const owners = (config?.metadata?.managedFields ?? []).filter(({ fieldsV1 }) => ownsMode(fieldsV1));
   if (owners.length === 0) return undefined;
@@ -437,7 +437,7 @@ function ownsMode(fields: unknown): boolean {
 
 /** Summary of an evaluation of all namespaces. */
 export interface SweepSummary {
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the epoch. */
   readonly endMs: number;
   readonly violating: number;
   readonly inconclusive: number;

@@ -269,7 +269,7 @@ interface LabelSyncEvent {
   readonly message: string;
 }
 
-/** The state that the labels of a namespace are planned from. */
+/** State from which the labels of a namespace are planned. */
 interface LabelState {
   readonly namespace: Namespace;
   readonly owners: readonly FieldOwner[];
@@ -340,7 +340,7 @@ export function releaseLabels(namespace: Namespace): Namespace | undefined {
   return labels.size + annotations.size === 0 ? undefined : namespaceDocument(namespace, {});
 }
 
-/** Returns the labels that the syncer owns after the apply. Labels that are omitted are released. */
+/** Returns the labels that the syncer owns after the apply. Omitted labels are released. */
 function plannedLabels(state: LabelState): Fields {
   return Object.fromEntries(
     PSA_LABELS.flatMap((key) => {
@@ -424,7 +424,7 @@ export function namespaceDocument({ metadata }: Namespace, fields: Namespace['me
   return { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { ...identity, ...fields } };
 }
 
-/** The fields that the syncer may own, as `fieldsV1` paths. */
+/** Fields that the syncer may own, as `fieldsV1` paths. */
 const SYNCED_PATHS: readonly (readonly string[])[] = [
   ...PSA_LABELS.map((key) => ['f:metadata', 'f:labels', `f:${key}`]),
   ['f:metadata', 'f:annotations', `f:${SUFFICIENT_LEVEL_ANNOTATION}`],
@@ -543,7 +543,7 @@ export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   return namespaceDocument(namespace, { labels: Object.fromEntries(free.map((key) => [key, 'privileged'])) });
 }
 
-/** The state of a namespace that the syncer acts on. */
+/** State of a namespace on which the syncer acts. */
 export interface SyncState {
   readonly isManaged: boolean;
   readonly ownsEnforceLabel: boolean;

@@ -20,9 +20,9 @@ type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
 
 /** Source of the level in force. */
 export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'current' | 'categories' | 'workloads'> {
-  /** The level that applies with enforcement. Absent if it cannot be computed. */
+  /** Level that applies under enforcement. Absent if it cannot be computed. */
   readonly currentSource: 'label' | 'default' | 'exemption';
-  /** The level with enforcement. Absent if it cannot be computed. */
+  /** Level under enforcement. Absent if it cannot be computed. */
   readonly planned?: Level | undefined;
   readonly verdict: PlanVerdict;
   /** The reason in the PSAEnforcementConfig status. */
@@ -33,7 +33,7 @@ export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'cu
   readonly steps: readonly string[];
 }
 
-/** A change to the settings or labels to plan. */
+/** A change of settings or labels to plan. */
 export interface PlanScope {
   /** Restricts the plan to this namespace. */
   readonly only?: string | undefined;

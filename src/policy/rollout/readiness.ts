@@ -185,7 +185,7 @@ function isUndecided({ isSelected, verdict }: NamespaceEvaluation): boolean {
   return isSelected && verdict === 'inconclusive';
 }
 
-/** A completed evaluation of all namespaces. Times are in milliseconds since 1970. */
+/** A completed evaluation of all namespaces. Times are in milliseconds since the epoch. */
 export interface CompletedSweep {
   readonly evaluations: readonly NamespaceEvaluation[];
   readonly startMs: number;
@@ -277,7 +277,7 @@ export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluati
 
 // The schedule.
 
-/** Input for the schedule of the readiness controller. Times are in milliseconds since 1970. */
+/** Input for the schedule of the readiness controller. Times are in milliseconds since the epoch. */
 interface ReadinessSchedule {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;
@@ -358,7 +358,7 @@ interface DecisionInput {
   /** The last sweep of this process. If there is none, the stored result is used. */
   readonly sweep: CompletedSweep | undefined;
   readonly findNamespace: FindNamespace;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the epoch. */
   readonly nowMs: number;
   /** True if the API server rejected the mode change because another manager owns the mode. */
   readonly isSpecRejected: boolean;

@@ -50,7 +50,7 @@ export function simulateEnforcement(scenario: Scenario, input: SimulationInput) 
       ...decisionEvents(state, { ...scenario, ...decided }, counts),
       ...(want ? raiseEvents(input) : releaseEvents(input, enforce)),
     ],
-    /** Namespaces with workloads that are denied now or would be denied with enforcement. */
+    /** Namespaces with workloads that are denied now or would be denied under enforcement. */
     denying: namespaces.filter(
       ({ verdict, currentSource }) =>
         (verdict === 'violating' && enforce === 'restricted') ||

@@ -225,7 +225,7 @@ export function isEnforcing({ conditions }: RolloutState): boolean {
   return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
 }
 
-/** Enforcement is decided but not yet in effect. */
+/** Enforcement has been decided but is not in effect yet. */
 function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTime }: RolloutState): Outlook {
   if (!gate) {
     return outlook(`the ${ENFORCEMENT_GATE} feature is off`, [`Enable the ${ENFORCEMENT_GATE} feature.`]);
@@ -278,7 +278,7 @@ function outlook(blocker: string, next: readonly string[]): Outlook {
   return { blockers: [blocker], next };
 }
 
-/** A step of the rollout of enforcement. */
+/** A step in the enforcement rollout. */
 export interface RolloutStep {
   readonly name: string;
   readonly state: 'done' | 'current' | 'waiting';

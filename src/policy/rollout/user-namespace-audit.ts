@@ -227,7 +227,7 @@ interface EnforcedPolicy extends Policy {
   readonly effective: Version;
 }
 
-/** The level of a namespace without a label is unknown and does not count as enforced. */
+/** The level of a namespace without a label is unknown, so it is not treated as enforced. */
 function enforcedPolicy(namespace: Namespace | undefined, emulationVersion: Version | undefined): EnforcedPolicy {
   const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
   const { enforce } = resolvePolicies(namespace?.metadata?.labels, defaults);

@@ -103,12 +103,12 @@ export interface AccessQuestion {
   readonly namespaceName: string;
 }
 
-/** A decision, or the distinct questions that it depends on. There is at least one question. */
+/** A decision, or the distinct questions on which it depends. There is at least one question. */
 type AccessStep = { readonly decision: SccDecision } | { readonly questions: readonly AccessQuestion[] };
 
 /**
- * Decides based on the known answers, for authorizers that answer one question at a time. Unknown answers count as
- * allowed, so the decision chooses the first SCC that allows the pod, and only the questions about this SCC have to be
+ * Decides based on the known answers, for authorizers that answer one question at a time. Unknown answers are treated
+ * as allowed, so the decision chooses the first SCC that allows the pod, and only the questions about this SCC must be
  * answered. A denial depends on all questions because its message names every SCC that is not usable.
  */
 export function decideWithKnownAccess(

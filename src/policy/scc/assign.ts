@@ -161,7 +161,7 @@ function decideAssign(search: Search, result: SearchResult): SccDecision {
 function decideValidate(search: Search, result: SearchResult): SccDecision {
   const auditAnnotations = auditUnchanged(result, recordedScc(search.pod));
   const { admission } = result;
-  // This pass prints the messages as a Go list.
+  // OpenShift formats the messages of this pass as a Go list.
   if (!admission) return denySearched(search, result, { auditAnnotations, format: (all) => `[${all.join(' ')}]` });
   return admit({ auditAnnotations, facts: { scc: admission.scc.name, subjectType: admission.subjectType } });
 }

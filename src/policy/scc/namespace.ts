@@ -11,7 +11,7 @@ export interface NamespaceRanges {
   readonly problem: string | undefined;
   readonly uidRange: Result<IdBlock>;
   readonly seLinuxLevel: Result<string>;
-  /** At least one block. */
+  /** Contains at least one block. */
   readonly groupRanges: Result<readonly IdBlock[]>;
 }
 

@@ -196,7 +196,7 @@ function withSeparator(prefix: string): string {
 export interface RangeSettings {
   readonly uidRange: UidRange;
   readonly mcsRange: McsRange;
-  /** Number of labels for each ID block. The namespace gets the first label. 0 counts as 1. */
+  /** Number of labels for each ID block. The namespace gets the first label. 0 is treated as 1. */
   readonly labelsPerBlock: number;
 }
 

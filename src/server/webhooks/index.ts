@@ -33,23 +33,23 @@ import {
 import { createSccMutateWebhook, createSccValidateWebhook, SCC_MUTATE, SCC_VALIDATE } from './scc-pods.ts';
 
 export interface WebhooksOptions {
-  /** Returns the Pod Security configuration in force. */
+  /** Returns the effective Pod Security configuration. */
   podSecurity(): PodSecurity;
-  /** Returns the resources of other API groups that the settings name. */
+  /** Returns the resources in other API groups that the settings list. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
-  /** Returns the settings of the defaults of pods. If absent, there are none. */
+  /** Returns the pod default settings. If absent, there are none. */
   readonly podDefaults?: (() => PodDefaults) | undefined;
-  /** Returns the settings of SCC admission in force. */
+  /** Returns the effective SCC admission settings. */
   scc(): SccSettings & { readonly authorization: Authorization };
-  /** Returns the ranges from which namespaces get their IDs and labels. If absent, the default ranges. */
+  /** Returns the ranges from which namespaces receive their IDs and labels. Defaults to the default ranges. */
   ranges?(): RangeSettings;
-  /** The input of the webhooks of the minimum kubelet version; absent without the feature. */
+  /** Input of the webhooks for the minimum kubelet version. Absent without the feature. */
   readonly kubelet?: KubeletScope | undefined;
   /** Returns the hardening mode for pods of the Operator Lifecycle Manager. */
   olmHardening(): OlmSettings['hardening']['mode'];
-  /** The rollout of Pod Security enforcement; absent if there is none. */
+  /** The Pod Security enforcement rollout. Absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
-  /** True if SCC webhooks fail open for pods that the policies of the floor restrict. Absent if they fail closed. */
+  /** True if SCC webhooks fail open for pods that the floor policies restrict. Absent if they fail closed. */
   failsOpen?(): boolean;
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?(): boolean;
@@ -64,7 +64,7 @@ interface WebhookDeps extends WebhooksOptions {
   readonly review: Omit<SccReviewDeps, 'record'>;
 }
 
-/** A webhook of the registry: how API servers call it, and how it is created. */
+/** A registered webhook: how API servers call it, and how it is created. */
 interface WebhookEntry {
   readonly registrations: readonly WebhookRegistration[];
   create(deps: WebhookDeps): Webhook;
@@ -137,7 +137,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   { registrations: [SCC_MODE], create: ({ review }) => createSccModeWebhook(review) },
 ];
 
-/** The registrations of all webhooks, from which the webhook configurations are generated. */
+/** Registrations of all webhooks, from which the webhook configurations are generated. */
 export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.flatMap((entry) => entry.registrations);
 
 /** Creates all webhooks. */

@@ -22,9 +22,9 @@ export const KUBELET_CONFIG: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that denies a minimum kubelet version that nodes do not meet, and changes between the extreme worker
- * latency profiles.
- * @param kubelet absent without the feature: the webhook allows all requests
+ * Creates the webhook that denies a minimum kubelet version that nodes do not meet, and transitions between the extreme
+ * worker latency profiles.
+ * @param kubelet if absent because the feature is not installed, the webhook allows all requests
  */
 export function createKubeletConfigWebhook(kubelet: KubeletScope | undefined): Webhook {
   return {
@@ -51,7 +51,7 @@ function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
   return errors.length > 0 ? deny(invalid({ group, kind }, config.name, errors), { warnings }) : allow({ warnings });
 }
 
-/** Reads the fields of an object that is not validated. API servers reject other types by the schema. */
+/** Reads the fields of an unvalidated object. API servers reject other types based on the schema. */
 function readConfig(object: unknown): NodesConfig {
   const { metadata, spec }: JsonObject = isObject(object) ? object : {};
   const read = (holder: unknown, field: string): string => {

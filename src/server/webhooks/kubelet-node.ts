@@ -12,7 +12,7 @@ function reportedVersion(object: string): string {
   return `(has(${object}.status) && has(${object}.status.nodeInfo) ? ${object}.status.nodeInfo.kubeletVersion : '')`;
 }
 
-/** The condition of requests by nodes. */
+/** Match condition for requests from nodes. */
 export const BY_NODE = {
   name: 'by-node',
   expression: "request.userInfo.username.startsWith('system:node:') && 'system:nodes' in request.userInfo.groups",
@@ -40,9 +40,9 @@ export const KUBELET_NODE: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that denies the registration of nodes with a kubelet below the minimum, and logs the versions that
- * registered nodes report.
- * @param kubelet absent without the feature: the webhook allows all requests
+ * Creates the webhook that denies the registration of nodes with a kubelet below the minimum, and logs the versions
+ * that registered nodes report.
+ * @param kubelet if absent because the feature is not installed, the webhook allows all requests
  */
 export function createKubeletNodeWebhook(kubelet: KubeletScope | undefined): Webhook {
   const getMinimum = kubelet && createMinimumReader(kubelet);
@@ -66,7 +66,7 @@ function decide(request: AdmissionRequest, minimum: MinimumVersion, kubelet: Kub
   const node = nodeState(isObject(object) ? object : {}, kubelet.settings());
   const problem = node.isExempt ? undefined : findKubeletProblem(node.kubeletVersion, minimum);
   const facts = { node: user, kubelet: problem?.type ?? (node.isExempt ? 'exempt' : 'sufficient') };
-  // Reports are never denied: an upgraded kubelet must be able to report its version.
+  // Reports are never denied because an upgraded kubelet must be able to report its version.
   if (problem === undefined || isReport) return allow({ facts });
   return deny(forbidden(resource, node.name, problem.message), { facts });
 }

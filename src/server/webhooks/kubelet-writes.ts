@@ -15,7 +15,7 @@ const CONFIGURATION = { kind: 'ValidatingWebhookConfiguration', name: 'psa.portc
 const SIGNERS: readonly string[] = ['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving'];
 const LEASES = 'kube-node-lease';
 
-/** The review of certificate requests. Their signer is immutable. */
+/** Review of certificate requests. Their signer is immutable. */
 export const KUBELET_CERTIFICATES: WebhookRegistration = {
   name: 'certificates.kubelet.portcullis.dev',
   path: PATH,
@@ -31,7 +31,7 @@ export const KUBELET_CERTIFICATES: WebhookRegistration = {
   isNamespaced: false,
 };
 
-/** The review of node Leases and mirror pods. A node cannot create other pods. */
+/** Review of node Leases and mirror pods. A node cannot create other pods. */
 export const KUBELET_NODE_WRITES: WebhookRegistration = {
   name: 'writes.kubelet.portcullis.dev',
   path: PATH,
@@ -51,9 +51,10 @@ export const KUBELET_NODE_WRITES: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that denies writes of nodes with a kubelet below the minimum: certificate requests, and, for API servers
- * without the authorization webhook, Leases and mirror pods. Requests of nodes without a Node object are allowed.
- * @param kubelet absent without the feature: the webhook allows all requests
+ * Creates the webhook that denies certificate requests from nodes with a kubelet below the minimum. If API servers do
+ * not call the authorization webhook, it also denies Leases and mirror pods. Requests from nodes without a Node object
+ * are allowed.
+ * @param kubelet if absent because the feature is not installed, the webhook allows all requests
  */
 export function createKubeletWritesWebhook(kubelet: KubeletScope | undefined): Webhook {
   const getMinimum = kubelet && createMinimumReader(kubelet);
@@ -66,7 +67,7 @@ export function createKubeletWritesWebhook(kubelet: KubeletScope | undefined): W
   };
 }
 
-/** Checks the match conditions of the registrations again, and the settings, which may have changed since. */
+/** Checks the match conditions of the registrations again, and the settings, which may have changed in the meantime. */
 function isChecked(request: AdmissionRequest, kubelet: KubeletScope): boolean {
   const { resource, operation, namespace, subResource = '', object } = request;
   const { certificates, nodeWrites } = kubelet.settings().admission;

@@ -23,8 +23,8 @@ import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
 
 /**
- * Only CREATE is reviewed, since security contexts are immutable. The name `olm` precedes `zz.scc` alphabetically, so that
- * SCC admission completes the hardened pod.
+ * Only CREATE is reviewed because security contexts are immutable. The name `olm` sorts before `zz.scc`, so SCC
+ * admission defaults the hardened pod.
  */
 const PODS: Omit<WebhookRegistration, 'name' | 'objectSelector'> = {
   path: '/olm/harden',
@@ -46,7 +46,10 @@ const CATALOG_OWNER = `has(object.metadata.ownerReferences) && object.metadata.o
 const UNPACK_POD = `has(object.metadata.labels) && '${UNPACK_LABEL}' in object.metadata.labels`;
 const CONTROLLER_NAMESPACES = JSON.stringify([...OLM_NAMESPACES, MARKETPLACE_NAMESPACE]);
 
-/** Matches the pods without the label of catalogs: of `operator-sdk run bundle`, of unpack Jobs, of the controllers of OLM. */
+/**
+ * Matches the pods without the catalog label: those of `operator-sdk run bundle`, of unpack Jobs and of OLM
+ * controllers.
+ */
 export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
   ...PODS,
   name: 'unlabeled.harden.olm.portcullis.dev',
@@ -62,17 +65,17 @@ export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
 type Mode = OlmSettings['hardening']['mode'];
 
 interface HardeningDeps {
-  /** Returns the current mode of the settings. */
+  /** Returns the current mode in the settings. */
   mode(): Mode;
   readonly metrics: Metrics['olm'];
 }
 
-/** Creates the webhook that hardens the pods of OLM when they are created. It never denies a pod. */
+/** Creates the webhook that hardens OLM pods on creation. It never denies a pod. */
 export function createOlmHardenWebhook({ mode: currentMode, metrics }: HardeningDeps): Webhook {
   return {
     path: PODS.path,
     enforces: () => false,
-    // The patch replaces lists of volumes and mounts.
+    // The patch replaces volume and mount lists.
     readsWholeObjects: true,
     decide(request, { store }) {
       const mode = currentMode();
@@ -91,7 +94,7 @@ interface NewPod {
   readonly pod: PodFields;
 }
 
-/** Returns the pod of a CREATE request; `undefined` for other requests, and for pods that API servers reject. */
+/** Returns the pod in a CREATE request, or `undefined` for other requests and for pods that API servers reject. */
 function readNewPod(request: AdmissionRequest): NewPod | undefined {
   const { operation, subResource, object, namespace } = request;
   if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return undefined;
@@ -140,7 +143,7 @@ function isCatalog(profile: ProfileId): boolean {
   return profile === 'catalog-source' || profile === 'run-bundle';
 }
 
-/** The mode is read from the CatalogSource, since users can forge the labels of pods. */
+/** The mode is read from the CatalogSource because users can forge pod labels. */
 function reviewCatalog(metadata: NewPod['metadata'], profile: ProfileId, store: Store) {
   const { namespace = '' } = metadata;
   const { name, catalog } = resolveCatalogSource(metadata, (one) => store.get('CatalogSource', one, namespace));
@@ -175,7 +178,9 @@ function toDecision({ result, problems, hardened }: Review, { mode, profile }: {
   });
 }
 
-/** Returns the field of a path, such as `capabilities.drop` for `spec.containers[0].securityContext.capabilities.drop`. */
+/**
+ * Returns the field at a path, such as `capabilities.drop` for `spec.containers[0].securityContext.capabilities.drop`.
+ */
 function fieldName(path: string): string {
   return path.replace(/^.*securityContext\./, '');
 }

@@ -6,7 +6,7 @@ import { applyDefaults, hasDefaults, NOT_MIRROR, type DefaultsSettings } from '.
 import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
 
-/** Registered where the API server does not evaluate the MutatingAdmissionPolicy with the same defaults. */
+/** Registered if the API server does not evaluate the MutatingAdmissionPolicy with the same defaults. */
 export const POD_DEFAULTS: WebhookRegistration = {
   name: 'pods.defaults.portcullis.dev',
   path: '/defaults/pods',
@@ -21,8 +21,8 @@ export const POD_DEFAULTS: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that sets absent fields of the security contexts of new pods. It never denies a pod. Without settings,
- * it sets no field.
+ * Creates the webhook that sets absent security context fields in new pods. It never denies a pod. Without settings, it
+ * sets no fields.
  */
 export function createPodDefaultsWebhook(currentSettings?: () => DefaultsSettings): Webhook {
   return {

@@ -35,7 +35,7 @@ function findWarning({ kind, operation, subResource, object, oldObject }: Admiss
   return config && forcedWarning(config, readConfig(oldObject));
 }
 
-/** Reads the fields that the warning needs from an object of unchecked types. */
+/** Reads the fields that the warning needs from an unvalidated object. */
 function readConfig(value: unknown): PSAEnforcementConfig | undefined {
   if (!isObject(value)) return undefined;
   const { spec, status } = value;

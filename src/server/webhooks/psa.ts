@@ -35,7 +35,7 @@ const COMMON = {
   isNamespaced: true,
 } as const;
 
-/** Enforces. Pod Security Admission evaluates the labels of namespaces, and the spec and annotations of pods. */
+/** Enforces. Pod Security Admission evaluates namespace labels and the spec and annotations of pods. */
 export const PSA: WebhookRegistration = {
   ...COMMON,
   name: 'psa.portcullis.dev',
@@ -49,7 +49,7 @@ export const PSA: WebhookRegistration = {
   hasFloor: true,
 };
 
-/** Warns and audits only; as upstream, a separate webhook that never blocks a request. */
+/** As in upstream, a separate webhook that only warns and audits, and never blocks a request. */
 export const PSA_ADVISORY: WebhookRegistration = {
   ...COMMON,
   name: 'advise.psa.portcullis.dev',
@@ -63,25 +63,27 @@ export const PSA_ADVISORY: WebhookRegistration = {
 };
 
 interface PsaWebhookOptions {
-  /** Returns the configuration in force. */
+  /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
-  /** Returns the resources of other API groups that are reviewed as workloads. */
+  /** Returns the resources in other API groups that are reviewed as workloads. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   readonly metrics: Metrics['podSecurity'];
   readonly waitingRoom: WaitingRoom;
-  /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
+  /** Validates the SCC mode label on namespaces. If absent, the labels have no effect. */
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** Completes the templates of workloads where SCCs or defaults apply; absent if they apply to no namespace. */
+  /** Defaults workload templates where SCCs or pod defaults apply. Absent if they apply to no namespace. */
   readonly workloads?: WorkloadAdmission;
-  /** Warns about pods that planned enforcement will deny; absent: none is planned. */
+  /** Warns about pods that planned enforcement will deny. Absent if none is planned. */
   readonly preview?: PreviewEnforcement | undefined;
-  /** Warns about edits of namespaces that a controller will revert; absent if there is no such controller. */
+  /** Warns about namespace edits that a controller will revert. Absent if there is no such controller. */
   readonly previewLabels?: PreviewLabels | undefined;
 }
 
 const NO_RESOURCES: readonly WorkloadResource[] = [];
 
-/** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
+/**
+ * Creates the webhook that makes the same decisions as an API server's Pod Security Admission, using only the store.
+ */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const { waitingRoom, scc, workloads, preview, previewLabels } = options;
   const record = createRecorder(options.metrics);
@@ -151,13 +153,15 @@ const isPresent = (): boolean => true;
 interface Review extends PodSecurityReview {
   /** Absent for pods and namespaces, and where SCCs do not apply. */
   readonly workload: AdmittedWorkload | undefined;
-  /** The namespace that the store lacks, or that has no ranges yet. */
+  /** The namespace that the store lacks or that has no ranges yet. */
   readonly awaited: string | undefined;
   /** True if the decision depends on pods that the store does not contain yet. */
   readonly needsPods: boolean;
 }
 
-/** Pods can be denied only where a level other than privileged is enforced. Invalid levels of namespaces are denied everywhere. */
+/**
+ * Pods can be denied only if a level other than privileged is enforced. Invalid namespace levels are denied everywhere.
+ */
 function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecurity): boolean {
   const { group, resource } = request.resource;
   if (group || !RESOURCES.has(resource)) return false;
@@ -167,7 +171,7 @@ function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecur
   return findExemption(request, podSecurity.exemptions) === undefined;
 }
 
-/** True for a write of an object with a pod template. */
+/** True for a write to an object with a pod template. */
 function isWorkload({ operation, resource, requestSubResource }: AdmissionRequest): boolean {
   const isOther = !resource.group && RESOURCES.has(resource.resource);
   return (operation === 'CREATE' || operation === 'UPDATE') && !requestSubResource && !isOther;
@@ -182,7 +186,7 @@ const RESOURCES: ReadonlyMap<string, string> = new Map([
   ['namespaces', 'namespace'],
 ]);
 
-/** The subresources of Kubernetes. Clients may send others; all of them share one series, since a series is never removed. */
+/** Subresources in Kubernetes. Clients may send others, which share one series because a series is never removed. */
 const SUBRESOURCES: ReadonlySet<string> = new Set([
   '',
   'attach',
@@ -200,7 +204,7 @@ const SUBRESOURCES: ReadonlySet<string> = new Set([
 
 type Counts = readonly PodSecurityCount[];
 
-/** Creates the recorder of evaluations. As upstream, some series exist from the start with the value 0. */
+/** Creates the recorder for evaluations. As in upstream, some series exist from the start with the value 0. */
 function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionRequest, counts: Counts) => void {
   for (const request_operation of OPERATIONS) {
     const pod = { request_operation, resource: 'pod', subresource: '' };
@@ -209,7 +213,7 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
     metrics.exemptions.cell(pod);
     metrics.exemptions.cell({ ...pod, resource: 'controller' });
   }
-  // Compliant pods of a namespace share their counts, so that the series are looked up once for each kind of request.
+  // Compliant pods in a namespace share their counts, so the series are looked up once for each type of request.
   const known = new WeakMap<Counts, Map<string, readonly Cell[]>>();
   return (request, counts) => {
     const labels = requestLabels(request);
@@ -222,10 +226,10 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
   };
 }
 
-/** Names of exemptions with a series of their own. The settings may change, and a series is never removed. */
+/** Names of exemptions that have their own series. The settings may change, but a series is never removed. */
 const MAX_EXEMPTIONS = 200;
 
-/** Creates the recorder of the uses of exemptions by pods. */
+/** Creates the recorder that counts pods admitted because of an exemption. */
 function createUseRecorder({ exemptionUses }: Metrics['podSecurity']) {
   const cells = new Map<string, Cell>();
   return (request: AdmissionRequest, exemption: string): void => {
@@ -278,7 +282,7 @@ function findCell(metrics: Metrics['podSecurity'], labels: RequestLabels, count:
   }
 }
 
-/** The version label has a bounded set of values: all versions newer than the newest known are `future`. */
+/** The version label has a bounded set of values, because all versions newer than the newest known one are `future`. */
 function policyVersionLabel({ level, version }: Policy): string {
   if (level === 'privileged' || version === 'latest') return 'latest';
   return compareVersions(version, newestVersion) <= 0 ? version : 'future';

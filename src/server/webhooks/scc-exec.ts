@@ -37,19 +37,19 @@ export interface SccExecDeps extends SccReviewDeps {
 
 const SUBRESOURCES: readonly string[] = ['exec', 'attach'];
 
-/** Reports whether the request opens a stream into a container. */
+/** Returns true if the request opens a stream to a container. */
 export function isExecRequest(request: Pick<AdmissionRequest, 'operation' | 'resource' | 'subResource'>): boolean {
   return request.operation === 'CONNECT' && isPodRequest(request) && SUBRESOURCES.includes(request.subResource ?? '');
 }
 
-/** Maximum concurrent reads of pods. Clients other than API servers can also cause reads. */
+/** Maximum concurrent reads of pods. Clients other than API servers can also trigger reads. */
 const MAX_READS = 100;
 
-/** The part of the response margin that a read may use after waiting for the namespace. */
+/** Part of the response margin that a read may use after waiting for the namespace. */
 const MIN_READ_MS = 250;
 
 /**
- * Creates the webhook that denies exec and attach to pods that the user could not create.
+ * Creates the webhook that denies exec and attach requests for pods that the user is not permitted to create.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_exec.go
  */
 export function createSccExecWebhook(deps: SccExecDeps): Webhook {
@@ -82,12 +82,12 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
           const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
           const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
           return whenAvailable(reviewPod(review, deps), (decision = allow()) => {
-            // OpenShift audits the pods of these requests only when they are created.
+            // OpenShift audits the pods in these requests only when they are created.
             const isAudited = isPostponed(decision) || deps.settings().compatibility !== 'openshift';
             return isAudited ? decision : { ...decision, auditAnnotations: {} };
           });
         },
-        // In report mode a missing pod is left to the API server, which will not find it either.
+        // In report mode, requests for a missing pod are allowed, and the API server returns 404.
         (error: unknown) => (mode === 'report' ? allow() : deny(readFailure(error, name))),
       );
     },
@@ -103,7 +103,7 @@ function readFailure(error: unknown, name: string): Status {
   return createStatus(403, 'Forbidden', `failed to get pod: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-/** Turns the decision about the pod into one about the stream: the pod is not changed. */
+/** Converts the decision about the pod to a decision about the stream, which does not change the pod. */
 function execDecision(decision: SccDecision, { subResource = '', name = '' }: AdmissionRequest): SccDecision {
   const { auditAnnotations, facts } = decision;
   if (decision.allowed) return { allowed: true, warnings: [], auditAnnotations, ...(facts ? { facts } : {}) };

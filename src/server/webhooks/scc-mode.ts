@@ -28,12 +28,12 @@ export const SCC_MODE: WebhookRegistration = {
 };
 
 interface SccModeDeps {
-  /** Returns the settings in force. */
+  /** Returns the effective settings. */
   settings(): SccSettings;
   readonly previewRanges: PreviewRanges;
 }
 
-/** Creates the webhook that warns about the workloads that `spec.scc.mode: enforce` denies. */
+/** Creates the webhook that warns about workloads that `spec.scc.mode: enforce` denies. */
 export function createSccModeWebhook({ settings, previewRanges }: SccModeDeps): Webhook {
   return {
     path: SCC_MODE.path,
@@ -47,7 +47,7 @@ export function createSccModeWebhook({ settings, previewRanges }: SccModeDeps): 
   };
 }
 
-/** Returns the settings after a request that changes the mode to `enforce`. */
+/** Returns the settings as changed by a request that sets the mode to `enforce`. */
 function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest, current: SccSettings) {
   const read = (root: unknown, name: string): unknown =>
     isObject(root) ? settingAt(root, ['spec', 'scc', name]) : undefined;
@@ -60,9 +60,9 @@ function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest,
   return { ...current, mode: 'enforce', exemptNamespaces } as const;
 }
 
-/** Longest time without other reviews. */
+/** Maximum time without yielding to other reviews. */
 const YIELD_MS = 10;
-/** Time for the response after the search. */
+/** Time reserved for the response after the search. */
 const RESPONSE_MS = 1000;
 
 interface Search extends Pick<SccModeDeps, 'previewRanges'> {
@@ -70,7 +70,7 @@ interface Search extends Pick<SccModeDeps, 'previewRanges'> {
   readonly next: SccSettings;
 }
 
-/** Evaluates one pod of each workload in the namespaces that become enforced, until the deadline. */
+/** Evaluates one pod of each workload in the namespaces in which SCCs become enforced, until the deadline. */
 async function findDenied(
   { before, next, previewRanges }: Search,
   { store, now, deadlineMs = Infinity }: WebhookContext,
@@ -93,7 +93,7 @@ async function findDenied(
   return { denied, isComplete: store.synced('Pod') };
 }
 
-/** The pods of a namespace, one for each controller. */
+/** Pods in a namespace, one for each controller. */
 function listWorkloads(store: Store, namespace: Namespace): ReadonlyMap<string, PodSource> {
   const name = objectName(namespace);
   return new Map(
@@ -110,7 +110,7 @@ function isDenied(
   namespace: Namespace,
   { store, settings }: { readonly store: Store; readonly settings: SccSettings },
 ): boolean {
-  // The creator of a pod without a controller is unknown.
+  // The creator of a bare pod is unknown.
   const created = createPod(source, { namespace: objectName(namespace), creator: {}, findAccount: () => undefined });
   if (created === undefined) return false;
   const { compatibility, preferUserNamespaces } = settings;

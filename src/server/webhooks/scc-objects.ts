@@ -37,15 +37,16 @@ export const SCC_OBJECTS_VALIDATE: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that completes SCCs. API servers apply the schema afterwards, which would list every field that a
- * short SCC omits. A field of a wrong type cannot be completed and is denied here by its name.
+ * Creates the webhook that defaults SCCs. API servers apply the schema afterwards and would otherwise report every
+ * field that a short SCC omits. If a field has the wrong type, the SCC cannot be defaulted and is denied with an error
+ * that names the field.
  */
 export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps, 'settings'>): Webhook {
   return {
     path: SCC_OBJECTS_DEFAULT.path,
     enforces: () => settings().mode !== 'off',
     decide(request) {
-      // The validating webhook denies a review without an object, to which no patch applies.
+      // A patch cannot be applied to a review without an object, so the validating webhook denies it.
       const scc = settings().mode === 'off' || request.object == null ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
       const error = findSccTypeError(scc);
@@ -55,13 +56,13 @@ export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps
 }
 
 export interface SccObjectsDeps {
-  /** Returns the settings in force. */
+  /** Returns the effective settings. */
   settings(): SccSettings;
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?: (() => boolean) | undefined;
 }
 
-/** Creates the webhook that denies invalid SCCs, and warns about the effects of valid ones on existing pods. */
+/** Creates the webhook that denies invalid SCCs and warns about the effects of valid ones on existing pods. */
 export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
   return {
     path: SCC_OBJECTS_VALIDATE.path,
@@ -71,14 +72,14 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
       if (scc === undefined) return allow();
       const errors = validateSccObject(scc);
       if (errors.length > 0) return deny(invalidScc(request, errors));
-      // OpenShift has no warnings about SCCs.
+      // OpenShift does not warn about SCCs.
       if (deps.settings().compatibility === 'openshift') return allow();
       return allow({ warnings: findWarnings(scc, request, context, deps) });
     },
   };
 }
 
-/** Limits of the pods that are evaluated for warnings, and of the time for it. */
+/** Limits on the number of pods evaluated for warnings, and on the evaluation time. */
 const MAX_PODS = 3000;
 const TIMEOUT_MS = 1000;
 
@@ -105,13 +106,13 @@ function findWarnings(
   });
 }
 
-/** Returns undefined for a namespace in which SCCs do not apply. */
+/** Returns `undefined` for a namespace to which SCCs do not apply. */
 function findNamespace(store: Store, name: string, settings: SccSettings): Namespace | undefined {
   const namespace = store.get('Namespace', name);
   return namespace && sccMode(namespace, settings).mode !== 'off' ? namespace : undefined;
 }
 
-/** Returns the SCC that a request writes, with fields of any type, or undefined for other requests. */
+/** Returns the SCC that a request writes, with fields of any type, or `undefined` for other requests. */
 function requestedScc(request: AdmissionRequest): SecurityContextConstraints | undefined {
   const { operation, subResource = '' } = request;
   const isScc = request.resource.group === group && request.resource.resource === resource && subResource === '';
@@ -119,7 +120,7 @@ function requestedScc(request: AdmissionRequest): SecurityContextConstraints | u
   return isObject(request.object) ? request.object : {};
 }
 
-/** Returns the API server's status 422 for an invalid object. */
+/** Returns the API server's 422 status for an invalid object. */
 function invalidScc(request: AdmissionRequest, errors: readonly FieldError[]): Status {
   const metadata = isObject(request.object) ? request.object['metadata'] : undefined;
   const name = isObject(metadata) ? metadata['name'] : undefined;

@@ -26,14 +26,16 @@ const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
     { name: 'not-windows', expression: "!has(object.spec.os) || object.spec.os.name != 'windows'" },
     relevantUpdate(`object.spec != oldObject.spec || ${LABELS_CHANGED} || ${ANNOTATIONS_CHANGED}`),
   ],
-  // Longer than the wait of 10 s for the ranges of a new namespace, so that the requester receives the reason.
+  // Longer than the 10 s wait for the ranges of a new namespace, so the requester receives the reason.
   timeoutSeconds: 15,
   isEnforcing: true,
   hasFloor: true,
   isNamespaced: true,
 };
 
-/** The API server calls mutating webhooks in the order of their configurations: `zz` follows other mutations. */
+/**
+ * The API server calls mutating webhooks in the order of their configuration names, so `zz` runs after other mutations.
+ */
 export const SCC_MUTATE: WebhookRegistration = {
   name: 'mutate.scc.portcullis.dev',
   path: '/scc/mutate',
@@ -48,14 +50,14 @@ export const SCC_VALIDATE: WebhookRegistration = {
   ...PODS,
 };
 
-/** Creates the webhook that selects an SCC for each pod and completes the pod. */
+/** Creates the webhook that selects an SCC for each pod and defaults the pod. */
 export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
   return createPodWebhook(SCC_MUTATE.path, ['enforce', 'report'], assignScc, deps);
 }
 
 /**
- * Creates the webhook that validates each pod after all mutations. In report mode it does not apply: the pod was not
- * defaulted and could only fail, and the mutating webhook has already reported on it.
+ * Creates the webhook that validates each pod after all mutations. It does not run in report mode, in which pods are
+ * not defaulted and the mutating webhook has already reported on them.
  */
 export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope): Webhook {
   const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
@@ -67,11 +69,14 @@ export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope)
 
 export interface FloorScope {
   podSecurity(): PodSecurity;
-  /** True if SCC webhooks fail open for pods that the policies of the floor restrict. */
+  /** True if SCC webhooks fail open for pods that the floor policies restrict. */
   failsOpen(): boolean;
 }
 
-/** True for a new pod that the mutating webhook did not review because the call failed, and that the floor restricts to a level. */
+/**
+ * True for a new pod that the mutating webhook did not review because the call failed, and that the floor restricts to
+ * a level.
+ */
 function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
   const { operation, object, namespace: name = '' } = request;
   if (!floor.failsOpen() || operation !== 'CREATE' || !isObject(object)) return false;

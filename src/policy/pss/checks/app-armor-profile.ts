@@ -88,7 +88,7 @@ function profileType(setter: SecurityContextFields): string {
   return setter.appArmorProfile ?? '';
 }
 
-/** Annotations for containers that do not exist also count. */
+/** Annotations for containers that do not exist are also checked. */
 function isUnsafeAnnotation(key: string, value: string): boolean {
   if (!key.startsWith(APP_ARMOR_ANNOTATION_PREFIX)) return false;
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);

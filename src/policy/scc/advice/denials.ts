@@ -1,4 +1,4 @@
-/** The denied workloads of a plan: the cause of each denial, and the ways to admit the workload. */
+/** Denied workloads in a plan, with the cause of each denial and the ways to admit the workload. */
 import { quote, shellQuote } from '../../../kube/text.ts';
 import type { SccMode } from '../mode.ts';
 import type { PodDenial } from './explain.ts';
@@ -29,7 +29,7 @@ export function describeCustomScc({ original, changes }: SuggestedScc): string {
   return `a custom SCC: copy ${original} and ${changes.join(', ')}`;
 }
 
-/** Returns the command that grants a service account the use of an SCC. */
+/** Returns the command that grants an SCC to a service account. */
 export function grantCommand(scc: string, namespace: string, serviceAccount = 'default'): string {
   return `portcullis scc grant ${[scc, '-z', serviceAccount, '-n', namespace].map(shellQuote).join(' ')}`;
 }
@@ -41,7 +41,7 @@ export interface SccDenial {
   /** `report`: the denial is only a warning. */
   readonly mode: Exclude<SccMode, 'off'>;
   readonly reason: string;
-  /** The ways to admit the workload, in order of preference. */
+  /** Ways to admit the workload, in order of preference. */
   readonly fixes: readonly SccFix[];
 }
 
@@ -49,11 +49,11 @@ interface SccFix {
   /** One sentence, or a phrase before the command. */
   readonly text: string;
   readonly command?: string | undefined;
-  /** What else the command permits, one sentence. */
+  /** One sentence about what else the command permits. */
   readonly consequence?: string | undefined;
 }
 
-/** Returns the denied workloads of a namespace where SCC admission is on. */
+/** Returns the denied workloads of a namespace in which SCC admission is on. */
 export function listDenials(
   { name: namespace, mode, workloads }: AdmissionPlan,
   isPrivileged: (scc: string) => boolean,
@@ -68,7 +68,7 @@ export function listDenials(
   });
 }
 
-/** A change of the workload comes first, then a custom SCC, and the grant of an existing SCC last. */
+/** Changing the workload is preferred, then creating a custom SCC, then granting an existing SCC. */
 function listFixes(
   workload: PlannedWorkload & { readonly result: PodDenial },
   namespace: string,

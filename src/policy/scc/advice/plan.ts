@@ -65,7 +65,7 @@ export interface AdmissionPlanInput extends Omit<WorkloadContext, 'creator'> {
 
 /** Evaluates the pods of all workloads in a namespace. */
 export function planAdmission({ mode, sources, ...given }: AdmissionPlanInput): AdmissionPlan {
-  // The creator of a pod without a controller is unknown and therefore has no grants.
+  // The creator of a bare pod is unknown and therefore has no grants.
   const context = { ...given, creator: {} };
   const workloads = sources.map((source): PlannedWorkload => {
     const { kind, object, template } = source;
@@ -79,7 +79,7 @@ export function planAdmission({ mode, sources, ...given }: AdmissionPlanInput): 
   return { name: objectName(given.namespace), mode, workloads };
 }
 
-/** Grants a service account the use of an SCC in its namespace. */
+/** Grants an SCC to a service account in its namespace. */
 export interface PlannedGrant {
   readonly namespace: string;
   readonly serviceAccount: string;

@@ -1,4 +1,4 @@
-/** The SCC that admitted an existing pod, as its annotations record it, and whether it would be admitted again. */
+/** The SCC that admitted an existing pod according to its annotations, and whether the pod would be admitted again. */
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
 import type { SccMode } from '../mode.ts';
@@ -6,16 +6,18 @@ import { findSccViolations } from './explain.ts';
 
 interface PodAuditInput {
   readonly namespace: Namespace;
-  /** The SCC mode of the namespace. */
+  /** SCC mode of the namespace. */
   readonly mode: SccMode;
   /** The recorded SCC, if it exists. */
   readonly scc: SecurityContextConstraints | undefined;
-  /** The number of grants of the recorded SCC to the service account; `undefined` if the SCC does not exist. */
+  /**
+   * Number of grants that allow the service account to use the recorded SCC, or `undefined` if the SCC does not exist.
+   */
   readonly grants: number | undefined;
 }
 
 /**
- * Returns a pod with the SCC that admitted it and the recorded subject with the permission to use the SCC. The note explains
+ * Returns a pod with the SCC that admitted it and the recorded type of subject that may use the SCC. The note explains
  * a missing SCC, a missing grant or fields that the SCC does not allow.
  */
 export function auditPod(pod: Pod, { namespace: namespaceObject, mode: sccMode, scc: object, grants }: PodAuditInput) {
@@ -33,10 +35,10 @@ export function auditPod(pod: Pod, { namespace: namespaceObject, mode: sccMode, 
   return { ...facts, scc, subject, note: notes.length === 0 ? undefined : notes.join('; ') };
 }
 
-/** The SCC mode of a pod. Windows pods have none. */
+/** SCC mode that applies to a pod. Windows pods have none. */
 type PodMode = SccMode | 'windows';
 
-/** The reasons for pods without an SCC. */
+/** Reasons why a pod has no SCC. */
 const NOTES: Readonly<Record<PodMode, string>> = {
   windows: 'Windows pod: exempt from SCC admission',
   off: 'exempt namespace',

@@ -159,7 +159,7 @@ export interface SccWarningsInput {
   /** Returns `undefined` for namespaces to which SCCs do not apply. */
   findNamespace(name: string): Namespace | undefined;
   readonly canUse: CanUse;
-  /** Maximum number of pods to evaluate. The pods of one controller are alike and count as one. */
+  /** Maximum number of pods to evaluate. The pods of one controller are alike and are counted as one. */
   readonly maxPods: number;
   /** Returns true if no time is left. It is called after each pod. */
   isOver(): boolean;

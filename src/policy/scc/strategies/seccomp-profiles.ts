@@ -85,7 +85,7 @@ function toProfile(annotation: string): SeccompProfile | undefined {
   return { type: 'Localhost', localhostProfile: annotation.slice(LOCALHOST_PREFIX.length) };
 }
 
-/** Returns the old object if both are equal, so it does not count as a change. */
+/** Returns the old object if both are equal, so it is not treated as a change. */
 function keepIfEqual(old: SeccompProfile | undefined, next: SeccompProfile | undefined): SeccompProfile | undefined {
   return old?.type === next?.type && old?.localhostProfile === next?.localhostProfile ? old : next;
 }
