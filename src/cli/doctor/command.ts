@@ -24,8 +24,8 @@ import { diagnosePolicies, hasServer } from './policies.ts';
 
 const DETAILS = `
 Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is a
-command for a shell or an instruction. The fix of objects that differ from the output of portcullis install
-is to apply that output again. It keeps the options and the settings of the installation.
+command for a shell or an instruction. To fix objects that differ from the output of portcullis
+install, apply that output again. It keeps the options and the settings of the installation.
 
 The command checks whether API servers call the webhooks, reach them and trust their certificates. It checks
 the permissions, the replicas, the configuration, other admission plugins for pods, and whether the cluster
