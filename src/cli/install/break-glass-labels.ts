@@ -80,7 +80,7 @@ export async function restoreLabels(run: BreakGlassRun, namespaces: readonly Nam
   }
   if (lost.length > 0) {
     const title = `not restored in ${printCount(lost.length, 'namespace')} without the former level`;
-    print(run, `${title}: ${listed(lost)}; the label was removed, and the label syncer sets it again`);
+    print(run, `${title}: ${listed(lost)}; the label was removed, and the label syncer, if it runs, sets it again`);
   }
   printRejected(run, rejected);
   return { isChanged: changed.length > 0, isIncomplete: rejected.size > 0 || lost.length > 0 };

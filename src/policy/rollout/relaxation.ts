@@ -45,7 +45,7 @@ export function planRestoration(namespace: Namespace): ObjectWrite | undefined {
   const level = labels[RELAXED_LABEL];
   const isOwner = ownsEnforceLabel(owners);
   if (isTerminating(namespace) || (level === undefined && !isOwner)) return undefined;
-  if (isOwner && isLevel(level)) {
+  if (isOwner && isFormerLevel(level)) {
     // An apply removes the fields that it omits.
     const own = getOwnFields(owners);
     const fields = {
@@ -54,11 +54,16 @@ export function planRestoration(namespace: Namespace): ObjectWrite | undefined {
     };
     return { type: 'apply', fieldManager: LABEL_SYNC_MANAGER, document: namespaceDocument(namespace, fields) };
   }
-  // If the previous level is missing, the label syncer sets the label again.
+  // If the previous level is missing or invalid, the label syncer sets the label again.
   const removed = { [RELAXED_LABEL]: null, ...(isOwner ? { [ENFORCE]: null } : {}) };
   const { uid, resourceVersion } = namespace.metadata ?? {};
   const document = { metadata: { uid, resourceVersion, labels: removed } };
   return { type: 'merge-patch', fieldManager: BREAK_GLASS_MANAGER, document };
+}
+
+/** Returns true if break-glass can have recorded the level. Every client that may patch the namespace can change it. */
+function isFormerLevel(level: string | undefined): level is string {
+  return isLevel(level) && level !== 'privileged';
 }
 
 /** Returns true if break-glass set the label and no other client has changed or applied it since. */
@@ -78,7 +83,7 @@ function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string
 /** Returns the reason why restoring the label does not restore its exact state, or `undefined` if it does. */
 export function restorationProblem(namespace: Namespace): 'changed' | 'lost' | undefined {
   const owners = getMetadataOwners(namespace.metadata) ?? [];
-  if (ownsEnforceLabel(owners)) return isLevel(namespace.metadata?.labels?.[RELAXED_LABEL]) ? undefined : 'lost';
+  if (ownsEnforceLabel(owners)) return isFormerLevel(namespace.metadata?.labels?.[RELAXED_LABEL]) ? undefined : 'lost';
   const isRestored = enforceManagers(owners).includes(LABEL_SYNC_MANAGER);
   return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
 }

@@ -274,6 +274,8 @@ interface LabelCase {
 const SET = `labels: ${ENFORCE}=privileged set in 1 namespace`;
 const RESTORED = `labels: ${ENFORCE} restored in 1 namespace`;
 const KEPT = 'labels: kept in 1 namespace, changed by another client: shop';
+const LOST =
+  'labels: not restored in 1 namespace without the former level: shop; the label was removed, and the label syncer, if it runs, sets it again';
 const remains = (level: string, manager: string): readonly string[] => [
   `- ${level} in 1 namespace, by labels of ${manager}. To change them:`,
   `  kubectl label --overwrite namespace shop ${ENFORCE}=privileged`,
@@ -364,10 +366,15 @@ const LABEL_CASES: readonly LabelCase[] = [
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: null } }],
     off: { [VERSION]: 'latest', [WARN]: 'restricted' },
-    lines: [
-      SET,
-      'labels: not restored in 1 namespace without the former level: shop; the label was removed, and the label syncer sets it again',
-    ],
+    lines: [SET, LOST],
+  },
+  {
+    name: 'with a recorded level that break-glass does not record are removed, and reported',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: 'privileged' } }],
+    off: { [VERSION]: 'latest', [WARN]: 'restricted' },
+    lines: [SET, LOST],
   },
 ];
 
