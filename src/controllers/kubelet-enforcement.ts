@@ -4,7 +4,7 @@
  */
 import { API_SERVERS, checkApiServers, minimumInForce } from '../cluster/kubelet.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
-import { CONFIGURATION_NAME } from '../kube/well-known.ts';
+import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../kube/well-known.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { describeEnforcement } from '../policy/kubelet/enforcement.ts';
 import {
@@ -18,7 +18,7 @@ import {
   type Reconciler,
 } from './controller.ts';
 
-const NAME = 'kubelet-enforcement-controller';
+const [, NAME] = FEATURE_STATUS_CONTROLLERS.kubelet;
 const KIND = 'PortcullisConfiguration';
 const CONDITION = 'KubeletMinimumEnforced';
 

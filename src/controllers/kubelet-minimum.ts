@@ -13,7 +13,7 @@ import { matchesLabelSelector } from '../kube/label-selector.ts';
 import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Node, PortcullisConfiguration } from '../kube/types.ts';
-import { CONFIGURATION_NAME, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
+import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { compareNodes, type NodeState } from '../policy/kubelet/admission.ts';
 import {
@@ -39,7 +39,7 @@ import {
   type Reconciler,
 } from './controller.ts';
 
-const NAME = 'kubelet-minimum-controller';
+const [NAME] = FEATURE_STATUS_CONTROLLERS.kubelet;
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: NAME };
 

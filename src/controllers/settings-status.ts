@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { listSettings, settingAt, SETTINGS_MANAGER, settingOwners, withSetting } from '../config/setting-paths.ts';
 import {
   CONFIGURATION_NAME,
+  FEATURE_STATUS_CONTROLLERS,
   INITIAL_SETTINGS_ANNOTATION,
   OPTIONAL_FEATURES,
   SETTINGS_GENERATION_ANNOTATION,
@@ -76,6 +77,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === initial.digest;
       if (!isApplied) await applyInitial(initial, context);
       if (!object) return CHECK;
+      await removeFeatureStatus(object, features, context);
       const { generation, replicas, states } = describeObject(object, context);
       const time = formatTimestamp(date().getTime());
       const status: Status = {
@@ -90,6 +92,27 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       return CHECK;
     },
   };
+}
+
+/**
+ * Removes the status of features that are neither installed nor set, since their controllers do not run any more. A server-side
+ * apply without fields removes the fields that only its field manager owns.
+ */
+async function removeFeatureStatus(
+  { metadata, spec }: PortcullisConfiguration,
+  features: ControllerContext['features'],
+  { cluster }: ReconcileContext,
+): Promise<void> {
+  for (const feature of OPTIONAL_FEATURES) {
+    if (features[feature] || spec?.[feature] != null) continue;
+    for (const fieldManager of FEATURE_STATUS_CONTROLLERS[feature]) {
+      const isOwner = metadata?.managedFields?.some(
+        ({ manager, subresource }) => manager === fieldManager && subresource === 'status',
+      );
+      if (isOwner !== true) continue;
+      await cluster.applyStatus(KIND, { metadata: { name: CONFIGURATION_NAME } }, { fieldManager });
+    }
+  }
 }
 
 interface InitialSettings {

@@ -143,6 +143,12 @@ export const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
 export const OPTIONAL_FEATURES = ['kubelet', 'olm'] as const;
 export type OptionalFeature = (typeof OPTIONAL_FEATURES)[number];
 
+/** Controllers, also the names of their field managers, that write the status of an optional feature. */
+export const FEATURE_STATUS_CONTROLLERS = {
+  kubelet: ['kubelet-minimum-controller', 'kubelet-enforcement-controller'],
+  olm: [OLM_AUTO_LABELER],
+} as const satisfies Readonly<Record<OptionalFeature, readonly string[]>>;
+
 /** All features. The `--features` flag passes the installed features to the replicas. */
 export const FEATURES = [...DEFAULT_FEATURES, ...OPTIONAL_FEATURES] as const;
 export type Feature = (typeof FEATURES)[number];

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createObservable, type KubeletSettings, type Settings } from '../../src/config/settings.ts';
 import { kubeletEnforcement } from '../../src/controllers/kubelet-enforcement.ts';
+import { settingsStatus } from '../../src/controllers/settings-status.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { ApiError, ConnectionError, forbidden } from '../../src/kube/status.ts';
@@ -16,6 +17,7 @@ import { startEmptyCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 
 const BY_TEST = { fieldManager: 'test' };
+const MINIMUM = { fieldManager: 'kubelet-minimum-controller' };
 const MINUTES = 60_000;
 
 /** How an API server answers a review, as recorded from kube-apiserver 1.36.3. */
@@ -230,4 +232,34 @@ suite('the condition KubeletMinimumEnforced', () => {
     await pass(0);
     assert.equal(condition(), undefined);
   });
+
+  for (const [name, spec, isKept] of [
+    ['the status is removed with the feature', {}, false],
+    ['the status is kept while the settings contain the feature', { kubelet: { minimumVersion: '1.33.0' } }, true],
+  ] as const) {
+    test(name, async () => {
+      const metadata = { name: 'cluster' };
+      const status = { kubelet: { minimumVersion: '1.33.0' } };
+      await cluster.apply('PortcullisConfiguration', { metadata, spec }, BY_TEST);
+      await cluster.applyStatus('PortcullisConfiguration', { metadata, status }, MINIMUM);
+      await run({ '': node });
+      await pass(5_000);
+      assert.match(condition() ?? '', /^False AuthorizerNotCalled: /);
+      await running?.stop();
+      const controller = createController(settingsStatus, {
+        features: { kubelet: false, olm: false },
+        date: () => date,
+      });
+      const metrics = createMetrics({ version: '0.0.0' });
+      running = startController(controller, { ...createRecorder(), metrics, cluster, clock });
+      await running.idle();
+      const { kubelet, conditions = [] } = cluster.store.get('PortcullisConfiguration', 'cluster')?.status ?? {};
+      const types = conditions.map(({ type }) => type).toSorted();
+      const own = ['Accepted', 'Applied'];
+      assert.deepEqual(
+        { kubelet, types },
+        isKept ? { ...status, types: [...own, 'KubeletMinimumEnforced'] } : { kubelet: undefined, types: own },
+      );
+    });
+  }
 });
