@@ -148,6 +148,10 @@ suite('break-glass', () => {
       // On a fast machine, all namespaces may be changed before the signal arrives.
       if (code === 0) return;
       assert.equal(code, 130, stdout);
+      assert.match(
+        stdout,
+        /^labels: interrupted: (?:relaxed|restored) in \d+ of \d+ namespaces?\. To continue, repeat the command$/m,
+      );
     };
     await interrupt('on', async () => (await list(RECORD)).length > 0);
     assert.equal((await run('status')).code, 1);

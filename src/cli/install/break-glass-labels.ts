@@ -105,7 +105,7 @@ function printRejected(run: BreakGlassRun, rejected: ReadonlyMap<string, string>
   }
 }
 
-/** Changes namespaces at a limited rate. */
+/** Changes namespaces at a limited rate. Prints how many are changed if it is interrupted or the server cannot be reached. */
 async function changeNamespaces(
   run: BreakGlassRun,
   due: readonly Namespace[],
@@ -128,7 +128,12 @@ async function changeNamespaces(
         show(`labels: ${verb} in ${++done} of ${due.length} namespaces`);
       }
     };
-    await Promise.all(Array.from({ length: CONCURRENCY }, work));
+    const results = await Promise.allSettled(Array.from({ length: CONCURRENCY }, work));
+    const failure = results.find((result) => result.status === 'rejected');
+    if (!failure) return;
+    const progress = `${verb} in ${changed.length} of ${printCount(due.length, 'namespace')}`;
+    print(run, `interrupted: ${progress}. To continue, repeat the command`);
+    throw failure.reason;
   });
   return { changed, rejected };
 }

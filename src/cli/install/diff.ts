@@ -102,9 +102,14 @@ export function summarizeSettings(
   const old = new Map(describeSettings(before));
   const next = describeSettings(after);
   const kept = next.filter(([name, value]) => old.get(name) === value).map(([name, value]) => `${name}=${value}`);
+  /** Returns the former value of a setting, or those of its fields. */
+  const former = (name: string): string => {
+    const fields = [...old].filter(([field]) => field.startsWith(`${name}.`)).map((field) => field.join('='));
+    return old.get(name) ?? (fields.join(', ') || 'unset');
+  };
   const changed = next
     .filter(([name, value]) => old.size > 0 && old.get(name) !== value)
-    .map(([name, value]) => `${name}: ${old.get(name) ?? 'unset'} -> ${value}`);
+    .map(([name, value]) => `${name}: ${former(name)} -> ${value}`);
   return [`kept: ${listOrNothing([...kept, ...fields])}`, `changed: ${listOrNothing(changed)}`];
 }
 

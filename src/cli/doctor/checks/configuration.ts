@@ -49,7 +49,8 @@ export const configuration: Check = {
       if (missing !== undefined) {
         const message = `spec.${missing} is set, but the ${missing} feature is not installed`;
         const fix = applyManifests(facts, missing);
-        return [warning(OBJECT, message, { impact: 'these settings have no effect', fix })];
+        const impact = `these settings have no effect. If you have removed the feature, set spec.${missing} to null instead`;
+        return [warning(OBJECT, message, { impact, fix })];
       }
       const failed = (status?.conditions ?? []).filter((condition) => condition.status === 'False');
       // Optional features have their own conditions.
