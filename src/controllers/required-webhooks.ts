@@ -116,6 +116,8 @@ interface Tier {
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly namespaces: readonly Requirement[];
   readonly condition?: Wire<V1MatchCondition>;
+  /** True if reviews deny pods, so a review that times out may admit a forbidden pod. */
+  readonly mayDeny?: boolean;
 }
 
 function isNot(key: string, ...values: readonly string[]): Requirement {
@@ -130,7 +132,7 @@ function isIn(key: string, ...values: readonly string[]): Requirement {
 function closedTiers(namespaces: readonly Requirement[]): readonly Tier[] {
   return [
     { prefix: '', failurePolicy: 'Fail', namespaces: [...namespaces, isNot(TIER_LABEL, FAIL_OPEN)] },
-    { prefix: 'fail-open.', failurePolicy: 'Ignore', namespaces: [...namespaces, isIn(TIER_LABEL, FAIL_OPEN)] },
+    { ...openTier('fail-open.', [...namespaces, isIn(TIER_LABEL, FAIL_OPEN)]), mayDeny: true },
   ];
 }
 
@@ -139,11 +141,12 @@ function openTier(prefix: string, namespaces: readonly Requirement[]): Tier {
 }
 
 function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly Tier[] {
-  if (!isEnforced) return [openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)])];
+  // Labels of namespaces may set levels even if no level is enforced by default.
+  if (!isEnforced) return [{ ...openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)]), mayDeny: true }];
   return [
     ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
     // A cluster without running pods starts with those in kube-system.
-    openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]),
+    { ...openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]), mayDeny: true },
   ];
 }
 
@@ -227,7 +230,11 @@ function createWebhooks(
   const rules = [...registration.rules, ...added];
   const isOpen = feature === 'psa' && hasFloor && enforcement.floor;
   return tiers.map((tier) =>
-    createWebhook({ ...registration, rules }, isOpen ? { ...tier, failurePolicy: 'Ignore' } : tier, target),
+    createWebhook(
+      { ...registration, rules },
+      isOpen ? { ...tier, failurePolicy: 'Ignore', mayDeny: false } : tier,
+      target,
+    ),
   );
 }
 
@@ -252,13 +259,20 @@ function workloadRule({ group, version, resource }: WorkloadResource): WebhookRe
 
 /** Maximum wait for a replica if pods may start without review. */
 const FAIL_OPEN_SECONDS = 5;
+/**
+ * The same for webhooks that deny pods where no floor does. The timeout includes the time in which a busy API server sends several
+ * large reviews, which could otherwise exceed it.
+ */
+const ENFORCING_FAIL_OPEN_SECONDS = 15;
 
 /** A webhook with all fields that API servers would otherwise default. */
 function createWebhook(
-  { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds }: WebhookRegistration,
-  { prefix, failurePolicy, namespaces, condition }: Tier,
-  { service, url, timeoutSeconds: closedSeconds = timeoutSeconds }: WebhookTarget,
+  registration: WebhookRegistration,
+  { prefix, failurePolicy, namespaces, condition, mayDeny = false }: Tier,
+  { service, url, timeoutSeconds: closedTimeout }: WebhookTarget,
 ): Webhook {
+  const { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds } = registration;
+  const isUnprotected = registration.isEnforcing && mayDeny;
   const conditions = [...(matchConditions ?? []), ...(condition ? [condition] : [])];
   return {
     name: `${prefix}${name}`,
@@ -271,7 +285,12 @@ function createWebhook(
     matchPolicy: 'Equivalent',
     sideEffects: 'None',
     failurePolicy,
-    timeoutSeconds: failurePolicy === 'Fail' ? closedSeconds : openSeconds(timeoutSeconds),
+    timeoutSeconds:
+      failurePolicy === 'Fail'
+        ? (closedTimeout ?? timeoutSeconds)
+        : isUnprotected
+          ? ENFORCING_FAIL_OPEN_SECONDS
+          : openSeconds(timeoutSeconds),
     ...(configuration.kind === 'MutatingWebhookConfiguration' ? { reinvocationPolicy: 'IfNeeded' } : {}),
   };
 }

@@ -116,7 +116,9 @@ suite('webhooks', () => {
     await eventually(async () => assert.equal((await readWebhooks()).length, 8), 30_000);
     await pause(6_000);
     assert.deepEqual(await closed(), []);
-    for (const one of await readWebhooks()) assert.ok(Number(one['timeoutSeconds']) <= 5, String(one['name']));
+    for (const { name, timeoutSeconds } of await readWebhooks()) {
+      assert.ok(Number(timeoutSeconds) <= (name === 'psa.portcullis.dev' ? 15 : 5), String(name));
+    }
     assert.deepEqual(await stopLoop(), []);
   });
 
