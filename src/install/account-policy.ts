@@ -99,6 +99,9 @@ function isUnchanged(path: string): string {
   return `(has(${after}) ? has(${before}) && ${after} == ${before} : !has(${before}))`;
 }
 
+/** Fields that determine when an object is deleted. */
+const DELETION: readonly string[] = ['metadata.finalizers', 'metadata.ownerReferences'];
+
 /** An expression that is true if nodes differ only in the condition and the taint that the replicas write. */
 function onlyKubeletReport(): string {
   const list = (parent: string, name: string): string => `(has(${parent}.${name}) ? ${parent}.${name} : [])`;
@@ -108,7 +111,7 @@ function onlyKubeletReport(): string {
   };
   const isOtherTaint = `one.key != ${celString(KUBELET_TAINT)}`;
   return [
-    ...['metadata.finalizers', 'metadata.ownerReferences'].map(isUnchanged),
+    ...DELETION.map(isUnchanged),
     differOnlyIn(celList(['taints']), 'Spec'),
     sameOthers('Spec', 'taints', isOtherTaint),
     // The NoExecute effect would evict the node's pods.
@@ -197,12 +200,16 @@ function variables(): NonNullable<Spec['variables']> {
   ];
 }
 
-/** True if an object has the standard content. Labels on ClusterRoles must not change because they aggregate roles. */
+/**
+ * True if an object has the standard content, and its finalizers and owners are unchanged. Labels on ClusterRoles must
+ * not change because they aggregate roles.
+ */
 const IS_STANDARD = [
   `request.name in variables.standard[${RESOURCE}]`,
   'variables.expected.all(field, field in variables.fields && variables.fields[field] == variables.expected[field])',
   `variables.fields.all(field, field in variables.expected || field in ${celList(METADATA)} || variables.fields[field] == null)`,
   `(${onlyFor('ClusterRole', 'variables.newLabels == variables.oldLabels')})`,
+  ...DELETION.map(isUnchanged),
 ].join(' && ');
 
 const REPLICAS = 'the replicas of Portcullis may';
@@ -237,10 +244,7 @@ function validations(settings: ManifestSettings): NonNullable<Spec['validations'
       messageExpression: keys,
     })),
     {
-      expression: onlyFor(
-        'Namespace',
-        ['metadata.finalizers', 'metadata.ownerReferences', 'spec'].map(isUnchanged).join(' && '),
-      ),
+      expression: onlyFor('Namespace', [...DELETION, 'spec'].map(isUnchanged).join(' && ')),
       message: `${REPLICAS} not change finalizers, owners or the spec of a namespace`,
     },
     {

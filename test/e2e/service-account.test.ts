@@ -328,6 +328,21 @@ const CASES: readonly Case[] = [
     message: denied(`clusterroles.${RBAC} "system:openshift:scc:restricted-v2"`, standard('clusterroles')),
   },
   {
+    name: 'delete a standard role by its owner',
+    object: useRole('system:openshift:scc:anyuid', {
+      metadata: { name: 'system:openshift:scc:anyuid', ownerReferences: OWNERS },
+    }),
+    message: denied(`clusterroles.${RBAC} "system:openshift:scc:anyuid"`, standard('clusterroles')),
+  },
+  {
+    name: 'block the deletion of a standard SCC',
+    object: standardScc('privileged', { metadata: { name: 'privileged', finalizers: ['example.org/hold'] } }),
+    message: denied(
+      'securitycontextconstraints.security.openshift.io "privileged"',
+      standard('securitycontextconstraints'),
+    ),
+  },
+  {
     name: 'create an SCC of another name',
     object: { ...SCC, metadata: { name: 'evil' } },
     message: denied(
