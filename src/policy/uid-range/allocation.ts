@@ -209,7 +209,9 @@ export const ORPHANED_MS = 5 * 60_000;
 /** Computes the allocated blocks: blocks of namespaces, and blocks that may soon belong to a namespace. */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
   const used = namespaceBlocks(namespaces, range);
-  let found = subtractBlocks(state ? recordedBlocks(state, range) : [], used);
+  // If the object was deleted, other replicas may still annotate namespaces with the blocks that they have taken.
+  const recorded = state ? recordedBlocks(state, range) : uniteBlocks([...known.values()].flat());
+  let found = subtractBlocks(recorded, used);
   const orphans = new Map<number, Blocks>();
   for (const [sinceMs, blocks] of known) {
     const others = subtractBlocks(found, blocks);

@@ -216,6 +216,17 @@ suite('planRepair', () => {
     assert.deepEqual([blockIndexes(last.taken), getList(last.orphans)], [[], []]);
   });
 
+  test('a block without a namespace stays taken if the object is deleted', () => {
+    const orphans = new Map([
+      [0, blockSet([0])],
+      [1000, blockSet([1, 2])],
+    ]);
+    const namespaces = [namespaceWith({ [UIDS]: '12/2' })];
+    const { taken, ...repaired } = planRepair({ range, namespaces, state: undefined, orphans, nowMs: ORPHANED_MS });
+    assert.deepEqual(blockIndexes(taken), [1, 2]);
+    assert.deepEqual(getList(repaired.orphans), [[1000, [2]]]);
+  });
+
   test('the time is measured for each block', () => {
     const known = [
       [0, [0, 2]],
