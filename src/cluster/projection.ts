@@ -3,7 +3,7 @@
  * several objects are stored once, so the state of a large cluster fits into the memory of a small pod.
  */
 import { deepEqual } from '../kube/equality.ts';
-import { EPHEMERAL_CONTAINERS, podTemplatePath } from '../kube/pod.ts';
+import { podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -52,27 +52,31 @@ function isSameContent(before: Kinds[Kind], after: Kinds[Kind]): boolean {
   return deepEqual(content(before), content(after));
 }
 
+const POD_STATUS: Selection = {
+  members: {
+    phase: 'all',
+    ephemeralContainerStatuses: {
+      items: {
+        members: {
+          name: 'all',
+          state: {
+            members: { running: { members: { startedAt: 'all' } }, terminated: { members: { startedAt: 'all' } } },
+          },
+        },
+      },
+    },
+  },
+};
+
 function projectPod({ metadata, spec, status }: JsonObject, context: Context): Kinds[Kind] {
-  const phase = isObject(status) ? status['phase'] : undefined;
+  const selected = isObject(status) ? (select(status, POD_STATUS) as JsonObject) : {};
   const pod: JsonObject = {
     ...context.type,
-    metadata: { ...partialMetadata(metadata, context), ...ephemeralContainerTimes(metadata) },
+    metadata: partialMetadata(metadata, context),
     spec: projectPodSpec(spec, context.share),
-    ...(phase === undefined ? {} : { status: context.share({ phase }) }),
+    ...(Object.keys(selected).length === 0 ? {} : { status: context.share(selected) }),
   };
   return pod;
-}
-
-/** Keeps the times at which ephemeral containers were added. */
-function ephemeralContainerTimes(metadata: unknown): JsonObject {
-  const entries = isObject(metadata) ? metadata['managedFields'] : undefined;
-  if (!Array.isArray(entries)) return {};
-  const added = entries.flatMap((entry: unknown) =>
-    isObject(entry) && entry['subresource'] === EPHEMERAL_CONTAINERS
-      ? [{ subresource: EPHEMERAL_CONTAINERS, time: entry['time'] }]
-      : [],
-  );
-  return added.length === 0 ? {} : { managedFields: added };
 }
 
 /** Node conditions to store. The last heartbeat time is omitted. */

@@ -5,7 +5,6 @@ import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
-import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Pod, UnreviewedPod } from '../kube/types.ts';
@@ -88,7 +87,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       watchChanges('Pod', (pod, _store, { type, before }) => {
         const key = podKey(pod);
         if (type === 'remove') return report.has(key) ? [key] : [];
-        return before === undefined || lastAdmissionMs(pod) > lastAdmissionMs(before) ? [key] : [];
+        return before === undefined || hasNewEphemeralContainers(pod, before) ? [key] : [];
       }),
     ],
     async reconcile(key, reconcileContext) {
@@ -117,16 +116,38 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Returns the pods admitted since the given time, each with whether it is known that no replica reviewed it. */
+/** Returns the pods that may have been admitted since the given time, each with whether no replica is known to have reviewed it. */
 function listAdmitted(
   store: Store,
   { sinceMs, startMs }: { readonly sinceMs: number; readonly startMs: number },
 ): readonly (readonly [Pod, boolean])[] {
+  if (sinceMs === Infinity) return [];
+  // The times of pods have a precision of seconds.
+  const since = Math.floor(sinceMs / 1000) * 1000;
   return store.list('Pod').flatMap((pod) => {
-    const times = admissionTimes(pod).filter((time) => time >= sinceMs);
+    const createdMs = parseTimestamp(pod.metadata?.creationTimestamp) ?? 0;
+    const isCreated = createdMs >= since;
+    const isChanged = ephemeralStarts(pod).some((startedMs) => startedMs === undefined || startedMs >= since);
     // This replica reviewed later pods.
-    return times.length > 0 ? [[pod, Math.min(...times) <= startMs] as const] : [];
+    return isCreated || isChanged ? [[pod, isChanged || createdMs <= startMs] as const] : [];
   });
+}
+
+/**
+ * Returns the start of each ephemeral container in Unix milliseconds, or `undefined` if it has not started. Kubelets write it,
+ * whereas pod authors can change the times in `managedFields`.
+ */
+function ephemeralStarts({ spec, status }: Pod): readonly (number | undefined)[] {
+  const states = new Map(status?.ephemeralContainerStatuses?.map(({ name, state }) => [name, state]));
+  return (spec?.ephemeralContainers ?? []).map(({ name }) => {
+    const { running, terminated } = states.get(name) ?? {};
+    return parseTimestamp(running?.startedAt ?? terminated?.startedAt);
+  });
+}
+
+/** Returns true if the pod has more ephemeral containers than before. They cannot be removed. */
+function hasNewEphemeralContainers(pod: Pod, before: Pod): boolean {
+  return (pod.spec?.ephemeralContainers?.length ?? 0) > (before.spec?.ephemeralContainers?.length ?? 0);
 }
 
 /** Creates the report of denied pods. */
@@ -169,16 +190,6 @@ function createReport(context: ControllerContext) {
 
 function podKey({ metadata: { namespace = '', name = '' } = {} }: Pod): string {
   return `${namespace}/${name}`;
-}
-
-/** Times at which the pod was created and ephemeral containers were added, in Unix milliseconds. */
-function admissionTimes({ metadata }: Pod): readonly number[] {
-  const added = metadata?.managedFields?.filter(({ subresource }) => subresource === EPHEMERAL_CONTAINERS) ?? [];
-  return [metadata?.creationTimestamp, ...added.map(({ time }) => time)].flatMap((time) => parseTimestamp(time) ?? []);
-}
-
-function lastAdmissionMs(pod: Pod): number {
-  return Math.max(0, ...admissionTimes(pod));
 }
 
 /** Time of the former leader's last renewal, or `undefined` if there was none. */

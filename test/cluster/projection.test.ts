@@ -216,13 +216,22 @@ describe('metadata', () => {
   });
 });
 
-test('a pod is kept with the times at which ephemeral containers were added', () => {
-  const added = { subresource: 'ephemeralcontainers', time: '2026-01-02T03:04:05Z' };
-  const managedFields = [{ manager: 'kubelet' }, { ...added, manager: 'kubectl', fieldsV1: {} }];
-  const metadata = { name: 'a', namespace: 'shop' };
-  assert.deepEqual(keep('Pod', { metadata: { ...metadata, managedFields }, spec: {} })?.metadata, {
-    ...metadata,
-    managedFields: [added],
+test('a pod is kept with its phase and the start of its ephemeral containers', () => {
+  const running = { startedAt: '2026-01-02T03:04:05Z' };
+  const status = {
+    phase: 'Running',
+    hostIP: '10.0.0.1',
+    ephemeralContainerStatuses: [
+      { name: 'debug', ready: false, state: { running } },
+      { name: 'new', state: { waiting: {} } },
+    ],
+  };
+  assert.deepEqual(keep('Pod', { metadata: { name: 'a', managedFields: [{}] }, spec: {}, status })?.status, {
+    phase: 'Running',
+    ephemeralContainerStatuses: [
+      { name: 'debug', state: { running } },
+      { name: 'new', state: {} },
+    ],
   });
 });
 

@@ -184,6 +184,19 @@ suite('unreviewed pods', () => {
       await createPod(name, name.startsWith('shop') ? BY_RESTRICTED : {}, name.startsWith('shop') ? RECORDED : {});
     }
     await addEphemeral('limited/before', { privileged: true });
+    const running = { startedAt: '2026-01-01T09:59:59Z' };
+    await cluster.applyStatus(
+      'Pod',
+      {
+        metadata: { namespace: 'limited', name: 'before' },
+        status: {
+          ephemeralContainerStatuses: [
+            { name: 'debug', image: '', imageID: '', ready: false, restartCount: 0, state: { running } },
+          ],
+        },
+      },
+      TEST_MANAGER,
+    );
     time = '2026-01-01T10:05:00Z';
     await addEphemeral('limited/debugged', { privileged: true });
     await addEphemeral('shop/debugged', { privileged: true });
