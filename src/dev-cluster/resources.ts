@@ -32,7 +32,7 @@ export function createRegistry(): Registry {
 }
 
 const ALL_VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
-const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'status'];
+const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'resize', 'status'];
 const EVENT_FIELDS = ['kind', 'namespace', 'name', 'uid'].map((name) => `involvedObject.${name}`);
 
 type Options = Partial<Pick<ResourceInfo, 'shortNames' | 'categories' | 'subresources' | 'verbs' | 'selectableFields'>>;
@@ -164,6 +164,7 @@ const SUBRESOURCES: Readonly<Record<string, { readonly verbs: readonly string[];
   finalize: { verbs: ['update'] },
   log: { verbs: ['get'] },
   portforward: { verbs: CONNECT, kind: 'PodPortForwardOptions' },
+  resize: { verbs: CHANGE },
   status: { verbs: CHANGE },
 };
 

@@ -109,7 +109,7 @@ async function answerResource(
 ): Promise<FastifyReply> {
   const gone = new AbortController();
   reply.raw.on('close', () => gone.abort());
-  const warnings = new Set<string>();
+  const warnings = createWarnings();
   const { headers, body } = request;
   const options = renderOptions(headers.accept ?? '', target.query, cluster.clock());
   const result = await cluster
@@ -118,12 +118,12 @@ async function answerResource(
       userAgent: headers['user-agent'] ?? '',
       ...readContent(headers['content-type'] ?? '', body),
       context: {
-        warn: (text) => void warnings.add(text),
+        warn: warnings.add,
         signal: AbortSignal.any([gone.signal, signal]),
       },
     })
     .finally(() => {
-      if (warnings.size > 0) void reply.header('warning', Array.from(warnings, warningHeader));
+      if (warnings.list().length > 0) void reply.header('warning', warnings.list().map(warningHeader));
     });
   if (result.kind === 'empty') return reply.code(204).send();
   if (result.kind === 'list') return sendJson(reply, 200, renderList(result, options));
@@ -216,6 +216,31 @@ async function streamEvents(
     const isDisconnected = error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
     if (!isDisconnected) throw error;
   });
+}
+
+/** Limits for the warnings of one response, in characters. */
+const WARNINGS_LIMIT = 4096;
+const WARNING_LIMIT = 256;
+
+/**
+ * Collects the distinct warnings of a request. If their total length exceeds the limit, each is truncated.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/filters/warning.go
+ */
+function createWarnings(): { add(text: string): void; list(): readonly string[] } {
+  const texts = new Set<string>();
+  return {
+    add(text) {
+      if (text !== '' && !/\p{Cc}/u.test(text)) texts.add(text);
+    },
+    list() {
+      const totalLength = (list: readonly string[]): number =>
+        list.reduce((sum, text) => sum + Array.from(text).length, 0);
+      const all = [...texts];
+      if (totalLength(all) <= WARNINGS_LIMIT) return all;
+      const truncated = all.map((text) => Array.from(text).slice(0, WARNING_LIMIT).join(''));
+      return truncated.filter((_text, index) => totalLength(truncated.slice(0, index)) < WARNINGS_LIMIT);
+    },
+  };
 }
 
 /**

@@ -79,7 +79,7 @@ export async function createObject(
 
 /** Sets the server-side fields of a new object and validates it. */
 function completeNew(core: Core, call: Call, object: ApiObject): void {
-  const { info } = call;
+  const { info, context } = call;
   const metadata = editMetadata(object);
   metadata['creationTimestamp'] = formatTimestamp(core.clock().getTime());
   metadata['uid'] = randomUUID();
@@ -90,6 +90,7 @@ function completeNew(core: Core, call: Call, object: ApiObject): void {
   info.strategy.prepareForCreate(object);
   const errors = info.strategy.validateCreate(object);
   if (errors.length > 0) throw new ApiError(invalid(info, getMetadata(object).name ?? '', errors));
+  info.strategy.warnings(object).forEach(context.warn);
 }
 
 function freeName(core: Core, { info, scope }: Call, generateName: string): string {
@@ -306,11 +307,15 @@ interface Deletion {
   readonly removed: boolean;
 }
 
+/** Resources whose deletion returns the object instead of a Status. */
+const RETURNED = ['pods', 'podtemplates', 'services', 'serviceaccounts', 'persistentvolumes', 'resourcequotas'];
+
 /** Deletes an object, or marks it as terminating while it has finalizers. */
 export async function remove(core: Core, call: Call): Promise<ObjectResult> {
   const { info } = call;
   const { object, removed } = await removeObject(core, call, readDeleteOptions(call));
-  return { kind: 'object', code: 200, ...(removed ? { object: successStatus(info, object) } : { object, info }) };
+  const isReturned = !removed || (info.group === '' && RETURNED.includes(info.resource));
+  return { kind: 'object', code: 200, ...(isReturned ? { object, info } : { object: successStatus(info, object) }) };
 }
 
 async function removeObject(core: Core, call: Call, options: DeleteOptions): Promise<Deletion> {

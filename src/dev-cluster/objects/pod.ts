@@ -7,6 +7,7 @@ import {
   duplicateValue,
   forbiddenField,
   invalidValue,
+  notSupported,
   requiredField,
   type FieldError,
 } from '../../kube/field-error.ts';
@@ -19,9 +20,13 @@ import { labelErrors, restore, type KindRules } from './strategy.ts';
 /** Rules for pods. */
 export const podRules: KindRules = {
   generation: 'counted',
-  initialStatus: () => ({ phase: 'Pending' }),
+  initialStatus: (pod) => ({ phase: 'Pending', qosClass: qosClass(objectAt(pod, 'spec')) }),
   prepareForUpdate(pod, old, subresource) {
-    if (subresource === 'ephemeralcontainers') restoreOtherFields(pod, old);
+    const [spec, before] = [objectAt(pod, 'spec'), objectAt(old, 'spec')];
+    const { ephemeralContainers } = spec;
+    if (subresource === 'ephemeralcontainers') restoreSpec(pod, old, { ...before, ephemeralContainers });
+    if (subresource === 'resize') restoreSpec(pod, old, withResources(before, spec));
+    if (subresource === 'status') restoreStatus(pod, old);
   },
   validate: (pod) => podSpecErrors(objectAt(pod, 'spec'), 'spec'),
   validateCreate: (pod) =>
@@ -34,14 +39,37 @@ export const podRules: KindRules = {
     if (subresource !== 'ephemeralcontainers') return [];
     return [...podSpecErrors(spec, 'spec'), ...ephemeralUpdateErrors(spec, before)];
   },
+  warnings(pod) {
+    const key = 'seccomp.security.alpha.kubernetes.io/pod';
+    const isIgnored =
+      hasField(pod, 'metadata', 'annotations', key) && !hasField(pod, 'spec', 'securityContext', 'seccompProfile');
+    return isIgnored
+      ? [`metadata.annotations[${key}]: non-functional in v1.27+; use the "seccompProfile" field instead`]
+      : [];
+  },
 };
 
-/** Restores the fields that an update of ephemeral containers cannot change. */
-function restoreOtherFields(pod: ApiObject, old: ApiObject): void {
-  const ephemeralContainers = at(pod, 'spec', 'ephemeralContainers');
-  pod['spec'] = structuredClone({ ...objectAt(old, 'spec'), ephemeralContainers });
+/** Sets the spec, and restores the metadata that a subresource cannot change. */
+function restoreSpec(pod: ApiObject, old: ApiObject, spec: JsonObject): void {
+  pod['spec'] = structuredClone(spec);
   const kept = ['labels', 'annotations', 'finalizers', 'ownerReferences', 'deletionTimestamp'];
   restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => kept.includes(field));
+}
+
+/** Returns the spec with the container resources of another one. */
+function withResources(spec: JsonObject, other: JsonObject): JsonObject {
+  const containers = itemsAt(spec, 'containers').map((container, index) => {
+    const { resources } = itemsAt(other, 'containers')[index] ?? container;
+    return { ...container, ...(resources === undefined ? {} : { resources }) };
+  });
+  return { ...spec, containers };
+}
+
+/** Kubelets may omit the QoS class, and cannot change owner references. */
+function restoreStatus(pod: ApiObject, old: ApiObject): void {
+  restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => field === 'ownerReferences');
+  const oldClass = at(old, 'status', 'qosClass');
+  pod['status'] = { ...(oldClass === undefined ? {} : { qosClass: oldClass }), ...objectAt(pod, 'status') };
 }
 
 /** Validates the pod template of a workload. */
@@ -68,7 +96,14 @@ function podSpecErrors(spec: JsonObject, path: string): FieldError[] {
         ];
       }),
     ),
+    ...restartPolicyErrors(textAt(spec, 'restartPolicy'), `${path}.restartPolicy`),
   ];
+}
+
+function restartPolicyErrors(policy: string, path: string): FieldError[] {
+  const policies = ['Always', 'OnFailure', 'Never'];
+  if (policy === '') return [requiredField(path, '')];
+  return policies.includes(policy) ? [] : [notSupported(path, policy, policies)];
 }
 
 function nameErrors(name: string, path: string): FieldError[] {
@@ -118,4 +153,23 @@ function ephemeralUpdateErrors(spec: JsonObject, before: JsonObject): FieldError
     const detail = `existing ephemeral containers ${quote(name)} may not be ${same ? 'changed' : 'removed'}\n`;
     return [forbiddenField('spec.ephemeralContainers', detail)];
   });
+}
+
+/**
+ * Returns the quality of service class of a pod. Quantities are compared as text.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/helper/qos/qos.go
+ */
+function qosClass(spec: JsonObject): 'BestEffort' | 'Burstable' | 'Guaranteed' {
+  const containers = [...itemsAt(spec, 'containers'), ...itemsAt(spec, 'initContainers')];
+  const amounts = containers.flatMap((container) =>
+    ['cpu', 'memory'].map((name) => {
+      const amount = (field: string): unknown => {
+        const value = objectAt(container, 'resources', field)[name] ?? '0';
+        return Number.parseFloat(String(value)) === 0 ? '0' : value;
+      };
+      return { request: amount('requests'), limit: amount('limits') };
+    }),
+  );
+  if (amounts.every(({ request, limit }) => request === '0' && limit === '0')) return 'BestEffort';
+  return amounts.every(({ request, limit }) => limit !== '0' && request === limit) ? 'Guaranteed' : 'Burstable';
 }

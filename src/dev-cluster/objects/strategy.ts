@@ -29,6 +29,7 @@ export interface KindRules {
   readonly validateCreate?: (object: ApiObject) => readonly FieldError[];
   /** Additional errors for a changed object. `validate` does not run for subresources. */
   readonly validateUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => readonly FieldError[];
+  readonly warnings?: (object: ApiObject) => readonly string[];
 }
 
 /** Rules of one kind, combined with those of all kinds. */
@@ -67,6 +68,7 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
       ...(subresource === '' ? validate(object) : []),
       ...(rules.validateUpdate?.(object, old, subresource) ?? []),
     ],
+    warnings: rules.warnings ?? (() => []),
   };
 }
 
