@@ -1,15 +1,18 @@
 /** Runs the commands of the documentation. */
+import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** Returns the shell blocks of a section. */
+/** Returns the shell blocks of a section. Throws if there are none. */
 export function readCommands(file: string, heading: string): readonly string[] {
   const sections = readFileSync(join(ROOT, file), 'utf8').split(/^##+ /m);
   const section = sections.find((text) => text.startsWith(`${heading}\n`)) ?? '';
-  return [...section.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
+  const blocks = [...section.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
+  assert.ok(blocks.length > 0, `${file} has no commands in a section ${heading}`);
+  return blocks;
 }
 
 export interface ScriptOutcome {

@@ -163,9 +163,9 @@ function qosClass(spec: JsonObject): 'BestEffort' | 'Burstable' | 'Guaranteed' {
   const containers = [...itemsAt(spec, 'containers'), ...itemsAt(spec, 'initContainers')];
   const amounts = containers.flatMap((container) =>
     ['cpu', 'memory'].map((name) => {
-      const amount = (field: string): unknown => {
-        const value = objectAt(container, 'resources', field)[name] ?? '0';
-        return Number.parseFloat(String(value)) === 0 ? '0' : value;
+      const amount = (field: string): string => {
+        const value = textAt(container, 'resources', field, name);
+        return Number.parseFloat(value || '0') === 0 ? '0' : value;
       };
       return { request: amount('requests'), limit: amount('limits') };
     }),

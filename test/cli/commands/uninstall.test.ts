@@ -551,8 +551,8 @@ describe('uninstall', () => {
       return script.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=0s').replace('sleep 5', '');
     };
     const cases: readonly (readonly [heading: string, left: readonly string[]])[] = [
-      ['Back to plain Pod Security labels', ['namespace/payments']],
-      ['By hand', []],
+      ['Keep plain Pod Security labels', ['namespace/payments']],
+      ['Manual uninstallation', []],
     ];
     for (const [heading, left] of cases) {
       test(heading, async () => {
