@@ -1,5 +1,5 @@
 /**
- * Server-side apply merges a configuration into the live object and makes its manager the owner of its fields.
+ * Server-side apply: merges a configuration into the live object and makes its manager the owner of the fields in it.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
 import { deepEqual } from '../../kube/equality.ts';
@@ -7,7 +7,7 @@ import { compareBytes, quote } from '../../kube/text.ts';
 import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { formatApiVersion, type ApiObject } from '../types.ts';
-import { decodeValue } from './decode.ts';
+import { decodeValue, plainError } from './decode.ts';
 import { comparePaths, printPath, withParentFields, type FieldPath, type FieldSet } from './field-set.ts';
 import {
   emptyObject,
@@ -15,6 +15,7 @@ import {
   ownableFields,
   ownedChange,
   ownerKey,
+  ownersAfterUpdate,
   parseOwners,
   releaseChanged,
   setOwners,
@@ -27,24 +28,24 @@ import type { Schema } from './schema.ts';
 import { collectFields, merge, removeFields, type Comparison } from './typed.ts';
 
 export interface ApplyRequest extends Ownership {
-  /** The stored object. Absent if the apply creates one. */
+  /** The stored object; absent when the apply creates. */
   readonly live?: ApiObject;
   /** The configuration as sent. */
   readonly config: ApiObject;
-  /** Take over fields from other managers instead of failing with a conflict. */
+  /** Takes fields over from other managers instead of failing with a conflict. */
   readonly force: boolean;
 }
 
 /**
- * Returns the new object with its `metadata.managedFields`, but without defaults. Throws ApiError 409 on conflicts, and
- * 400 for an object of another kind.
+ * Returns the new object with its `metadata.managedFields`, not yet defaulted. Throws ApiError 409 on conflicts, 400 for
+ * an object of another kind.
  */
 export function applyConfiguration(request: ApplyRequest): ApiObject {
   checkConfiguration(request);
   const { live: stored, config, resource, subresource, force } = request;
   const { schema } = resource;
   const live = withoutOwners(stored ?? emptyObject(resource, config));
-  const before = parseOwners(stored);
+  const before = ownersBefore(request);
   const actor = applier(request);
   const key = ownerKey(actor);
   const fields = ownableFields(resource, subresource, collectFields(schema, config));
@@ -66,6 +67,16 @@ function applier({ manager, resource, subresource }: ApplyRequest): Omit<Owner, 
   return { manager, operation: 'Apply', apiVersion: formatApiVersion(resource), subresource };
 }
 
+/** The fields of an object without owners belong to a separate manager. */
+function ownersBefore(request: ApplyRequest): Owners {
+  const { live } = request;
+  const owners = parseOwners(live?.metadata?.['managedFields']);
+  if (!owners) throw plainError('failed to decode managed fields: malformed entry');
+  if (owners.size > 0 || !live) return owners;
+  const { resource, subresource, now } = request;
+  return ownersAfterUpdate(owners, { resource, subresource, now, object: live, manager: 'before-first-apply' });
+}
+
 function checkConfiguration({ config, resource }: ApplyRequest): void {
   const { apiVersion = '', kind: name = '', metadata } = config;
   const printed = `${apiVersion.includes('/') ? apiVersion : `/${apiVersion}`}, Kind=${name}`;
@@ -75,7 +86,7 @@ function checkConfiguration({ config, resource }: ApplyRequest): void {
   if (metadata?.['managedFields'] != null) throw new ApiError(badRequest('metadata.managedFields must be nil'));
 }
 
-/** Removes the fields that the applier no longer applies and no other manager owns. */
+/** Removes the fields that the applier no longer applies and that no other manager owns. */
 function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
   if (!last || last.size === 0) return merged;
   const fieldsWithParents = (value: unknown): FieldSet => withParentFields(collectFields(schema, value));
@@ -84,7 +95,7 @@ function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: F
   const owned = withParentFields(new Set([...owners.values()].flatMap(({ fields }) => [...fields])));
   const withoutLast = removeFields(schema, merged, released);
   const withOwned = removeFields(schema, merged, all.difference(fieldsWithParents(withoutLast).union(owned)));
-  // Keeps fields that were removed only because their parent was and that were never applied.
+  // Fields that were removed only with their parent and were never applied are kept.
   return removeFields(schema, merged, all.difference(fieldsWithParents(withOwned)).intersection(released));
 }
 
@@ -106,7 +117,7 @@ function findConflicts(owners: Owners, actor: string, { modified, added }: Compa
 }
 
 /**
- * 409 that lists all conflicts.
+ * 409 with all conflicts.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go
  */
 function conflictStatus(conflicts: readonly Conflict[]): Status {

@@ -1,6 +1,6 @@
 /**
- * Decoding of request bodies. Unlike in the API server, unknown fields are kept, and field types are checked only in
- * metadata.
+ * Decoding of request bodies. Unlike the API server, the types of fields are not checked, apart from metadata, and
+ * unknown fields are kept.
  */
 import { metadataProblem } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
@@ -12,8 +12,13 @@ import type { Schema } from './schema.ts';
 
 export interface Decoding {
   readonly object: ApiObject;
-  /** Formats the error like Go's JSON decoder. */
+  /** The error in the words of Go's JSON decoder. */
   readonly error?: string;
+}
+
+/** 500 without a reason: the API server's response to an error without a Status. */
+export function plainError(message: string): ApiError {
+  return new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
 }
 
 /**
@@ -60,7 +65,7 @@ function parseJson(text: string): Parsed {
   }
 }
 
-/** Returns the API version and kind of a body, with missing values taken from the URL. */
+/** Returns the API version and kind of a body, completed from the URL. */
 function readKind(value: unknown, expected: GroupVersionKind): GroupVersionKind | { readonly error: string } {
   if (value !== null && !isObject(value)) {
     return { error: `couldn't get version/kind; json parse error: ${unmarshalError(value, '', 'struct')}` };
@@ -77,22 +82,31 @@ function findKindError(sent: GroupVersionKind, expected: GroupVersionKind): stri
 }
 
 /**
- * Normalizes parsed JSON like decoding into Go structs: drops `null` fields, empty lists and empty maps, and converts
- * quantities to strings. In custom resources, only `null` fields are dropped, unless the schema allows them.
+ * Normalizes parsed JSON as a decoding into Go structs does: `null` fields, empty lists and empty maps are dropped, and
+ * quantities become strings. In custom resources only `null` fields are dropped, unless the schema allows them.
  */
 export function decodeValue(value: unknown, schema: Schema): Decoding {
   if (!isObject(value)) return { object: {}, error: unmarshalError(value, '', 'map[string]interface {}') };
+  if (isTooDeep(value, 0)) return { object: {}, error: 'exceeded max depth' };
   const object = normalize(value, schema, '') as ApiObject;
   const error = findTypeError(object);
   return { object, ...(error === undefined ? {} : { error }) };
 }
 
-/** Fields that contain quantities by resource name. */
+/** Keeps recursive functions far from the end of the stack. Go's limit is 10,000. */
+const MAX_DEPTH = 500;
+
+function isTooDeep(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return depth > MAX_DEPTH || Object.values(value).some((member) => isTooDeep(member, depth + 1));
+}
+
+/** Fields that hold quantities by resource name. */
 const QUANTITIES = new Set(['limits', 'requests', 'overhead', 'capacity', 'allocatable', 'hard', 'used']);
 /** Fields that are maps with `omitempty` in Go. */
 const MAPS = new Set([...QUANTITIES, 'labels', 'annotations', 'matchLabels', 'nodeSelector', 'data', 'binaryData']);
 
-/** Returns `undefined` for values to drop. `name` is the field that contains the value. */
+/** Returns `undefined` for a value that is dropped. `name` is the field that holds the value. */
 function normalize(value: unknown, schema: Schema, name: string): unknown {
   if (typeof value !== 'object' || value === null) {
     return value === null && schema.nullable !== true ? undefined : value;
@@ -110,7 +124,7 @@ function normalize(value: unknown, schema: Schema, name: string): unknown {
   return entries.length === 0 && MAPS.has(name) && !isCustom ? undefined : Object.fromEntries(entries);
 }
 
-/** Returns the error for the first metadata field whose value has the wrong type. */
+/** Returns the error of the first field of the metadata with a value of a wrong type. */
 function findTypeError({ metadata }: { readonly metadata?: unknown }): string | undefined {
   if (metadata == null) return undefined;
   if (!isObject(metadata)) return unmarshalError(metadata, '.metadata', 'v1.ObjectMeta');

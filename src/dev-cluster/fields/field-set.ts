@@ -1,23 +1,21 @@
 /**
- * Sets of field paths, and their format in `metadata.managedFields`.
+ * Sets of field paths and their form in `metadata.managedFields`.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/fieldpath/set.go
  */
 import { compareBytes, quote } from '../../kube/text.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject } from '../../kube/types.ts';
 import type { Schema } from './schema.ts';
 
 /**
- * One element of a field path in `fieldsV1` notation: `f:name`, `k:{"name":"c"}` for an item of a keyed list, `v:"x"`
- * for an item of a set.
+ * One step of a field path in the notation of `fieldsV1`: `f:name`, `k:{"name":"c"}` for an item of a list with keys,
+ * `v:"x"` for an item of a set.
  */
 export type PathElement = string;
 
-/**
- * The elements of a path, joined with a character that no element contains. The empty path refers to the whole object.
- */
+/** The elements of a path, joined by a character that no element contains. The empty path is the whole object. */
 export type FieldPath = string;
 
-/** A set of field paths. Fields above and below a path are in the set only if they are members themselves. */
+/** A set of field paths. The fields above and below a path are in the set only if they are members themselves. */
 export type FieldSet = ReadonlySet<FieldPath>;
 
 const SEPARATOR = '\0';
@@ -35,7 +33,7 @@ export function fieldPath(...names: readonly string[]): FieldPath {
   return names.map(fieldElement).reduce(joinPath, '');
 }
 
-/** The path element for a list item, or `undefined` if the item has no keys or the wrong type. */
+/** The element of a list item; `undefined` for an item without keys or with the wrong type. */
 export function itemElement({ list }: Schema, item: unknown): PathElement | undefined {
   if (list === undefined || list === 'set') {
     return typeof item === 'object' || item === undefined ? undefined : `v:${JSON.stringify(item)}`;
@@ -48,12 +46,12 @@ export function itemElement({ list }: Schema, item: unknown): PathElement | unde
   return pairs.length === 0 ? undefined : `k:${JSON.stringify(Object.fromEntries(pairs))}`;
 }
 
-/** Returns true if the last element of the path is a field name. */
+/** Returns true if the last element of the path is the name of a field. */
 export function isField(path: FieldPath): boolean {
   return path.slice(path.lastIndexOf(SEPARATOR) + 1).startsWith('f:');
 }
 
-/** A path as printed in messages: `.spec.containers[name="c"].image`. */
+/** A path as messages print it: `.spec.containers[name="c"].image`. */
 export function printPath(path: FieldPath): string {
   return path.split(SEPARATOR).map(printElement).join('');
 }
@@ -77,15 +75,12 @@ export function differenceBelow(fields: FieldSet, removed: FieldSet): FieldSet {
   return new Set([...fields].filter((path) => ![path, ...parentPaths(path)].some((one) => removed.has(one))));
 }
 
-/** The set and all ancestors of its members. List items among the ancestors do not become members. */
+/** The set together with all fields on the way to its members. List items on the way do not become members. */
 export function withParentFields(fields: FieldSet): FieldSet {
   return fields.union(new Set([...fields].flatMap(parentPaths).filter(isField)));
 }
 
-/**
- * Orders paths like the API server: fields before items by key before items by value, and members before the paths
- * below them.
- */
+/** Orders paths as the API server does: fields first, then items by key, then by value; members before the paths below them. */
 export function comparePaths(a: FieldPath, b: FieldPath): number {
   const [left, right] = [a.split(SEPARATOR), b.split(SEPARATOR)];
   const index = left.findIndex((element, at) => element !== right[at]);
@@ -102,7 +97,7 @@ interface FieldTree {
   [element: string]: FieldTree;
 }
 
-/** The set in `fieldsV1` notation. A member that has members below it contains a `.` entry. */
+/** The set in the notation of `fieldsV1`: a member with members below it contains an entry `.`. */
 export function toFieldsV1(fields: FieldSet): FieldTree {
   const root: FieldTree = {};
   for (const path of [...fields].sort(comparePaths)) {
@@ -116,13 +111,15 @@ export function toFieldsV1(fields: FieldSet): FieldTree {
   return root;
 }
 
-/** Parses `fieldsV1`. */
-export function fromFieldsV1(fields: JsonObject, parent: FieldPath = ''): FieldSet {
+/** Parses `fieldsV1`; `undefined` if it is malformed. */
+export function fromFieldsV1(fields: unknown, parent: FieldPath = ''): FieldSet | undefined {
+  if (!isObject(fields)) return undefined;
   const paths = new Set<FieldPath>();
   for (const [element, value] of Object.entries(fields)) {
-    if (element === '.' || !isObject(value)) continue;
+    if (element === '.') continue;
     const path = joinPath(parent, element);
     const below = fromFieldsV1(value, path);
+    if (!below || !isObject(value) || !/^[fkvi]:/.test(element)) return undefined;
     if (below.size === 0 || Object.hasOwn(value, '.')) paths.add(path);
     for (const one of below) paths.add(one);
   }

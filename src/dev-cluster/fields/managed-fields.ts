@@ -5,20 +5,20 @@
  */
 import { deepEqual } from '../../kube/equality.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import type { ResourceInfo } from '../resource-info.ts';
-import { formatApiVersion, itemsAt, objectAt, textAt, type ApiObject } from '../types.ts';
+import { formatApiVersion, type ApiObject } from '../types.ts';
 import { differenceBelow, fieldPath, fromFieldsV1, toFieldsV1, type FieldSet } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 
-/** Properties of a resource that determine which fields a request can own. */
+/** The properties of a resource that decide which fields a request can own. */
 export type OwnedResource = Pick<
   ResourceInfo,
   'group' | 'version' | 'kind' | 'resource' | 'schema' | 'custom' | 'subresources'
 >;
 
-/** The manager, location and time of a write. */
+/** The manager, the place and the time of a write. */
 export interface Ownership {
   readonly resource: OwnedResource;
   /** `''` for the object itself. */
@@ -28,7 +28,7 @@ export interface Ownership {
 }
 
 export interface UpdateRequest extends Ownership {
-  /** The stored object. Absent on create. */
+  /** The stored object; absent on create. */
   readonly live?: ApiObject;
   /** The decoded and defaulted object before admission. Its `metadata.managedFields` is set. */
   readonly object: ApiObject;
@@ -49,26 +49,41 @@ export interface Owner {
 /** Owners by their key. */
 export type Owners = ReadonlyMap<string, Owner>;
 
-/** Identity of an owner. Appliers are the same in every version, whereas updates are distinguished by version. */
+/** The identity of an owner: appliers are the same in every version, updates are distinguished by version. */
 export function ownerKey({ manager, operation, apiVersion, subresource }: Omit<Owner, 'fields' | 'time'>): string {
   return JSON.stringify([manager, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
 
-/** Field manager of a request: `fieldManager`, or the User-Agent up to its first slash. */
-export function fieldManagerName(fieldManager: string, userAgent: string): string {
-  return fieldManager || userAgent.split('/', 1)[0] || 'unknown';
+/** The longest name of a field manager in bytes. */
+const MAX_MANAGER_BYTES = 128;
+
+/** The field manager of a request: `fieldManager`, or the User-Agent up to its slash. */
+export function fieldManagerName(fieldManager: string | undefined, userAgent: string | undefined): string {
+  if (fieldManager !== undefined && fieldManager !== '') return fieldManager;
+  const name = (userAgent ?? '').split('/')[0]?.replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '') ?? '';
+  return Buffer.from(name).subarray(0, MAX_MANAGER_BYTES).toString() || 'unknown';
 }
 
-/** Sets `metadata.managedFields` on an object that is created, updated or patched. */
+/** Sets `metadata.managedFields` of an object that is created, updated or patched. */
 export function trackUpdate(request: UpdateRequest): void {
   const { live, object, subresource } = request;
-  // If the request contains owners, managers can release fields.
-  const sent = subresource === '' ? [...parseOwners(object)].filter(([, { fields }]) => fields.size > 0) : [];
-  setOwners(object, ownersAfterUpdate(sent.length > 0 ? new Map(sent) : parseOwners(live), request));
+  const owners = ownersBefore(live, object, subresource);
+  // A stored object without owners stays without owners until the first apply.
+  const untracked = owners.size === 0 && live !== undefined;
+  setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
 }
 
-/** Owners after an update from the live object to the new object. */
-function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
+/** The owners in the request, with which managers can release fields, or else those of the live object. */
+function ownersBefore(live: ApiObject | undefined, object: ApiObject, subresource: string): Owners {
+  const stored = parseOwners(live?.metadata?.['managedFields']) ?? new Map<string, Owner>();
+  const sent: unknown = object.metadata?.['managedFields'];
+  if (subresource !== '') return stored;
+  const owners = parseOwners(sent);
+  return owners === undefined || owners.size === 0 ? stored : owners;
+}
+
+/** The owners after an update from the live to the new object. */
+export function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
   const { resource, subresource, manager, now, object } = request;
   const live = request.live ?? emptyObject(resource, object);
   const change = ownedChange(resource, subresource, withoutOwners(live), withoutOwners(object));
@@ -81,7 +96,7 @@ function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
   return new Map([...others, [key, { ...owner, time: formatTimestamp(now.getTime()), fields }]]);
 }
 
-/** Structs that Go serializes even if they are empty. They exist before a create and are owned by no manager. */
+/** Structs that Go writes even if they are empty. They exist before a create and belong to no manager. */
 const STRUCTS = new Set([
   'metadata',
   'spec',
@@ -104,7 +119,7 @@ export function emptyObject({ custom }: Pick<OwnedResource, 'custom'>, object: o
   return Object.fromEntries(entries);
 }
 
-/** Owners after a change: every owner except the actor loses the fields that were changed, added or removed. */
+/** The owners after a change: every owner except the actor loses the fields that were changed, added or removed. */
 export function releaseChanged(owners: Owners, actor: string, { removed, modified, added }: Comparison): Owners {
   const changed = modified.union(added).union(removed);
   return new Map(
@@ -132,12 +147,12 @@ export const NEVER_OWNED: FieldSet = new Set([
   ...IDENTITY.map((name) => fieldPath('metadata', name)),
 ]);
 
-/** Fields that a request to a resource or one of its subresources can change. */
+/** The fields that a request to a resource or one of its subresources can change. */
 export function ownableFields(resource: OwnedResource, subresource: string, fields: FieldSet): FieldSet {
   return differenceBelow(fields, resetFields(resource, subresource));
 }
 
-/** Compares the fields of two objects that the request can change. */
+/** Compares two objects in the fields that the request can change. */
 export function ownedChange(
   resource: OwnedResource,
   subresource: string,
@@ -149,7 +164,7 @@ export function ownedChange(
   return { removed: filter(removed), modified: filter(modified), added: filter(added) };
 }
 
-/** Fields that the server resets in a request. */
+/** The fields that the server resets in a request. */
 function resetFields({ custom, subresources, resource }: OwnedResource, subresource: string): FieldSet {
   const [status, spec] = [fieldPath('status'), fieldPath('spec')];
   if (subresource !== 'status') return new Set(custom && !subresources.includes('status') ? [] : [status]);
@@ -157,25 +172,32 @@ function resetFields({ custom, subresources, resource }: OwnedResource, subresou
   return new Set(resource === 'pods' ? [spec, fieldPath('metadata', 'ownerReferences')] : [spec]);
 }
 
-/** Returns the owners of a stored object. */
-export function parseOwners(object: ApiObject | undefined): Owners {
-  const owners = itemsAt(object, 'metadata', 'managedFields').map(parseOwner);
-  return new Map(owners.map((owner) => [ownerKey(owner), owner]));
+/** Parses `metadata.managedFields`; `undefined` if it is malformed. */
+export function parseOwners(entries: unknown): Owners | undefined {
+  if (entries == null) return new Map();
+  if (!Array.isArray(entries)) return undefined;
+  const owners = entries.map(parseOwner);
+  if (owners.includes(undefined)) return undefined;
+  return new Map(owners.flatMap((owner) => (owner ? [[ownerKey(owner), owner]] : [])));
 }
 
-function parseOwner(entry: JsonObject): Owner {
-  const time = textAt(entry, 'time');
+function parseOwner(entry: unknown): Owner | undefined {
+  if (!isObject(entry)) return undefined;
+  const { manager, operation, apiVersion, subresource, time, fieldsType, fieldsV1 } = entry;
+  const fields = fromFieldsV1(fieldsV1 ?? {});
+  if (operation !== 'Apply' && operation !== 'Update') return undefined;
+  if (!fields || fieldsType !== 'FieldsV1' || typeof apiVersion !== 'string' || apiVersion === '') return undefined;
   return {
-    manager: textAt(entry, 'manager'),
-    operation: entry['operation'] === 'Apply' ? 'Apply' : 'Update',
-    apiVersion: textAt(entry, 'apiVersion'),
-    subresource: textAt(entry, 'subresource'),
-    ...(time === '' ? {} : { time }),
-    fields: fromFieldsV1(objectAt(entry, 'fieldsV1')),
+    manager: typeof manager === 'string' ? manager : '',
+    operation,
+    apiVersion,
+    subresource: typeof subresource === 'string' ? subresource : '',
+    ...(typeof time === 'string' ? { time } : {}),
+    fields,
   };
 }
 
-/** Writes the owners to an object: appliers first, then sorted by time, name and version. */
+/** Writes the owners into an object: appliers first, then by time, name and version. */
 export function setOwners(object: ApiObject, owners: Owners): void {
   const entries = [...owners.values()].filter(({ fields }) => fields.size > 0).sort(compareOwners);
   if (entries.length > 0) (object.metadata ??= {})['managedFields'] = entries.map(printOwner);
@@ -204,7 +226,7 @@ function compareOwners(a: Owner, b: Owner): number {
   );
 }
 
-/** An entry without a time sorts before all others. */
+/** An entry without a time is older than all others. */
 function seconds({ time }: Owner): number {
   return Math.floor(Date.parse(time ?? '') / 1000) || 0;
 }
@@ -217,10 +239,12 @@ export function withoutOwners(object: ApiObject): ApiObject {
   return { ...object, metadata };
 }
 
-/** Copies the timestamps from the live object if nothing else has changed, so the write is not stored. */
+/** Takes over the times of the live object if nothing else has changed, so that the write is not stored. */
 export function keepTimes(object: ApiObject, live: ApiObject): void {
-  const entries = (of: ApiObject): unknown[] =>
-    itemsAt(of, 'metadata', 'managedFields').map((entry) => ({ ...entry, time: '' }));
+  const entries = (of: ApiObject): unknown[] => {
+    const list = of.metadata?.['managedFields'];
+    return Array.isArray(list) ? list.map((entry: unknown) => (isObject(entry) ? { ...entry, time: '' } : entry)) : [];
+  };
   if (!deepEqual(entries(object), entries(live)) || !deepEqual(withoutOwners(object), withoutOwners(live))) return;
   if (live.metadata?.['managedFields'] === undefined) return;
   (object.metadata ??= {})['managedFields'] = live.metadata['managedFields'];

@@ -9,7 +9,7 @@ import { ApiError, badRequest, createStatus, invalid } from '../../kube/status.t
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { withoutNulls } from '../../kube/equality.ts';
 import type { ApiObject } from '../types.ts';
-import { decodeValue } from './decode.ts';
+import { decodeValue, plainError } from './decode.ts';
 import type { Schema } from './schema.ts';
 import { sortItems } from './typed.ts';
 
@@ -17,8 +17,8 @@ export type PatchMediaType =
   'application/json-patch+json' | 'application/merge-patch+json' | 'application/strategic-merge-patch+json';
 
 /**
- * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, and 422 for one that
- * cannot be applied.
+ * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, 422 for one that does not
+ * fit.
  */
 export function applyPatch(object: ApiObject, text: string, mediaType: PatchMediaType, schema: Schema): ApiObject {
   const patched = patchObject(object, parsePatch(text), mediaType, schema);
@@ -48,9 +48,15 @@ function malformed(patch: unknown, goType: string): ApiError {
   return new ApiError(badRequest(`error decoding patch: ${unmarshalError(patch, '', goType)}`));
 }
 
-/** The response to a failed operation does not identify the operation. */
+const MAX_OPERATIONS = 10_000;
+
+/** The response to a failed operation does not name the operation. */
 function applyOperations(object: ApiObject, patch: unknown): unknown {
   if (!Array.isArray(patch) || !patch.every(isObject)) throw malformed(patch, '[]handlers.jsonPatchOp');
+  if (patch.length > MAX_OPERATIONS) {
+    const limit = `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`;
+    throw new ApiError(createStatus(413, 'RequestEntityTooLarge', `Request entity too large: ${limit}`));
+  }
   try {
     return applyJsonPatch(object, patch);
   } catch (error) {
@@ -79,11 +85,12 @@ const RETAIN_KEYS = '$retainKeys';
 const DELETE_FROM = '$deleteFromPrimitiveList/';
 const ORDER = '$setElementOrder/';
 
-/** Merges a strategic merge patch into an object. Neither is modified. */
+/** Merges a strategic merge patch into an object. Neither is changed. */
 function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
   const { [DIRECTIVE]: directive, [RETAIN_KEYS]: retained, ...rest } = patch;
   if (directive === 'replace') return rest;
   if (directive === 'delete') return {};
+  if (directive !== undefined && directive !== 'merge') throw unknownDirective(directive, patch);
   const entries = Object.entries(original).filter(([key]) => !Array.isArray(retained) || retained.includes(key));
   const members = new Map(entries);
   for (const [key, value] of Object.entries(rest)) {
@@ -105,6 +112,10 @@ function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema)
   return Object.fromEntries([...members].filter(([, value]) => value !== undefined));
 }
 
+function unknownDirective(directive: unknown, patch: unknown): ApiError {
+  return plainError(`unknown patch type: ${String(directive)} in map: ${JSON.stringify(patch)}`);
+}
+
 function deleteItems(members: Map<string, unknown>, name: string, deleted: unknown): void {
   const list = members.get(name);
   const items = asList(deleted);
@@ -119,7 +130,7 @@ function mergeKey({ list }: Schema): string | undefined {
   return list === 'set' ? undefined : list?.[0];
 }
 
-/** Returns a function that reads the merge key of an item. Items without a merge key are their own keys. */
+/** Returns a function that reads the merge key of an item; items without a merge key are their own keys. */
 function keyReader(mergeKey: string | undefined): (item: unknown) => unknown {
   return (item) => (mergeKey !== undefined && isObject(item) ? item[mergeKey] : item);
 }
@@ -128,7 +139,7 @@ function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Merges two objects or two mergeable lists. Other values are replaced. */
+/** Merges two objects, or two lists that merge; other values are replaced. */
 function mergeMember(original: unknown, change: unknown, schema: Schema): unknown {
   if (isObject(original) && isObject(change)) return strategicMerge(original, change, schema);
   if (!Array.isArray(original) || !Array.isArray(change) || schema.list === undefined) {
@@ -148,17 +159,21 @@ function mergeItems(original: readonly unknown[], patch: readonly unknown[], mer
   let items: unknown[] = [...original];
   for (const change of changes) {
     const key = change[mergeKey];
+    if (key === undefined) {
+      throw plainError(`map: ${JSON.stringify(change)} does not contain declared merge key: ${mergeKey}`);
+    }
     const isSame = (item: unknown): boolean => isObject(item) && item[mergeKey] === key;
     const index = items.findIndex(isSame);
     const directive = change[DIRECTIVE];
     if (directive === 'delete') items = items.filter((item) => !isSame(item));
+    else if (directive !== undefined) throw unknownDirective(directive, change);
     else if (index < 0) items.push(withoutDirectives(withoutNulls(change)));
     else items[index] = strategicMerge(items[index] as JsonObject, change, schema);
   }
   return sortItems(items, changes, original, keyReader(mergeKey));
 }
 
-/** The value of a new field, without objects that contain a directive. */
+/** The value of a new field: objects with a directive are left out. */
 function withoutDirectives(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutDirectives).filter((item) => item !== undefined);
   if (!isObject(value)) return value;

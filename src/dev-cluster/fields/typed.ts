@@ -1,5 +1,5 @@
 /**
- * Schema-based comparison and merging of objects, like structured-merge-diff.
+ * Comparison and merging of objects by their schema, as structured-merge-diff does it.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/tree/v6.3.2/typed
  */
 import { deepEqual } from '../../kube/equality.ts';
@@ -15,7 +15,7 @@ import {
 } from './field-set.ts';
 import type { Schema } from './schema.ts';
 
-/** Fields in which two objects differ. Each path is in at most one of the sets. */
+/** The fields in which two objects differ. Each path is in one of the sets at most. */
 export interface Comparison {
   readonly removed: FieldSet;
   readonly modified: FieldSet;
@@ -25,19 +25,17 @@ export interface Comparison {
 /** A member of an object or an item of a list. */
 interface Part {
   readonly schema: Schema;
-  /**
-   * There can be several values because stored objects may contain items with the same keys. They are owned as a whole.
-   */
+  /** More than one value: items with the same keys, which stored objects can have. They are owned as a whole. */
   readonly values: readonly unknown[];
 }
 
-/** A value at a path. A leaf is owned as a whole, and other values are owned by their parts. */
+/** A value at a path: a leaf is owned as a whole, other values by their parts. */
 interface Node {
   readonly isLeaf: boolean;
   readonly values: readonly unknown[];
 }
 
-/** Returns the parts of a value that are owned individually, or `undefined` if the value is owned as a whole. */
+/** Returns the parts of a value that are owned one by one; `undefined` for a value that is owned as a whole. */
 function getParts(schema: Schema, value: unknown): Map<PathElement, Part> | undefined {
   const parts = new Map<PathElement, Part>();
   if (Array.isArray(value) && schema.list !== undefined) {
@@ -69,7 +67,7 @@ function flatten(schema: Schema, object: unknown): Map<FieldPath, Node> {
   return nodes;
 }
 
-/** Compares two objects. An added or removed field includes all fields below it. */
+/** Compares two objects. A field that is added or removed counts with all fields below it. */
 export function compare(schema: Schema, before: unknown, after: unknown): Comparison {
   const [old, current] = [flatten(schema, before), flatten(schema, after)];
   const isModified = ([path, node]: [FieldPath, Node]): boolean => {
@@ -93,8 +91,8 @@ export function collectFields(schema: Schema, value: unknown): FieldSet {
 }
 
 /**
- * Merges an applied configuration into a live value. Leaves are replaced, and list items are merged by key. Items in
- * both lists keep the order of the configuration.
+ * Merges an applied configuration into a live value: leaves are replaced, list items are merged by their keys, in the
+ * order of the configuration where both have them.
  */
 export function merge(schema: Schema, live: unknown, applied: unknown): unknown {
   if (applied === undefined) return live;
@@ -121,10 +119,7 @@ function mergeItems(schema: Schema, live: readonly unknown[], applied: readonly 
   return sortItems([...live.filter((item) => !appliedKeys.has(key(item))), ...merged], applied, live, key);
 }
 
-/**
- * Sorts merged items. Items in `order` keep that order, and each other item precedes the item that followed it on the
- * server.
- */
+/** Sorts merged items: those in `order` in that order, and the others before the item that followed them on the server. */
 export function sortItems(
   items: readonly unknown[],
   order: readonly unknown[],
