@@ -139,14 +139,19 @@ suite('properties', () => {
   test('the order of roles and bindings does not matter', () => {
     fc.assert(
       fc.property(objects, action, (given, what) => {
-        const unique = <T extends { metadata?: object }>(all: readonly T[]): T[] => [
-          ...new Map(all.map((one) => [JSON.stringify(one.metadata), one])).values(),
-        ];
+        const unique = <T extends { metadata?: { name?: string; namespace?: string } }>(
+          all: readonly T[],
+          isNamespaced: boolean,
+        ): T[] => {
+          const key = ({ metadata: { name, namespace } = {} }: T): string =>
+            JSON.stringify(isNamespaced ? [name, namespace] : name);
+          return [...new Map(all.map((one) => [key(one), one])).values()];
+        };
         const sorted: RbacObjects = {
-          roles: unique(given.roles),
-          clusterRoles: unique(given.clusterRoles),
-          roleBindings: unique(given.roleBindings),
-          clusterRoleBindings: unique(given.clusterRoleBindings),
+          roles: unique(given.roles, true),
+          clusterRoles: unique(given.clusterRoles, false),
+          roleBindings: unique(given.roleBindings, true),
+          clusterRoleBindings: unique(given.clusterRoleBindings, false),
         };
         const reversed: RbacObjects = {
           roles: sorted.roles.toReversed(),
