@@ -260,8 +260,8 @@ function workloadRule({ group, version, resource }: WorkloadResource): WebhookRe
 /** Maximum wait for a replica if pods may start without review. */
 const FAIL_OPEN_SECONDS = 5;
 /**
- * The same for webhooks that deny pods where no floor does. The timeout includes the time in which a busy API server sends several
- * large reviews, which could otherwise exceed it.
+ * The same for webhooks that deny pods where no floor does. The timeout includes the time that a busy API server needs
+ * to send several large reviews.
  */
 const ENFORCING_FAIL_OPEN_SECONDS = 15;
 
@@ -272,7 +272,7 @@ function createWebhook(
   { service, url, timeoutSeconds: closedTimeout }: WebhookTarget,
 ): Webhook {
   const { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds } = registration;
-  const isUnprotected = registration.isEnforcing && mayDeny;
+  const waitSeconds = registration.isEnforcing && mayDeny ? ENFORCING_FAIL_OPEN_SECONDS : openSeconds(timeoutSeconds);
   const conditions = [...(matchConditions ?? []), ...(condition ? [condition] : [])];
   return {
     name: `${prefix}${name}`,
@@ -285,12 +285,7 @@ function createWebhook(
     matchPolicy: 'Equivalent',
     sideEffects: 'None',
     failurePolicy,
-    timeoutSeconds:
-      failurePolicy === 'Fail'
-        ? (closedTimeout ?? timeoutSeconds)
-        : isUnprotected
-          ? ENFORCING_FAIL_OPEN_SECONDS
-          : openSeconds(timeoutSeconds),
+    timeoutSeconds: failurePolicy === 'Fail' ? (closedTimeout ?? timeoutSeconds) : waitSeconds,
     ...(configuration.kind === 'MutatingWebhookConfiguration' ? { reinvocationPolicy: 'IfNeeded' } : {}),
   };
 }

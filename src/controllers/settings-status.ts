@@ -95,8 +95,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
 }
 
 /**
- * Removes the status of features that are neither installed nor set, since their controllers do not run any more. A server-side
- * apply without fields removes the fields that only its field manager owns.
+ * Removes the status of features that are neither installed nor configured, because their controllers no longer run. A
+ * server-side apply without fields removes the fields that only its field manager owns.
  */
 async function removeFeatureStatus(
   { metadata, spec }: PortcullisConfiguration,

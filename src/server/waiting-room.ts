@@ -50,7 +50,7 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
 /** Kinds whose changes may satisfy the condition in all namespaces. */
 const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
 
-/** What a review waits for. The condition is evaluated after each event, without polling. */
+/** Condition for which a review waits. It is evaluated after each event, without polling. */
 interface Condition {
   isFulfilled(): boolean;
   /** Calls the function after each event. Returns a function that ends the subscription. */
