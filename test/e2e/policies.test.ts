@@ -393,6 +393,9 @@ COUNT problems, 0 warnings
       'DEFAULTS',
       hasDefaults ? DAMAGED_DEFAULTS : '',
     );
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a-terminating', labels } });
+    await plane.admin.send('DELETE', '/api/v1/namespaces/a-terminating');
     assert.deepEqual(await run('doctor'), { code: 0, stdout: healthy, stderr: '' });
     const base = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic';
     await plane.admin.send('DELETE', `${base}ybindings/enforce-baseline-unlabeled.psa.portcullis.dev`);

@@ -30,6 +30,7 @@ import {
 } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import { effectiveSpec, readRolloutState } from '../install/enforcement.ts';
@@ -91,7 +92,10 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
   const installed = { namespace, configurations, groups, object, deployment: running };
   const settings = deriveSettings(installed);
   const policies = await readFact(() => readFloor(client));
-  const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
+  // API servers reject new pods in a terminating namespace.
+  const known = (factValue(namespaces) ?? [])
+    .filter((namespace) => !isTerminating(namespace))
+    .map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes(installed, known);
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
   const [certificate, urlCertificates, missingObjects, missingAccess, obsolete, probes] = await Promise.all([

@@ -10,6 +10,7 @@ import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { INSTALLATION, POD_SECURITY_LABELS, POLICY_SETTINGS_ANNOTATION } from '../../kube/well-known.ts';
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
+import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { PROGRAM, VERSION } from '../command.ts';
 import { objectPathName } from '../install/diff.ts';
 import {
@@ -91,7 +92,8 @@ async function probeNamespaces(
   client: ClusterClient,
   { defaults, exemptions }: Settings['podSecurity'],
 ): Promise<PolicyFacts['probes']> {
-  const all = (await client.list(RESOURCES.Namespace)).flatMap(({ metadata: { name, labels = {} } }) => {
+  const namespaces = (await client.list(RESOURCES.Namespace)).filter((namespace) => !isTerminating(namespace));
+  const all = namespaces.flatMap(({ metadata: { name, labels = {} } }) => {
     const isEnforced = resolvePolicies(labels, defaults).enforce.level !== 'privileged';
     return isEnforced && !exemptions.namespace(name) ? [{ name, labels }] : [];
   });

@@ -125,6 +125,25 @@ excluded      unaffected                unaffected                unaffected    
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
   });
 
+  test('creates no pods in a terminating namespace', async () => {
+    const labels = { 'portcullis.dev/admission': 'fail-open', 'pod-security.kubernetes.io/enforce': 'restricted' };
+    const metadata = { name: 'terminating', labels, finalizers: ['example.com/wait'] };
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata });
+    const before = await run();
+    await cluster.admin.send('DELETE', '/api/v1/namespaces/terminating');
+    const { code, stdout } = await run();
+    assert.equal(stdout, before.stdout.replace(/2( +)kube-system, terminating/, '1$1kube-system'));
+    assert.equal(code, 0);
+    await cluster.admin.send(
+      'PATCH',
+      '/api/v1/namespaces/terminating',
+      { metadata: { finalizers: null } },
+      {
+        'content-type': 'application/merge-patch+json',
+      },
+    );
+  });
+
   test('prints fixes for the cluster that its flags select', async () => {
     const namespaces = '/api/v1/namespaces';
     await cluster.admin.send('POST', namespaces, { metadata: { name: 'calico-system' } });
