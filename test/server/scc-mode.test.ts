@@ -16,10 +16,17 @@ async function warningsFor(before: JsonObject | undefined, after: JsonObject, mo
     store.put('Namespace', { metadata: { name, labels: { 'portcullis.dev/scc': label } } });
   }
   for (const namespace of ['shop', 'kube-system', 'strict', 'lenient']) {
-    const controller = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web-1', uid: '1', controller: true };
-    for (const name of ['web-1-a', 'web-1-b']) {
+    store.put('Deployment', { metadata: { name: 'web', namespace } });
+    store.put('StatefulSet', { metadata: { name: 'db', namespace } });
+    for (const [kind, controller, name] of [
+      ['ReplicaSet', 'web-1', 'web-1-a'],
+      ['ReplicaSet', 'web-1', 'web-1-b'],
+      ['ReplicaSet', 'own', 'own-a'],
+      ['StatefulSet', 'db', 'db-0'],
+    ] as const) {
+      const ownerReferences = [{ apiVersion: 'apps/v1', kind, name: controller, uid: '1', controller: true }];
       const pod = buildPod({ runAsUser: 0 }) as JsonObject;
-      store.put('Pod', { ...pod, metadata: { name, namespace, ownerReferences: [controller] } });
+      store.put('Pod', { ...pod, metadata: { name, namespace, ownerReferences } });
     }
     store.put('Pod', { ...(buildPod() as JsonObject), metadata: { name: 'compliant', namespace } });
     store.put('Pod', { ...(buildPod({ privileged: true }) as JsonObject), metadata: { name: 'lone', namespace } });
@@ -41,7 +48,7 @@ const ENFORCE = { scc: { mode: 'enforce' } };
 
 suite('the mode enforce', () => {
   const expected =
-    'spec.scc.mode enforce denies new pods of 2 workloads: shop/lone, shop/web-1; portcullis scc plan --scc-mode enforce prints the reasons';
+    'spec.scc.mode enforce denies new pods of 4 workloads: Deployment shop/web, Pod shop/lone, ReplicaSet shop/own, StatefulSet shop/db; portcullis scc plan --scc-mode enforce prints the reasons';
   test('by an update', async () => assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
   test('by the creation of the settings', async () =>
     assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));

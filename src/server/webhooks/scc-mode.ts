@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
-import { listPodSources, type PodSource } from '../../cluster/workloads.ts';
+import { findPodWorkload } from '../../cluster/workload-events.ts';
 import { settingAt } from '../../config/setting-paths.ts';
 import { allow, type AdmissionRequest } from '../../kube/admission.ts';
 import { createPod } from '../../kube/controller-pod.ts';
 import { objectName } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
-import { isObject, type Namespace } from '../../kube/types.ts';
+import { isObject, type Namespace, type Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import { sccMode, withKubeSystem, type SccSettings } from '../../policy/scc/mode.ts';
@@ -81,37 +81,39 @@ async function findDenied(
   for (const namespace of namespaces) {
     if (sccMode(namespace, before).mode === 'enforce' || sccMode(namespace, next).mode !== 'enforce') continue;
     const ranged = previewRanges(namespace, namespaces);
-    for (const [workload, source] of listWorkloads(store, namespace)) {
+    for (const [workload, pod] of listWorkloads(store, namespace)) {
       if (now() > deadlineMs - RESPONSE_MS) return { denied, isComplete: false };
       if (now() - startMs > YIELD_MS) {
         await setImmediate();
         startMs = now();
       }
-      if (isDenied(source, ranged, { store, settings: next })) denied.push(workload);
+      if (isDenied(pod, ranged, { store, settings: next })) denied.push(workload);
     }
   }
   return { denied, isComplete: store.synced('Pod') };
 }
 
-/** Pods in a namespace, one for each controller. */
-function listWorkloads(store: Store, namespace: Namespace): ReadonlyMap<string, PodSource> {
-  const name = objectName(namespace);
+/** Pods in a namespace, one for each workload. */
+function listWorkloads(store: Store, namespace: Namespace): ReadonlyMap<string, Pod> {
+  const pods = store.list('Pod', objectName(namespace));
   return new Map(
-    listPodSources(store, name, ['Pod']).map((source) => {
-      const { metadata } = source.object;
-      const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true);
-      return [`${name}/${owner?.name ?? metadata?.name ?? ''}`, source] as const;
+    pods.map((pod) => {
+      const { kind, metadata } = findPodWorkload(pod, store);
+      return [`${kind} ${metadata.namespace}/${metadata.name}`, pod] as const;
     }),
   );
 }
 
 function isDenied(
-  source: PodSource,
+  object: Pod,
   namespace: Namespace,
   { store, settings }: { readonly store: Store; readonly settings: SccSettings },
 ): boolean {
   // The creator of a bare pod is unknown.
-  const created = createPod(source, { namespace: objectName(namespace), creator: {}, findAccount: () => undefined });
+  const created = createPod(
+    { kind: 'Pod', object },
+    { namespace: objectName(namespace), creator: {}, findAccount: () => undefined },
+  );
   if (created === undefined) return false;
   const { compatibility, preferUserNamespaces } = settings;
   const sccs = getSccSet(store);
