@@ -96,7 +96,7 @@ export function printObjects(
 }
 
 /** `rolebinding.rbac.authorization.k8s.io/web` */
-function referenceName({ apiVersion = '', kind = '', metadata }: KubeObject): string {
+export function referenceName({ apiVersion = '', kind = '', metadata }: KubeObject): string {
   const [group = ''] = apiVersion.includes('/') ? apiVersion.split('/') : [''];
   return `${kind.toLowerCase()}${group === '' ? '' : `.${group}`}/${metadata?.name ?? ''}`;
 }

@@ -1,7 +1,7 @@
 import { USE_SCC } from '../../cluster/access.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
-import { getApiVersion, objectName, resourceName, RESOURCES } from '../../kube/resources.ts';
+import { getApiVersion, objectName, RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
@@ -11,10 +11,14 @@ import { createUseBinding, createUseRole, useRoleName } from '../../policy/scc/s
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster, writeObject } from '../cluster.ts';
 import { type Command, defineCommand, EXIT, type Io } from '../command.ts';
 import { list, namespaceName, nonEmpty, option, UsageError, type Values } from '../options.ts';
-import { printObjects, writtenOutputOption } from '../output/print.ts';
+import { printObjects, referenceName, writtenOutputOption } from '../output/print.ts';
 
 type Binding = ClusterRoleBinding | RoleBinding;
-type Changed = Binding | SecurityContextConstraints;
+/** A written or deleted object. */
+interface Written {
+  readonly object: Binding | ClusterRole | SecurityContextConstraints;
+  readonly verb: 'created' | 'configured' | 'deleted';
+}
 type Subject = NonNullable<Binding['subjects']>[number];
 
 const grantOptions = {
@@ -88,22 +92,26 @@ async function readBinding({ client, scc, values: { namespace } }: Change): Prom
   throw new UserError(`rolebinding ${name} found for ${quote(kind)}, not "ClusterRole"`);
 }
 
-/** Adds the subjects to the binding for the SCC, and creates missing objects. Returns the binding. */
-async function addSubjects(change: Change): Promise<readonly Changed[]> {
+/** Adds the subjects to the binding for the SCC, and creates missing objects. Returns the written objects. */
+async function addSubjects(change: Change): Promise<readonly Written[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
   if ((await client.get(RESOURCES.SecurityContextConstraints, scc)) === undefined) {
     const sccs = (await client.list(RESOURCES.SecurityContextConstraints)).map(objectName).sort();
     throw new UserError(`SCC ${quote(scc)} not found; existing SCCs: ${sccs.join(', ') || 'none'}`);
   }
+  const written: Written[] = [];
   if ((await client.get(RESOURCES.ClusterRole, useRoleName(scc))) === undefined) {
-    await writeObject(client, 'ClusterRole', createUseRole(scc), dryRun);
+    const object = await writeObject(client, 'ClusterRole', createUseRole(scc), dryRun);
+    written.push({ object, verb: 'created' });
   }
-  const binding = (await readBinding(change)) ?? createUseBinding(scc, namespace);
+  const existing = await readBinding(change);
+  const binding = existing ?? createUseBinding(scc, namespace);
   const before = binding.subjects ?? [];
   const added = subjects.filter((subject) => !includes(before, subject));
   const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
-  return [await writeObject(client, kind, { ...binding, subjects: [...before, ...added] }, dryRun)];
+  const object = await writeObject(client, kind, { ...binding, subjects: [...before, ...added] }, dryRun);
+  return [...written, { object, verb: existing ? 'configured' : 'created' }];
 }
 
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
@@ -179,7 +187,7 @@ async function findLists({ client, scc: name, subjects }: Change): Promise<reado
  * Removes the subjects from all grants of the SCC in the scope, and deletes bindings that have no subjects left.
  * Returns the changed objects.
  */
-async function removeSubjects(change: Change): Promise<readonly Changed[]> {
+async function removeSubjects(change: Change): Promise<readonly Written[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
   const removals = [...(await findBindings(change)), ...(namespace === undefined ? await findLists(change) : [])];
@@ -190,44 +198,48 @@ async function removeSubjects(change: Change): Promise<readonly Changed[]> {
       `unable to find target [${names}] in the grants of ${scc} ${scope}; see all grants with: portcullis scc who-can ${scc}`,
     );
   }
-  const changed: Changed[] = [];
+  const changed: Written[] = [];
   for (const { kind, object, isDeleted } of removals) {
     const written = await writeObject(client, kind, object, dryRun, isDeleted ? 'DELETE' : undefined);
-    changed.push(isDeleted ? object : written);
+    changed.push(isDeleted ? { object, verb: 'deleted' } : { object: written, verb: 'configured' });
   }
   return changed;
 }
 
-/** Prints the objects, or oc's message with the name of the role for each of them. */
-function printChange(
-  io: Io,
-  verb: 'added' | 'removed',
-  { scc, subjects, values }: Change,
-  changed: readonly Changed[],
-) {
+/** Prints the objects, or a line for each of them and oc's message, which names roles and SCCs. */
+function printChange(io: Io, verb: 'added' | 'removed', { subjects, values }: Change, changed: readonly Written[]) {
   const { output, 'dry-run': dryRun } = values;
   if (output !== undefined) {
-    printObjects(io, output, changed);
+    printObjects(
+      io,
+      output,
+      changed.map(({ object }) => object),
+    );
     return;
   }
   const names = subjects.map(({ name }) => quote(name));
   const targets = names.length === 1 ? names.join('') : `[${names.join(' ')}]`;
-  for (const object of changed) {
-    const title =
-      'roleRef' in object ? formatRole(object) : `${resourceName(RESOURCES.SecurityContextConstraints)}/${scc}`;
-    io.stdout.write(`${title} ${verb}: ${targets}${dryRunSuffix(dryRun)}\n`);
+  const suffix = dryRunSuffix(dryRun);
+  for (const { object, verb: done } of changed) {
+    const namespace = object.metadata?.namespace;
+    const scope = namespace === undefined ? '' : ` ${done === 'deleted' ? 'from' : 'in'} the namespace ${namespace}`;
+    io.stdout.write(`${referenceName(object)} ${done}${scope}${suffix}\n`);
   }
-}
-
-function formatRole({ roleRef: { kind, name } }: Binding): string {
-  return `${kind.toLowerCase()}.${RBAC}/${name}`;
+  for (const { object } of changed) {
+    const isBinding = 'roleRef' in object;
+    const title = isBinding
+      ? `${object.roleRef.kind.toLowerCase()}.${RBAC}/${object.roleRef.name}`
+      : referenceName(object);
+    if (isBinding || !('rules' in object)) io.stdout.write(`${title} ${verb}: ${targets}${suffix}\n`);
+  }
 }
 
 const GRANT_DETAILS = `
 Grants the use of an SCC (SecurityContextConstraints), as "oc adm policy add-scc-to-user" and
 "add-scc-to-group" do: the subjects are added to the binding system:openshift:scc:SCC of the ClusterRole of
 the same name. Both are created if they are missing. With --namespace, the binding is a RoleBinding, and
-the grant applies to pods of that namespace; otherwise it is a ClusterRoleBinding.
+the grant applies to pods of that namespace; otherwise it is a ClusterRoleBinding. The output lists the
+objects that were written.
 
 Examples:
   portcullis scc grant anyuid -z builder -n shop
@@ -248,7 +260,7 @@ Examples:
 function defineChange(
   details: string,
   verb: 'added' | 'removed',
-  apply: (change: Change) => Promise<readonly Changed[]>,
+  apply: (change: Change) => Promise<readonly Written[]>,
 ): Command {
   return defineCommand({
     operands: '<scc>',

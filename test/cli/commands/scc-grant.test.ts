@@ -8,6 +8,7 @@ import { runProgram } from '../../support/memory-io.ts';
 const RBAC = '/apis/rbac.authorization.k8s.io/v1';
 const NAME = 'system:openshift:scc:anyuid';
 const ROLE = `clusterrole.rbac.authorization.k8s.io/${NAME}`;
+const BINDING = `rolebinding.rbac.authorization.k8s.io/${NAME}`;
 const apiGroup = 'rbac.authorization.k8s.io';
 const BUILDER = { kind: 'ServiceAccount', name: 'builder', namespace: 'shop' };
 const ALICE = { apiGroup, kind: 'User', name: 'alice' };
@@ -36,13 +37,27 @@ describe('scc grant and scc revoke', () => {
     [
       [
         'grant anyuid -z builder -n shop --dry-run=server',
-        `${ROLE} added: "builder" (server dry run)\n`,
+        `${ROLE} created (server dry run)\n${BINDING} created in the namespace shop (server dry run)\n${ROLE} added: "builder" (server dry run)\n`,
         'namespaces/shop/rolebindings',
         null,
       ],
       [
         'grant anyuid -z builder -n shop --dry-run=client -o yaml',
         `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: ${NAME}
+rules:
+  - apiGroups:
+      - security.openshift.io
+    resources:
+      - securitycontextconstraints
+    resourceNames:
+      - anyuid
+    verbs:
+      - use
+---
+apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: ${NAME}
@@ -59,10 +74,15 @@ subjects:
         'namespaces/shop/rolebindings',
         null,
       ],
-      ['grant anyuid -z builder -n shop', `${ROLE} added: "builder"\n`, 'namespaces/shop/rolebindings', [BUILDER]],
+      [
+        'grant anyuid -z builder -n shop',
+        `${ROLE} created\n${BINDING} created in the namespace shop\n${ROLE} added: "builder"\n`,
+        'namespaces/shop/rolebindings',
+        [BUILDER],
+      ],
       [
         'grant anyuid -u system:serviceaccount:shop:builder -u alice -n shop',
-        `${ROLE} added: ["builder" "alice"]\n`,
+        `${BINDING} configured in the namespace shop\n${ROLE} added: ["builder" "alice"]\n`,
         'namespaces/shop/rolebindings',
         [BUILDER, ALICE],
       ],
@@ -74,12 +94,22 @@ subjects:
       ],
       [
         'revoke anyuid -z builder -n shop --dry-run=client',
-        `${ROLE} removed: "builder" (dry run)\n`,
+        `${BINDING} configured in the namespace shop (dry run)\n${ROLE} removed: "builder" (dry run)\n`,
         'namespaces/shop/rolebindings',
         [BUILDER, ALICE],
       ],
-      ['revoke anyuid -z builder -n shop', `${ROLE} removed: "builder"\n`, 'namespaces/shop/rolebindings', [ALICE]],
-      ['revoke anyuid -u alice -n shop', `${ROLE} removed: "alice"\n`, 'namespaces/shop/rolebindings', null],
+      [
+        'revoke anyuid -z builder -n shop',
+        `${BINDING} configured in the namespace shop\n${ROLE} removed: "builder"\n`,
+        'namespaces/shop/rolebindings',
+        [ALICE],
+      ],
+      [
+        'revoke anyuid -u alice -n shop',
+        `${BINDING} deleted from the namespace shop\n${ROLE} removed: "alice"\n`,
+        'namespaces/shop/rolebindings',
+        null,
+      ],
     ];
   test('change the same objects as oc adm policy', async () => {
     for (const [args, stdout, path, subjects] of steps) {
@@ -130,17 +160,18 @@ subjects:
       return lines.map((line) => line.replaceAll(/ +/g, ' ').trim());
     };
     assert.deepEqual((await grants()).length, 4);
+    const bindings = ['own', planned].map((name) => `${BINDING.replace(NAME, name)} deleted from the namespace shop\n`);
     const own = 'role.rbac.authorization.k8s.io/own removed: "web"\n';
     assert.deepEqual(await run('revoke anyuid -z web -n shop'), {
       code: 0,
-      stdout: `${own}${ROLE} removed: "web"\n`,
+      stdout: `${bindings.join('')}${own}${ROLE} removed: "web"\n`,
       stderr: '',
     });
     assert.equal((await cluster.admin.send('GET', `${RBAC}/namespaces/shop/rolebindings/${planned}`)).status, 404);
     const scc = 'securitycontextconstraints.security.openshift.io/anyuid';
     assert.deepEqual(await run('revoke anyuid -u system:serviceaccount:shop:web'), {
       code: 0,
-      stdout: `${ROLE} removed: "web"\n${scc} removed: "web"\n`,
+      stdout: `clusterrolebinding.rbac.authorization.k8s.io/all deleted\n${scc} configured\n${ROLE} removed: "web"\n${scc} removed: "web"\n`,
       stderr: '',
     });
     assert.deepEqual(await grants(), []);
