@@ -1,4 +1,5 @@
 import js from '@eslint/js';
+import simpleImportSort from 'eslint-plugin-simple-import-sort';
 import tseslint from 'typescript-eslint';
 
 const STYLE = [
@@ -18,9 +19,17 @@ const IMPURE_GLOBALS = [
 const EXIT = { object: 'process', property: 'exit', message: 'Set process.exitCode or throw.' };
 const ENVIRONMENT = { object: 'process', property: 'env', message: 'Only src/cli and src/main.ts read it.' };
 
+/** Node, packages, other folders, the same folder, and side effects (styles), without empty lines in between. */
+const IMPORTS = ['^node:', '^@?\\w', '^\\.\\./', '^\\./', '^\\u0000'];
+
 export default tseslint.config(
   { ignores: ['dist', 'certs', 'node_modules', 'examples'] },
   js.configs.recommended,
+  {
+    files: ['**/*.{ts,tsx,js}'],
+    plugins: { 'simple-import-sort': simpleImportSort },
+    rules: { 'simple-import-sort/imports': ['error', { groups: [IMPORTS] }] },
+  },
   {
     files: ['**/*.{ts,tsx}'],
     extends: [tseslint.configs.strictTypeChecked],

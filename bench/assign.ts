@@ -1,5 +1,5 @@
 /** In-process time of SCC decisions. Also a program: `node bench/assign.ts`. */
-import { assignScc, validateScc, type SccInput } from '../src/policy/scc/index.ts';
+import { assignScc, type SccInput, validateScc } from '../src/policy/scc/index.ts';
 import { getSccSet } from '../src/policy/scc/order.ts';
 import { STANDARD_SCCS } from '../src/policy/scc/standard.ts';
 import { readLines } from '../test/support/conformance/cases.ts';

@@ -1,7 +1,7 @@
 /** A small and a large cluster in a store, for SCC decisions. */
 import { createStore, type Store, type WritableStore } from '../src/cluster/store.ts';
-import type { SecurityContextConstraints } from '../src/kube/scc.ts';
 import type { Kind, Kinds } from '../src/kube/kinds.ts';
+import type { SecurityContextConstraints } from '../src/kube/scc.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,

@@ -1,5 +1,5 @@
 /** Applies the same load to several servers in turns, so that other load of the machine affects all of them. */
-import { openClient, type Client, type LoadResult } from './load.ts';
+import { type Client, type LoadResult, openClient } from './load.ts';
 import type { Row } from './row.ts';
 import { readCpuMicros, type Subject } from './subject.ts';
 

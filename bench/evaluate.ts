@@ -3,7 +3,7 @@ import { createMinimumReader, findNodeState } from '../src/cluster/kubelet.ts';
 import { createStore } from '../src/cluster/store.ts';
 import { createDefaultSettings } from '../src/config/portcullis-configuration.ts';
 import type { Draft, Node, Pod, PodLike } from '../src/kube/types.ts';
-import { authorizeKubelet, type AccessRequest } from '../src/policy/kubelet/authorizer.ts';
+import { type AccessRequest, authorizeKubelet } from '../src/policy/kubelet/authorizer.ts';
 import { evaluatePod } from '../src/policy/pss/index.ts';
 import { readLines } from '../test/support/conformance/cases.ts';
 import { restrictedPodReviews } from './reviews.ts';

@@ -7,8 +7,8 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { benchAssign } from './assign.ts';
 import { benchEvaluate } from './evaluate.ts';
-import { isWithinTarget, formatTable, type Row } from './row.ts';
 import { benchRollout } from './rollout.ts';
+import { formatTable, isWithinTarget, type Row } from './row.ts';
 import { benchScale } from './scale.ts';
 import { benchServe } from './serve.ts';
 

@@ -1,12 +1,12 @@
 /** CPU time of the readiness evaluation of a large cluster. Also a program: `node bench/rollout.ts`. */
+import { canUseScc } from '../src/cluster/access.ts';
 import type { Cluster } from '../src/cluster/cluster.ts';
+import { namespacePolicies } from '../src/cluster/rollout.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
-import { evaluateNamespaces, listNamespaces, type EvaluationSettings } from '../src/controllers/readiness-evaluator.ts';
-import { namespacePolicies } from '../src/cluster/rollout.ts';
+import { evaluateNamespaces, type EvaluationSettings, listNamespaces } from '../src/controllers/readiness-evaluator.ts';
 import type { Kinds } from '../src/kube/kinds.ts';
 import type { Namespace, PodSpec } from '../src/kube/types.ts';
-import { canUseScc } from '../src/cluster/access.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../src/policy/psa/configuration.ts';
 import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';
 import { fill, objectsOf, type Size } from './cluster.ts';

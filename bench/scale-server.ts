@@ -3,10 +3,10 @@
  * `node bench/scale-server.ts small|large` prints its port.
  */
 import type { AddressInfo } from 'node:net';
+import { createServer } from '../src/server/server.ts';
 import { createLogger } from '../src/telemetry/logger.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { createAuthority, createServing } from '../src/tls/issue.ts';
-import { createServer } from '../src/server/server.ts';
 import { fill, LARGE, objectsOf, SMALL } from './cluster.ts';
 import { mutateWebhook } from './scc.ts';
 

@@ -1,7 +1,7 @@
 /** SCC decisions in a small and a large cluster. Also a program: `node --expose-gc bench/scale.ts`. */
 import type { AdmissionRequest } from '../src/kube/admission.ts';
 import { anotherBinding, fill, LARGE, NAMESPACE, namespaceName, objectsOf, SMALL } from './cluster.ts';
-import { measureInTurns, computeRatio, createRows, type Load } from './compare.ts';
+import { computeRatio, createRows, type Load, measureInTurns } from './compare.ts';
 import { plainPodReviews } from './reviews.ts';
 import { formatTable, type Row } from './row.ts';
 import { createDecide, type Decide } from './scc.ts';

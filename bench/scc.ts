@@ -1,11 +1,11 @@
 import type { Store } from '../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../src/kube/admission.ts';
-import { createMetrics } from '../src/telemetry/metrics.ts';
 import { withStoredAccess } from '../src/server/access-reviews.ts';
 import { createSccRecorder } from '../src/server/scc-review.ts';
 import { createWaitingRoom } from '../src/server/waiting-room.ts';
-import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
 import { isPostponed, type Webhook } from '../src/server/webhook.ts';
+import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
+import { createMetrics } from '../src/telemetry/metrics.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
 const SETTINGS = { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AUTHORIZER_PATH } from '../src/server/kubelet-authorizer.ts';
 import { NAMESPACE, objectsOf, SMALL } from './cluster.ts';
-import { computeRatio, createRows, measureInTurns, type Load } from './compare.ts';
+import { computeRatio, createRows, type Load, measureInTurns } from './compare.ts';
 import { send } from './load.ts';
 import { plainPodReviews, restrictedPodReviews } from './reviews.ts';
 import type { Row } from './row.ts';

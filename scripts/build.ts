@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import ts from 'typescript';
 import { build } from 'esbuild';
+import ts from 'typescript';
 import { bundlePage } from '../src/cli/output/bundle.ts';
 import { renderPage } from '../src/cli/output/html.ts';
 import { bundleProgram, packageFolders } from './bundle.ts';

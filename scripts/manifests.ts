@@ -1,7 +1,7 @@
 /** Writes the generated files of `webhook-config/`: `npm run manifests`. The first argument is another folder to write to. */
-import type { V1ConfigMap, V1ValidatingAdmissionPolicy } from '@kubernetes/client-node';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { V1ConfigMap, V1ValidatingAdmissionPolicy } from '@kubernetes/client-node';
 import { REPOSITORY, VERSION } from '../src/cli/command.ts';
 import { closeObjects } from '../src/config/ajv.ts';
 import { printYaml, readDocuments } from '../src/config/yaml.ts';
@@ -9,12 +9,12 @@ import {
   ALL_FEATURES,
   buildManifests,
   defaultSettings,
-  PROFILES,
-  SETTINGS_SCHEMA,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
   type Profile,
+  PROFILES,
+  SETTINGS_SCHEMA,
 } from '../src/install/index.ts';
 import type { JsonObject } from '../src/kube/types.ts';
 import { FEATURES } from '../src/kube/well-known.ts';

@@ -9,11 +9,11 @@ import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promi
 import { dirname, join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import packageJson from '../package.json' with { type: 'json' };
-import { readDocuments } from '../src/config/yaml.ts';
 import { REPOSITORY } from '../src/cli/command.ts';
+import { readDocuments } from '../src/config/yaml.ts';
 import { isObject } from '../src/kube/types.ts';
 import { buildExecutable } from './executable.ts';
-import { createArchive, type ArchivedFile } from './tar.ts';
+import { type ArchivedFile, createArchive } from './tar.ts';
 
 const run = promisify(execFile);
 

@@ -4,12 +4,12 @@ import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Ajv } from 'ajv';
-import schema from '../webhook-config/portcullis-configuration.schema.json' with { type: 'json' };
 import { references } from '../scripts/docs/references.ts';
 import { decodeSettings } from '../src/config/portcullis-configuration.ts';
 import { readDocuments } from '../src/config/yaml.ts';
 import { CONTROLLER_NAMES } from '../src/controllers/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../src/server/webhooks/index.ts';
+import schema from '../webhook-config/portcullis-configuration.schema.json' with { type: 'json' };
 
 for (const [file, expected] of await references()) {
   test(`${file} is generated from the current sources`, async () => {

@@ -6,7 +6,7 @@ import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts
 import { fixManifests } from '../../src/config/fix.ts';
 import { withField } from '../../src/config/rewrite.ts';
 import { parsePath, printYaml } from '../../src/config/yaml.ts';
-import { checks, type Check, type FieldExample } from '../../src/policy/pss/index.ts';
+import { type Check, checks, type FieldExample } from '../../src/policy/pss/index.ts';
 
 /** A page about a finding of `portcullis check`. */
 export interface CheckPage {

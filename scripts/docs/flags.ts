@@ -1,5 +1,5 @@
-import { PROGRAM, type Command, type CommandEntry } from '../../src/cli/command.ts';
-import { printFlags, type Option } from '../../src/cli/options.ts';
+import { type Command, type CommandEntry, PROGRAM } from '../../src/cli/command.ts';
+import { type Option, printFlags } from '../../src/cli/options.ts';
 import { cell, code, formatMarkdownTable } from './markdown.ts';
 
 const HEAD = `# Commands and flags

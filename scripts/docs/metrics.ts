@@ -1,6 +1,6 @@
 import type { MetricDescription } from '../../src/telemetry/metrics.ts';
-import { METRIC_NOTES } from './metric-notes.ts';
 import { cell, code, formatMarkdownTable } from './markdown.ts';
+import { METRIC_NOTES } from './metric-notes.ts';
 
 const HEAD = `# Metrics
 

@@ -1,10 +1,10 @@
+import packageJson from '../../package.json' with { type: 'json' };
 import { KUBERNETES_VERSION } from '../../src/dev-cluster/index.ts';
 import { MINIMUM_MINOR } from '../../src/install/index.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
-import { newestVersion } from '../../src/policy/pss/evaluate.ts';
-import packageJson from '../../package.json' with { type: 'json' };
 import { MIN_DEFAULTS_MINOR } from '../../src/policy/psa/defaults.ts';
-import { readResults, type FileResult, type VersionResult } from '../../test/e2e/results.ts';
+import { newestVersion } from '../../src/policy/pss/evaluate.ts';
+import { type FileResult, readResults, type VersionResult } from '../../test/e2e/results.ts';
 import { formatMarkdownTable } from './markdown.ts';
 
 /** The minor versions of kubectl with which the tests have passed. test/references.test.ts compares them with the installed one. */

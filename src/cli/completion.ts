@@ -1,5 +1,5 @@
-import { defineCommand, EXIT, PROGRAM, type CommandEntry, type Io } from './command.ts';
-import { printFlags, UsageError, type Option, type Options } from './options.ts';
+import { type CommandEntry, defineCommand, EXIT, type Io, PROGRAM } from './command.ts';
+import { type Option, type Options, printFlags, UsageError } from './options.ts';
 
 const SCRIPTS: Readonly<Record<string, string>> = {
   bash: `_portcullis() {

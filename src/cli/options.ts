@@ -4,8 +4,8 @@
  */
 import { UserError } from '../config/files.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
-import { parseDurationMs } from '../kube/units.ts';
 import { quote } from '../kube/text.ts';
+import { parseDurationMs } from '../kube/units.ts';
 import { VERSION_RULE } from '../policy/psa/policy.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 

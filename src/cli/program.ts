@@ -7,16 +7,16 @@ import { UserError } from '../config/files.ts';
 import { ConnectionError } from '../kube/status.ts';
 import { printable, quote } from '../kube/text.ts';
 import {
-  EXIT,
-  PROGRAM,
-  VERSION,
   type Command,
   type CommandEntry,
+  EXIT,
   type Io,
   type Output,
   type ProcessIo,
+  PROGRAM,
+  VERSION,
 } from './command.ts';
-import { printFlags, resolveValues, UsageError, type Option, type Options, type Sources } from './options.ts';
+import { type Option, type Options, printFlags, resolveValues, type Sources, UsageError } from './options.ts';
 
 /** All commands by help heading, in display order: name, summary, and import of the file. */
 const GROUPS: Readonly<

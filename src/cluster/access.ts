@@ -1,12 +1,12 @@
 /** Access decisions based on the roles and bindings of a store, or on access reviews by the API server. */
 import { RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { isObject, type AccessReviewStatus, type UserInfo } from '../kube/types.ts';
+import { type AccessReviewStatus, isObject, type UserInfo } from '../kube/types.ts';
 import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
-import { RBAC_KINDS, type Action, type RbacKind } from '../policy/rbac/rules.ts';
+import { type Action, RBAC_KINDS, type RbacKind } from '../policy/rbac/rules.ts';
 import type { CanUse, Subject } from '../policy/scc/access.ts';
-import type { ApiRequest, Connection } from './connection.ts';
 import { createSccSet, type SccSet } from '../policy/scc/order.ts';
+import type { ApiRequest, Connection } from './connection.ts';
 import { memoize, type Store } from './store.ts';
 
 /** Returns true if RBAC permits the action. */

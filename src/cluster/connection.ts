@@ -3,7 +3,7 @@
  * unknown fields and a decision about an incomplete object would fail open.
  */
 import { X509Certificate } from 'node:crypto';
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { Agent as HttpAgent, type IncomingMessage, type OutgoingHttpHeaders, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest, type RequestOptions } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
@@ -11,8 +11,8 @@ import { UserError } from '../config/files.ts';
 import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/counters.ts';
-import { systemClock, type Clock, type TokenBucket } from './clock.ts';
-import { resolveCluster, type ClusterSource, type ClusterTarget, type Credentials } from './cluster-source.ts';
+import { type Clock, systemClock, type TokenBucket } from './clock.ts';
+import { type ClusterSource, type ClusterTarget, type Credentials, resolveCluster } from './cluster-source.ts';
 import { networkError } from './network-error.ts';
 
 export interface ApiRequest {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Clock, TokenBucket } from './clock.ts';
 import { createTokenBucket } from './clock.ts';
 import type { ClusterEvent } from './cluster.ts';
-import { httpStatusCode, type Connection } from './connection.ts';
+import { type Connection, httpStatusCode } from './connection.ts';
 
 interface RecorderOptions {
   readonly connection: Pick<Connection, 'request'>;

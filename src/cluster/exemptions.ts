@@ -1,10 +1,10 @@
 /** The inventory of exemptions for auditors: the objects to which policies do not apply, the start and the uses of each exemption. */
+import { impersonatedUser } from '../kube/admission.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { objectName } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
 import { isObject, type JsonObject, type KubeObject, type Lease, type Namespace, type Pod } from '../kube/types.ts';
-import { impersonatedUser } from '../kube/admission.ts';
 import {
   CONFIGURATION_NAME,
   EXEMPTION_USES_ANNOTATION,
@@ -19,7 +19,7 @@ import type { Level } from '../policy/pss/policy.ts';
 import { matchesUser } from '../policy/rbac/who-can.ts';
 import { psaLevel } from '../policy/rollout/scc-level.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
-import { printGrantSource, sccGrants, type GrantSource } from './scc-grants.ts';
+import { type GrantSource, printGrantSource, sccGrants } from './scc-grants.ts';
 import type { Store } from './store.ts';
 
 /** Input of the inventory. It is plain data, so no request to an API server is needed. */

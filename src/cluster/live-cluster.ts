@@ -2,15 +2,15 @@
  * A cluster that is accessed through its API server. Reflectors keep the store up to date, and writes are sent to the
  * API server. While the API server is unavailable, the store keeps its last state.
  */
-import { findKind, objectPath, resourcePath, RESOURCES, typeMeta, type ResourceInfo } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject, type KubeObject } from '../kube/types.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { reviewAccess } from './access.ts';
 import type { Clock } from './clock.ts';
 import type { ApplyOptions, Cluster, WriteOptions } from './cluster.ts';
-import { httpStatusCode, type ApiRequest, type Connection } from './connection.ts';
+import { type ApiRequest, type Connection, httpStatusCode } from './connection.ts';
 import { createEventRecorder } from './event-recorder.ts';
 import { METADATA_ONLY } from './lists.ts';
 import { createProjections } from './projection.ts';

@@ -3,9 +3,9 @@
  * several objects are stored once, so the state of a large cluster fits into the memory of a small pod.
  */
 import { deepEqual } from '../kube/equality.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import { podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
-import type { Kind, Kinds } from '../kube/kinds.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
 import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../policy/pod/selection.ts';

@@ -5,8 +5,8 @@
  */
 import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import { sleep, type Clock } from './clock.ts';
-import { httpStatusCode, retryAfterSeconds, type Connection } from './connection.ts';
+import { type Clock, sleep } from './clock.ts';
+import { type Connection, httpStatusCode, retryAfterSeconds } from './connection.ts';
 import { PAGE_SIZE, readPages } from './lists.ts';
 
 /** The target of a reflector. */

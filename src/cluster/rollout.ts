@@ -1,8 +1,8 @@
 /** State of the enforcement rollout in the store, which webhooks, controllers and commands share. */
+import type { Kind } from '../kube/kinds.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
-import type { Kind } from '../kube/kinds.ts';
 import type { KubeObject, Namespace } from '../kube/types.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
@@ -15,22 +15,22 @@ import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration
 import { resolvePolicies } from '../policy/psa/policy.ts';
 import { isLevel, type Level, type Policy, type Version } from '../policy/pss/policy.ts';
 import {
+  type DefaultLevel,
   ENFORCEMENT_GATE,
+  isEnforcementDesired,
   isFeatureOn,
   readEnforcement,
   SYNCER_MODES,
-  isEnforcementDesired,
-  type DefaultLevel,
 } from '../policy/rollout/enforcement.ts';
-import { isSelected, predictLevel, type NamespaceInput } from '../policy/rollout/evaluation.ts';
+import { isSelected, type NamespaceInput, predictLevel } from '../policy/rollout/evaluation.ts';
 import {
   createSccLevels,
   getNeededLevel,
   isManaged,
-  planLabels,
   type LabelSyncInput,
   type LabelSyncPlan,
   type ManagementSettings,
+  planLabels,
   type SccLevels,
 } from '../policy/rollout/label-sync.ts';
 import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';

@@ -3,7 +3,7 @@ import { createObservable, type Observable } from '../config/settings.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { sleep, type Clock } from './clock.ts';
+import { type Clock, sleep } from './clock.ts';
 import type { Connection } from './connection.ts';
 
 /**

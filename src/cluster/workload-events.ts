@@ -1,11 +1,11 @@
 /** Events about workloads whose pods are denied, or would be denied under enforcement. */
-import { POD_SOURCES } from './workloads.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { truncate } from '../kube/text.ts';
 import type { KubeObject, Pod } from '../kube/types.ts';
 import { podOwner } from '../policy/rollout/evaluation.ts';
 import type { ClusterEvent } from './cluster.ts';
 import type { Store } from './store.ts';
+import { POD_SOURCES } from './workloads.ts';
 
 /** The identity of a workload: type, name, namespace and uid. */
 export type WorkloadReference = Required<Pick<KubeObject, 'apiVersion' | 'kind' | 'metadata'>>;

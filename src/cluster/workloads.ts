@@ -1,7 +1,7 @@
 import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import { getApiVersion, objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
-import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { Store } from './store.ts';
 
 /** Kinds that define pods, including Pod itself, sorted by name. */

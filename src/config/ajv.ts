@@ -1,5 +1,5 @@
 import { Ajv2020, type ErrorObject, type SchemaObject } from 'ajv/dist/2020.js';
-import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
+import { type FieldError, forbiddenField, invalidValue, notSupported, requiredField } from '../kube/field-error.ts';
 import { isObject } from '../kube/types.ts';
 
 /** The schemas are part of the program, and validating them would take most of the compilation time. */

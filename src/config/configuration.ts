@@ -3,19 +3,6 @@
  * embedded in an AdmissionConfiguration. Decoding is strict: a file with any error is rejected as a whole.
  */
 import { dirname, resolve } from 'node:path';
-import {
-  checkFields,
-  childNode,
-  findDuplicateKeys,
-  firstDocument,
-  isOfKind,
-  requireKind,
-  userError,
-  type ConfigKind,
-  type ConfigNode,
-  type DocumentShape,
-} from './document.ts';
-import { parsePath } from './yaml.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import type { FieldShape } from '../kube/field-shape.ts';
 import { quote } from '../kube/text.ts';
@@ -26,17 +13,30 @@ import {
   DEFAULT_CONFIGURATION,
   DEFAULTS_FIELDS,
   EXEMPTIONS_FIELDS,
-  validateConfiguration,
   type PodSecurity,
   type PodSecurityConfiguration,
+  validateConfiguration,
 } from '../policy/psa/configuration.ts';
-import { readSource, UserError, type Source } from './files.ts';
+import {
+  checkFields,
+  childNode,
+  type ConfigKind,
+  type ConfigNode,
+  type DocumentShape,
+  findDuplicateKeys,
+  firstDocument,
+  isOfKind,
+  requireKind,
+  userError,
+} from './document.ts';
+import { readSource, type Source, UserError } from './files.ts';
 import {
   createDefaultSettings,
-  decodeSettings,
   type DecodeOptions,
+  decodeSettings,
   type Settings,
 } from './portcullis-configuration.ts';
+import { parsePath } from './yaml.ts';
 
 /** @see https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/#apiserver-config-k8s-io-v1-AdmissionConfiguration */
 const ADMISSION_CONFIGURATION: ConfigKind = {

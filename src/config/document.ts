@@ -1,9 +1,9 @@
-import { isObject } from '../kube/types.ts';
 import { unmarshalError } from '../kube/field-error.ts';
-import { findShapeErrors, isList, type FieldShape, type FieldShapes } from '../kube/field-shape.ts';
-import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
-import { UserError, type Source } from './files.ts';
+import { type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
 import { quote } from '../kube/text.ts';
+import { isObject } from '../kube/types.ts';
+import { type Source, UserError } from './files.ts';
+import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 
 /** A node of a configuration document. An empty path refers to the whole document. */
 export interface ConfigNode {

@@ -2,12 +2,12 @@
 import { quote } from '../kube/text.ts';
 import { isObject, type PodLike } from '../kube/types.ts';
 import type { Repair } from '../policy/pod/repair.ts';
-import { findPodTemplates, type FieldPath } from '../policy/pod/templates.ts';
+import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
 import { checkRepairs } from '../policy/pss/evaluate.ts';
 import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
-import { manifestObjects, readPod, type ManifestObject } from './objects.ts';
-import { rewrite, withField, type FieldValue } from './rewrite.ts';
-import { parsePath, readDocuments, type ManifestError, type Path } from './yaml.ts';
+import { type ManifestObject, manifestObjects, readPod } from './objects.ts';
+import { type FieldValue, rewrite, withField } from './rewrite.ts';
+import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
 /** A violation, its fields, and the fixes that its rule offers. */
 export interface RepairableViolation {

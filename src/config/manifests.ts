@@ -6,8 +6,8 @@ import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { compareBytes, quote } from '../kube/text.ts';
 import { failureReason, NOT_REGULAR, openRegularFile, UserError } from './files.ts';
-import { CHART_FILE, manifestObjects, type ManifestObjects } from './objects.ts';
-import { readSteps, type Documents, type ManifestDocument, type ManifestError } from './yaml.ts';
+import { CHART_FILE, type ManifestObjects, manifestObjects } from './objects.ts';
+import { type Documents, type ManifestDocument, type ManifestError, readSteps } from './yaml.ts';
 
 /** Documents and objects from several files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}

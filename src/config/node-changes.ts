@@ -1,6 +1,6 @@
 /** Text splices that change the value of a node. Functions throw a `Refusal` if a change would affect other fields. */
-import { isAlias, isMap, isScalar, isSeq } from 'yaml';
 import type { Node } from 'yaml';
+import { isAlias, isMap, isScalar, isSeq } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -8,7 +8,10 @@ import {
   AMBIGUOUS,
   columnAt,
   endOf,
+  type Layout,
   lineStart,
+  type Mapping,
+  type Member,
   nextLine,
   printFlowMember,
   printInline,
@@ -16,11 +19,8 @@ import {
   printMember,
   printMembers,
   Refusal,
-  startOf,
-  type Layout,
-  type Mapping,
-  type Member,
   type Sequence,
+  startOf,
 } from './yaml-layout.ts';
 
 /** Replacement of a section of text. */

@@ -3,16 +3,16 @@
  * contains the schema. Rules that a schema cannot express are checked here.
  */
 import type { V1LabelSelector } from '@kubernetes/client-node';
+import { withoutNulls } from '../kube/equality.ts';
 import {
   duplicateValue,
+  type FieldError,
   forbiddenField,
   invalidValue,
   notSupported,
   requiredField,
-  type FieldError,
 } from '../kube/field-error.ts';
 import { labelKeyErrors } from '../kube/names.ts';
-import { withoutNulls } from '../kube/equality.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result, Wire } from '../kube/types.ts';
 import { parseDurationMs } from '../kube/units.ts';
@@ -29,13 +29,13 @@ import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
-import { defaultExemptNamespaces, withKubeSystem, type Compatibility, type SccSettings } from '../policy/scc/mode.ts';
+import { type Compatibility, defaultExemptNamespaces, type SccSettings, withKubeSystem } from '../policy/scc/mode.ts';
 import {
   DEFAULT_RANGES,
   parseMcsRange,
   parseUidRange,
-  validateRangeSettings,
   type RangeSettings,
+  validateRangeSettings,
 } from '../policy/uid-range/ranges.ts';
 import { compileFields } from './ajv.ts';
 import schema from './portcullis-configuration.schema.json' with { type: 'json' };

@@ -2,10 +2,10 @@
  * The effective settings. Webhooks and controllers read the current value from one observable, so changes to the
  * PortcullisConfiguration or to the configuration file take effect without a restart.
  */
+import type { JsonObject } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { parseSettings, readPodSecuritySource } from './configuration.ts';
-import type { JsonObject } from '../kube/types.ts';
 import { type Source, UserError, watchFile } from './files.ts';
 import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 

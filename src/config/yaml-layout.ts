@@ -2,8 +2,8 @@
  * Layout of a YAML or JSON document: the positions of its nodes in the text, and functions that print values in its
  * style.
  */
-import { isCollection, isMap, isPair, isScalar, visit } from 'yaml';
 import type { Document, Node, Pair, YAMLMap, YAMLSeq } from 'yaml';
+import { isCollection, isMap, isPair, isScalar, visit } from 'yaml';
 import { isObject, type JsonObject } from '../kube/types.ts';
 
 export type Member = Pair<Node, Node | null>;

@@ -1,19 +1,19 @@
 /** YAML and JSON text as kubectl reads it, with the position of every field. */
-import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
 import {
+  type Document,
   isAlias,
   isMap,
   isScalar,
   isSeq,
   LineCounter,
-  parseAllDocuments,
-  stringify,
-  type Document,
   type Node,
+  parseAllDocuments,
   type ScalarTag,
+  stringify,
   type Tags,
   type YAMLMap,
 } from 'yaml';
+import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
 
 /** A position in a text. Lines and columns start at 1, and columns are counted in UTF-16 code units. */
 export interface Position {

@@ -8,14 +8,14 @@ import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import {
+  type AdmissionPolicy,
   DEFAULTS_KINDS,
   DEFAULTS_POLICY,
+  type DefaultsKind,
   FLOOR_POLICIES,
   FLOOR_PREFIX,
   isFloorPolicy,
   POLICY_KINDS,
-  type AdmissionPolicy,
-  type DefaultsKind,
   type PolicyKind,
 } from '../kube/admission-policies.ts';
 import { applyDefaults } from '../kube/defaults.ts';
@@ -36,16 +36,16 @@ import { generateDefaultsPolicy } from '../policy/psa/defaults.ts';
 import { minorVersion } from '../policy/pss/cel-policy.ts';
 import type { Version } from '../policy/pss/policy.ts';
 import {
+  type ControllerContext,
+  type ControllerDefinition,
   createStopwatch,
+  type ReconcileContext,
+  type Reconciler,
   rule,
+  type Source,
   watch,
   watchValue,
   withOwner,
-  type ControllerContext,
-  type ControllerDefinition,
-  type ReconcileContext,
-  type Reconciler,
-  type Source,
 } from './controller.ts';
 import { isReplicaLease } from './replica-leases.ts';
 

@@ -1,7 +1,7 @@
 import { getRolloutView, publishedDefault, publishedGeneration } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { printYaml } from '../config/yaml.ts';
-import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import type { ConfigMap, Lease, Namespace } from '../kube/types.ts';
@@ -19,37 +19,37 @@ import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import {
   currentConditions,
   defaultInForce,
+  type DefaultLevel,
+  type EnforcementPlan,
   getEvaluationResult,
   planEffect,
   planRaise,
-  readEnforcement,
-  type DefaultLevel,
-  type EnforcementPlan,
   type PublishedLevel,
+  readEnforcement,
 } from '../policy/rollout/enforcement.ts';
 import {
   getSyncState,
   isAwaitingLabel,
+  type ManagementSettings,
   managementSettings,
   releaseLabels,
-  type ManagementSettings,
   type SyncState,
 } from '../policy/rollout/label-sync.ts';
 import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { RolloutView } from '../policy/rollout/state.ts';
 import {
+  type ControllerContext,
+  type ControllerDefinition,
   createStopwatch,
   forEachYielding,
+  type ReconcileContext,
+  type Reconciler,
+  type ReconcileResult,
   rule,
   statusRule,
   watch,
   watchValue,
-  type ControllerContext,
-  type ControllerDefinition,
-  type ReconcileContext,
-  type Reconciler,
-  type ReconcileResult,
 } from './controller.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 

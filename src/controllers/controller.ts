@@ -5,9 +5,9 @@ import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { JsonObject, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
@@ -16,12 +16,12 @@ import {
   type WebhookRegistration,
 } from '../kube/webhooks.ts';
 import { OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
+import type { Version } from '../policy/pss/policy.ts';
 import {
-  findAffectedNamespaces,
   type AffectedNamespaces,
   type AffectingKind,
+  findAffectedNamespaces,
 } from '../policy/rollout/affected-namespaces.ts';
-import type { Version } from '../policy/pss/policy.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';

@@ -3,19 +3,19 @@
  * minimum.
  */
 import { API_SERVERS, checkApiServers, minimumInForce } from '../cluster/kubelet.ts';
-import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
-import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../kube/well-known.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { formatTimestamp } from '../kube/units.ts';
+import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../kube/well-known.ts';
 import { describeEnforcement } from '../policy/kubelet/enforcement.ts';
 import {
   ACCESS_REVIEW_RULE,
+  type ControllerContext,
+  type ControllerDefinition,
+  type Reconciler,
   rule,
   statusRule,
   watch,
   watchValue,
-  type ControllerContext,
-  type ControllerDefinition,
-  type Reconciler,
 } from './controller.ts';
 
 const [, NAME] = FEATURE_STATUS_CONTROLLERS.kubelet;

@@ -1,42 +1,42 @@
 /** Raises and lowers the effective minimum kubelet version in safe steps, and reports nodes below it. */
 import {
-  minimumInForce,
+  type KubeletScope,
   listNodeStates,
+  minimumInForce,
   NODES_CONFIG_NAME,
   requestedMinimum,
-  type KubeletScope,
 } from '../cluster/kubelet.ts';
 import type { Store } from '../cluster/store.ts';
-import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
 import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Node, PortcullisConfiguration } from '../kube/types.ts';
-import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
 import { formatTimestamp } from '../kube/units.ts';
+import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
 import { compareNodes, type NodeState } from '../policy/kubelet/admission.ts';
 import {
   describeNodes,
   describeProgress,
+  type MinimumPlan,
   nodePools,
   planMinimum,
+  type Pool,
   renderMinimum,
   reportedMinimum,
-  type MinimumPlan,
-  type Pool,
   type RequestProblem,
 } from '../policy/kubelet/transition.ts';
 import { findKubeletProblem, parseMinimum } from '../policy/kubelet/version.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
-  statusRule,
-  watch,
-  watchValue,
   type ControllerContext,
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
+  statusRule,
+  watch,
+  watchValue,
 } from './controller.ts';
 
 const [NAME] = FEATURE_STATUS_CONTROLLERS.kubelet;

@@ -1,25 +1,25 @@
 /** Reports for each node whether its kubelet meets the minimum version. */
 import { minimumInForce, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
 import type { KubeletSettings } from '../config/settings.ts';
-import { ApiError } from '../kube/status.ts';
 import type { ConditionState } from '../kube/conditions.ts';
 import { objectName } from '../kube/resources.ts';
+import { ApiError } from '../kube/status.ts';
 import type { Node } from '../kube/types.ts';
-import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../kube/well-known.ts';
 import { formatTimestamp } from '../kube/units.ts';
+import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../kube/well-known.ts';
 import { reportedMinimum } from '../policy/kubelet/transition.ts';
-import { findKubeletProblem, parseMinimum, type MinimumVersion } from '../policy/kubelet/version.ts';
+import { findKubeletProblem, type MinimumVersion, parseMinimum } from '../policy/kubelet/version.ts';
 import {
-  rule,
-  statusRule,
-  watch,
-  watchChanges,
-  watchValue,
   type ControllerContext,
   type ControllerDefinition,
   type ControllerEvent,
   type ReconcileContext,
   type Reconciler,
+  rule,
+  statusRule,
+  watch,
+  watchChanges,
+  watchValue,
 } from './controller.ts';
 
 const NAME = 'kubelet-reporter';

@@ -1,30 +1,30 @@
 import { createLabelPlanner, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { select } from '../config/settings.ts';
+import { ApiError } from '../kube/status.ts';
+import type { Namespace } from '../kube/types.ts';
 import {
-  POD_SECURITY_CONFIG_MAP,
   LABEL_SYNC_MANAGER,
+  POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_LABELS,
   RELAXED_LABEL,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../kube/well-known.ts';
-import { ApiError } from '../kube/status.ts';
-import type { Namespace } from '../kube/types.ts';
-import { LEVELS, type Level } from '../policy/pss/policy.ts';
+import { type Level, LEVELS } from '../policy/pss/policy.ts';
 import type { AffectingKind } from '../policy/rollout/affected-namespaces.ts';
-import { managementSettings, releaseLabels, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
+import { type LabelSyncPlan, managementSettings, releaseLabels } from '../policy/rollout/label-sync.ts';
 import { isBreakGlassOn, watchBreakGlass } from './admission-policies.ts';
 import {
-  forEachYielding,
-  getAffectedNamespaces,
-  rule,
-  watch,
-  watchValue,
   type ControllerContext,
   type ControllerDefinition,
+  forEachYielding,
+  getAffectedNamespaces,
   type ReconcileContext,
   type Reconciler,
+  rule,
   type Source,
+  watch,
+  watchValue,
 } from './controller.ts';
 
 /** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */

@@ -1,13 +1,13 @@
+import { type Clock, withTimeout } from '../cluster/clock.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import { UserError } from '../config/files.ts';
+import { ApiError } from '../kube/status.ts';
 import type { Lease, ObjectMeta } from '../kube/types.ts';
 import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
-import { UserError } from '../config/files.ts';
-import type { Cluster } from '../cluster/cluster.ts';
-import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Clock, withTimeout } from '../cluster/clock.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { createEventRecorder, orUndefined, type Controller } from './controller.ts';
-import { startControllers, type RunningControllers, type RuntimeOptions } from './runtime.ts';
+import { type Controller, createEventRecorder, orUndefined } from './controller.ts';
+import { type RunningControllers, type RuntimeOptions, startControllers } from './runtime.ts';
 
 type LeaseSpec = NonNullable<Lease['spec']>;
 

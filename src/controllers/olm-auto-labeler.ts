@@ -1,9 +1,10 @@
 import { select } from '../config/settings.ts';
-import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { resourceName } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import {
   CONFIGURATION_NAME,
   LABEL_SYNC_LABEL,
@@ -12,33 +13,32 @@ import {
   OLM_MANAGED_ANNOTATION,
   POD_SECURITY_LABELS,
 } from '../kube/well-known.ts';
-import { formatTimestamp } from '../kube/units.ts';
 import {
   decideLabeling,
   hasLabelerPrefix,
   isCopied,
-  labelerMode,
-  labelingPatch,
-  OPENSHIFT_OLM,
   type LabelerDecision,
   type LabelerInput,
   type LabelerMode,
+  labelerMode,
   type LabelerTrigger,
+  labelingPatch,
+  OPENSHIFT_OLM,
 } from '../policy/olm/auto-labeler.ts';
 import {
+  type ControllerContext,
+  type ControllerDefinition,
+  type ControllerEvent,
   isNotFound,
   orUndefined,
+  type ReconcileContext,
+  type Reconciler,
+  type ReconcileResult,
   rule,
   statusRule,
   watch,
   watchChanges,
   watchValue,
-  type ControllerContext,
-  type ControllerDefinition,
-  type ControllerEvent,
-  type ReconcileContext,
-  type Reconciler,
-  type ReconcileResult,
 } from './controller.ts';
 
 const KIND = 'ClusterServiceVersion';

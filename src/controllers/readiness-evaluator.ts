@@ -20,8 +20,8 @@ import {
   inconclusive,
   isEvaluated,
   isSelected,
-  parseDryRunWarnings,
   type NamespaceEvaluation,
+  parseDryRunWarnings,
 } from '../policy/rollout/evaluation.ts';
 import { createSccAccess, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';

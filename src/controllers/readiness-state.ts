@@ -1,10 +1,10 @@
 /** State of the readiness controller while this process is the leader. */
+import type { PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { EVALUATE_ANNOTATION } from '../kube/well-known.ts';
-import type { PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
-import { isBlocking, type CompletedSweep } from '../policy/rollout/readiness.ts';
+import { type CompletedSweep, isBlocking } from '../policy/rollout/readiness.ts';
 import type { RunningSweep } from './readiness-evaluator.ts';
 import { createReportWriter } from './readiness-reports.ts';
 import type { WorkloadRefusal } from './readiness-writes.ts';

@@ -1,17 +1,17 @@
 /** Writes decisions and events for the readiness controller. */
 import { refusalEvent } from '../cluster/workload-events.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
+import type { Condition } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Namespace } from '../kube/types.ts';
-import type { Condition } from '../kube/conditions.ts';
 import { summarizeNames } from '../kube/text.ts';
+import type { Namespace } from '../kube/types.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
-import { orUndefined, type ControllerEvent, type ReconcileContext } from './controller.ts';
+import { type ControllerEvent, orUndefined, type ReconcileContext } from './controller.ts';
 
 const OPTIONS = { fieldManager: ROLLOUT_MANAGER };
 const metadata = { name: PSA_ENFORCEMENT_CONFIG };

@@ -21,32 +21,32 @@ import {
 import { REPORT_APIS, REPORT_NAME } from '../policy/rollout/reports.ts';
 import type { RolloutView } from '../policy/rollout/state.ts';
 import {
+  type ControllerContext,
+  type ControllerDefinition,
   getAffectedNamespaces,
+  type ReconcileContext,
+  type Reconciler,
+  type ReconcileResult,
   rule,
+  type Source,
   statusRule,
   watch,
   watchChanges,
   watchValue,
-  type ControllerContext,
-  type ControllerDefinition,
-  type ReconcileContext,
-  type Reconciler,
-  type ReconcileResult,
-  type Source,
 } from './controller.ts';
 import {
   continueSweep,
   evaluateNamespaces,
-  listNamespaces,
   type EvaluationSettings,
+  listNamespaces,
   type RunningSweep,
 } from './readiness-evaluator.ts';
 import {
+  type ReadinessMetrics,
   resetMetrics,
   setFindingMetrics,
   setStatusMetrics,
   setWorkloadMetrics,
-  type ReadinessMetrics,
 } from './readiness-metrics.ts';
 import { removeReports } from './readiness-reports.ts';
 import { createState, type ReadinessState } from './readiness-state.ts';

@@ -1,6 +1,6 @@
 /** Leases in which replicas publish their state. */
-import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import type { Lease } from '../kube/types.ts';
+import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import { createStopwatch, type Stopwatch } from './controller.ts';
 
 /** Lease duration of a replica, and the maximum accepted from other replicas. */

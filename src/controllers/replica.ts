@@ -2,9 +2,19 @@ import { createHash } from 'node:crypto';
 import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { formatExemptionUses } from '../cluster/exemptions.ts';
-import { replicaAnnotations, ROLLOUT_KINDS, getRolloutView } from '../cluster/rollout.ts';
+import { getRolloutView, replicaAnnotations, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { SettingsStatus } from '../config/settings.ts';
+import type { Lease, Secret } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
+import {
+  CONFIGURATION_KINDS,
+  enforcingWebhooks,
+  getWebhooks,
+  isInstalled,
+  isPartOfPortcullis,
+  type WebhookConfiguration,
+} from '../kube/webhooks.ts';
 import {
   COMPONENT_LABEL,
   EXEMPTION_USES_ANNOTATION,
@@ -15,32 +25,22 @@ import {
   SERVING_CERTIFICATE_ANNOTATION,
   SETTINGS_GENERATION_ANNOTATION,
 } from '../kube/well-known.ts';
-import type { Lease, Secret } from '../kube/types.ts';
-import { formatTimestamp } from '../kube/units.ts';
-import {
-  isInstalled,
-  type WebhookConfiguration,
-  CONFIGURATION_KINDS,
-  enforcingWebhooks,
-  isPartOfPortcullis,
-  getWebhooks,
-} from '../kube/webhooks.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { keyPairProblem, pemFingerprint, type KeyPair } from '../tls/certificate-pair.ts';
+import { type KeyPair, keyPairProblem, pemFingerprint } from '../tls/certificate-pair.ts';
 import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
-  createStopwatch,
-  WATCH_VERBS,
-  isNotFound,
-  orUndefined,
-  rule,
-  watch,
-  watchValue,
   type ControllerContext,
   type ControllerDefinition,
+  createStopwatch,
+  isNotFound,
+  orUndefined,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
+  rule,
+  watch,
+  WATCH_VERBS,
+  watchValue,
 } from './controller.ts';
 import { acquiredSpec } from './leadership.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS } from './replica-leases.ts';

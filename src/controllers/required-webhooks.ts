@@ -8,21 +8,21 @@ import { celList } from '../kube/cel.ts';
 import type { Wire } from '../kube/types.ts';
 import {
   EXEMPT_CONDITION,
-  unchangedNamespaces,
   type InstalledConfiguration,
+  unchangedNamespaces,
   type WebhookRegistration,
 } from '../kube/webhooks.ts';
 import {
   FAIL_OPEN,
   KUBE_SYSTEM,
   NAMESPACE_NAME_LABEL,
+  type OptionalFeature,
   POD_SECURITY_LABELS,
   TIER_LABEL,
-  type OptionalFeature,
 } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { SCC_MODE_LABEL, selectEnforcedNamespaces, selectSccNamespaces, type SccSettings } from '../policy/scc/mode.ts';
+import { SCC_MODE_LABEL, type SccSettings, selectEnforcedNamespaces, selectSccNamespaces } from '../policy/scc/mode.ts';
 import type { Service } from '../tls/trust.ts';
 import type { ControllerContext } from './controller.ts';
 

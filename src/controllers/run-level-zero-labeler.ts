@@ -1,6 +1,6 @@
 import { POD_SECURITY_LABELS, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
-import { rule, watch, watchValue, type ControllerDefinition } from './controller.ts';
+import { type ControllerDefinition, rule, watch, watchValue } from './controller.ts';
 
 /**
  * SCC admission skips these namespaces, and an enforcing cluster would apply the restricted level to them. While SCCs

@@ -1,11 +1,11 @@
 /** Runs controllers: sources → work queue → reconcile → retry. */
-import { createTokenBucket, type Clock } from '../cluster/clock.ts';
+import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { createEventRecorder, type Controller, type ReconcileContext, type Source } from './controller.ts';
+import { type Controller, createEventRecorder, type ReconcileContext, type Source } from './controller.ts';
 
 const FIRST_RETRY_MS = 5;
 /** Default of the maximum retry delay of a key. */

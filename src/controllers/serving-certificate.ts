@@ -1,4 +1,15 @@
 import type { Store } from '../cluster/store.ts';
+import type { JsonObject, Secret } from '../kube/types.ts';
+import {
+  caSecretReference,
+  CONFIGURATION_KINDS,
+  type ConfigurationKind,
+  enforcingWebhooks,
+  getWebhooks,
+  isInstalled,
+  type RegisteredWebhook,
+  type WebhookConfiguration,
+} from '../kube/webhooks.ts';
 import {
   COMPONENT_LABEL,
   INSTALLATION,
@@ -7,45 +18,34 @@ import {
   PART_OF_LABEL,
   ROTATE_ANNOTATION,
 } from '../kube/well-known.ts';
-import type { JsonObject, Secret } from '../kube/types.ts';
-import {
-  isInstalled,
-  type WebhookConfiguration,
-  CONFIGURATION_KINDS,
-  enforcingWebhooks,
-  caSecretReference,
-  getWebhooks,
-  type ConfigurationKind,
-  type RegisteredWebhook,
-} from '../kube/webhooks.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { isSameBundle, bundleIncludes, decodeBundle, planBundle, removedCertificates } from '../tls/trust.ts';
-import { KEYRING_FILES, formatKeyring, readKeyring, type Keyring } from '../tls/keyring.ts';
 import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
+import { formatKeyring, type Keyring, KEYRING_FILES, readKeyring } from '../tls/keyring.ts';
 import {
-  ROTATION_REQUESTED,
+  type KeyringPlan,
+  type KeyringStep,
   planKeyring,
+  type Rotation,
+  ROTATION_REQUESTED,
   ROTATIONS,
   SETTLE_MS,
   takeKeyringStep,
-  type KeyringPlan,
-  type Rotation,
-  type KeyringStep,
 } from '../tls/keyring.ts';
+import { bundleIncludes, decodeBundle, isSameBundle, planBundle, removedCertificates } from '../tls/trust.ts';
 import {
   configurationRules,
-  createStopwatch,
-  isOptionalFeature,
-  WATCH_VERBS,
-  isNotFound,
-  orUndefined,
-  rule,
-  watch,
   type ControllerContext,
   type ControllerDefinition,
+  createStopwatch,
   type Features,
+  isNotFound,
+  isOptionalFeature,
+  orUndefined,
   type ReconcileContext,
   type Reconciler,
+  rule,
+  watch,
+  WATCH_VERBS,
 } from './controller.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 

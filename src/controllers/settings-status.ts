@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto';
-import { listSettings, settingAt, SETTINGS_MANAGER, settingOwners, withSetting } from '../config/setting-paths.ts';
+import { listSettings, settingAt, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { ApiError } from '../kube/status.ts';
+import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import {
   CONFIGURATION_NAME,
   FEATURE_STATUS_CONTROLLERS,
   INITIAL_SETTINGS_ANNOTATION,
   OPTIONAL_FEATURES,
-  SETTINGS_GENERATION_ANNOTATION,
   type OptionalFeature,
+  SETTINGS_GENERATION_ANNOTATION,
 } from '../kube/well-known.ts';
-import { ApiError } from '../kube/status.ts';
-import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
-import { deepEqual } from '../kube/equality.ts';
-import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
-import { formatTimestamp } from '../kube/units.ts';
 import {
+  type ControllerContext,
+  type ControllerDefinition,
   orUndefined,
+  type ReconcileContext,
+  type Reconciler,
   rule,
   statusRule,
   watch,
   watchValue,
-  type ControllerContext,
-  type ControllerDefinition,
-  type ReconcileContext,
-  type Reconciler,
 } from './controller.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 

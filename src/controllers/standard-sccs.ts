@@ -1,13 +1,13 @@
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import {
+  type PlannedWrite,
   planRbacObject,
   planStandardScc,
-  type PlannedWrite,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../policy/scc/standard.ts';
-import { createObject, rule, watch, type ControllerDefinition, type ReconcileContext } from './controller.ts';
+import { type ControllerDefinition, createObject, type ReconcileContext, rule, watch } from './controller.ts';
 
 const NAME = 'standard-scc-controller';
 const OPTIONS = { fieldManager: NAME };

@@ -3,36 +3,36 @@ import { select } from '../config/settings.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, type RangeAllocation } from '../kube/scc.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Namespace } from '../kube/types.ts';
 import { truncate } from '../kube/text.ts';
+import type { Namespace } from '../kube/types.ts';
 import { RANGE_ALLOCATION_MANAGER } from '../kube/well-known.ts';
+import { sccMode } from '../policy/scc/mode.ts';
 import {
-  createAllocator,
   blockAnnotations,
+  createAllocator,
   findNamespaceNeed,
   findRangeProblems,
+  formatState,
   ORPHANED_MS,
   planRepair,
-  type Repair,
-  formatState,
   RANGE_ALLOCATION_NAME,
   readState,
+  type Repair,
 } from '../policy/uid-range/allocation.ts';
-import { sccMode } from '../policy/scc/mode.ts';
 import { uniteBlocks } from '../policy/uid-range/blocks.ts';
-import { type RangeSettings, formatUidRange } from '../policy/uid-range/ranges.ts';
+import { formatUidRange, type RangeSettings } from '../policy/uid-range/ranges.ts';
 import {
+  type ControllerContext,
+  type ControllerDefinition,
   createObject,
   isNotFound,
   orUndefined,
-  rule,
-  watch,
-  watchValue,
-  type ControllerContext,
-  type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
+  rule,
+  watch,
+  watchValue,
 } from './controller.ts';
 
 const KIND = 'RangeAllocation';

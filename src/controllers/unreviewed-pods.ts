@@ -3,7 +3,7 @@ import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
-import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
@@ -13,18 +13,18 @@ import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../kube/well-known
 import { DEFAULT_LIMITS } from '../policy/psa/input.ts';
 import { reviewPodSecurity } from '../policy/psa/review.ts';
 import type { Level } from '../policy/pss/policy.ts';
-import { serviceAccountSubject, type CanUse } from '../policy/scc/access.ts';
+import { type CanUse, serviceAccountSubject } from '../policy/scc/access.ts';
 import { assignScc, validateScc } from '../policy/scc/assign.ts';
 import { sccMode } from '../policy/scc/mode.ts';
 import { podAnnotation } from '../policy/scc/request.ts';
 import {
-  forEachYielding,
-  statusRule,
-  watchChanges,
   type ControllerContext,
   type ControllerDefinition,
+  forEachYielding,
   type ReconcileContext,
   type Reconciler,
+  statusRule,
+  watchChanges,
 } from './controller.ts';
 
 const NAME = 'unreviewed-pods-controller';

@@ -7,11 +7,11 @@ import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
+  type ConfigurationKind,
   getWebhooks,
   INSTALLED_CONFIGURATIONS,
   isCaInjection,
   isInstalled,
-  type ConfigurationKind,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, OPTIONAL_FEATURES, WEBHOOK_LABELS } from '../kube/well-known.ts';
@@ -21,27 +21,27 @@ import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/
 import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
 import {
   configurationRules,
+  type ControllerContext,
+  type ControllerDefinition,
   createStopwatch,
+  type Features,
   isOptionalFeature,
+  type ReconcileContext,
+  type Reconciler,
   rule,
+  type Source,
   watch,
   watchValue,
   withOwner,
-  type ControllerContext,
-  type ControllerDefinition,
-  type Features,
-  type ReconcileContext,
-  type Reconciler,
-  type Source,
 } from './controller.ts';
 import {
   AKS_ANNOTATIONS,
   enabledOptionalFeatures,
-  openSeconds,
-  requiredConfigurations,
   type Enforcement,
+  openSeconds,
   type OptionalEnforcement,
   type RequiredConfiguration,
+  requiredConfigurations,
   type Webhook,
 } from './required-webhooks.ts';
 

@@ -1,7 +1,7 @@
 import type { Access } from '../cluster/access.ts';
 import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
-import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, forbidden } from '../kube/status.ts';
+import { quote } from '../kube/text.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/index.ts';
 

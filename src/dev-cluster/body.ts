@@ -1,9 +1,9 @@
-import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus } from '../kube/status.ts';
+import { quote } from '../kube/text.ts';
+import type { Call, Core } from './call.ts';
 import { decodeBody } from './fields/decode.ts';
 import { fieldManagerName, trackUpdate } from './fields/managed-fields.ts';
-import type { Call, Core } from './call.ts';
-import { editMetadata, getMetadata, type ApiObject } from './types.ts';
+import { type ApiObject, editMetadata, getMetadata } from './types.ts';
 
 export const APPLY = 'application/apply-patch+yaml';
 

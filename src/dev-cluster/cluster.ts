@@ -5,19 +5,19 @@ import type { Connection } from '../cluster/connection.ts';
 import { createEventRecorder } from '../cluster/event-recorder.ts';
 import { createWrites } from '../cluster/live-cluster.ts';
 import { createStore, type Store } from '../cluster/store.ts';
-import { findKind, RESOURCES, resourcePath } from '../kube/resources.ts';
+import { findKind, resourcePath, RESOURCES } from '../kube/resources.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { CallWebhook } from './admission/https.ts';
 import { createAdmission } from './admission/index.ts';
+import type { Core } from './call.ts';
 import {
-  serveDefinitions,
-  startControllers,
   type Controllers,
   type ControllersOptions,
+  serveDefinitions,
+  startControllers,
   type Writer,
 } from './controllers.ts';
-import type { Core } from './call.ts';
-import { createRequestHandler, noSuchResource, parsePath, type HandleRequest } from './request.ts';
+import { createRequestHandler, type HandleRequest, noSuchResource, parsePath } from './request.ts';
 import { createRegistry, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
 import { getMetadata, type ResourceKey } from './types.ts';

@@ -6,7 +6,7 @@ import defaultObjects from './default-objects.json' with { type: 'json' };
 import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
 import { isSameResource, type Storage, type StoredChange } from './storage.ts';
-import { itemsAt, getMetadata, objectAt, type ApiObject, type ResourceKey } from './types.ts';
+import { type ApiObject, getMetadata, itemsAt, objectAt, type ResourceKey } from './types.ts';
 
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 

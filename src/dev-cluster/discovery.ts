@@ -1,5 +1,5 @@
-import { findSubresource, type Registry } from './resources.ts';
 import type { ResourceInfo } from './resource-info.ts';
+import { findSubresource, type Registry } from './resources.ts';
 import { formatApiVersion } from './types.ts';
 
 export interface Document {

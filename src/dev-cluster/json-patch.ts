@@ -1,4 +1,4 @@
-import { applyPatch, Pointer, type Operation } from 'rfc6902';
+import { applyPatch, type Operation, Pointer } from 'rfc6902';
 import { isObject, type JsonObject } from '../kube/types.ts';
 
 /**

@@ -2,13 +2,13 @@
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { ApiError, badRequest, createStatus } from '../kube/status.ts';
 import { compareBytes } from '../kube/text.ts';
-import { readBoolean, readInteger } from './body.ts';
 import type { ListResult, WatchEvent, WatchResult } from './attributes.ts';
+import { readBoolean, readInteger } from './body.ts';
 import type { Call, Core } from './call.ts';
+import type { ResourceInfo } from './resource-info.ts';
 import { storageKey, toServed } from './resources.ts';
 import { getObjectKey, isSameResource, type StoredChange } from './storage.ts';
-import type { ResourceInfo } from './resource-info.ts';
-import { formatApiVersion, getMetadata, textAt, type ApiObject } from './types.ts';
+import { type ApiObject, formatApiVersion, getMetadata, textAt } from './types.ts';
 
 /** Returns true if an object is selected. */
 type Selector = (object: ApiObject) => boolean;

@@ -1,12 +1,12 @@
 import { ApiError, badRequest, createStatus, notFound } from '../kube/status.ts';
 import { requireAccess } from './access.ts';
 import type { ApiResult } from './attributes.ts';
-import { createAttributes, type ApiRequest, type Call, type Core, type ResourceTarget } from './call.ts';
-import { createReview, isReview } from './reviews.ts';
-import { textAt, type ApiObject } from './types.ts';
 import { readBoolean } from './body.ts';
+import { type ApiRequest, type Call, type Core, createAttributes, type ResourceTarget } from './call.ts';
 import { list, selectedName, watch } from './read.ts';
 import { findSubresource, storageKey, toServed } from './resources.ts';
+import { createReview, isReview } from './reviews.ts';
+import { type ApiObject, textAt } from './types.ts';
 import { create, patch, remove, update } from './write.ts';
 
 /** Boolean options of all connections to containers. */

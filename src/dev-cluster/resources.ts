@@ -1,9 +1,9 @@
 import type { GroupVersionKind } from '../kube/types.ts';
 import { BUILT_IN as BUILT_IN_SCHEMA } from './fields/schema.ts';
 import { kindStrategy } from './objects/index.ts';
-import { kindColumns } from './tables.ts';
 import type { ResourceInfo } from './resource-info.ts';
-import { formatApiVersion, type ApiObject, type ResourceKey } from './types.ts';
+import { kindColumns } from './tables.ts';
+import { type ApiObject, formatApiVersion, type ResourceKey } from './types.ts';
 
 /** The resources that the server serves. */
 export interface Registry {

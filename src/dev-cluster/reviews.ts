@@ -4,9 +4,9 @@ import { formatTimestamp } from '../kube/units.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import type { ObjectResult } from './attributes.ts';
 import { readWriteOptions } from './body.ts';
-import { createAttributes, type Call, type Core } from './call.ts';
+import { type Call, type Core, createAttributes } from './call.ts';
 import type { ResourceInfo } from './resource-info.ts';
-import { at, editMetadata, textAt, textsAt, type ApiObject } from './types.ts';
+import { type ApiObject, at, editMetadata, textAt, textsAt } from './types.ts';
 import { decodeNew } from './write.ts';
 
 type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;

@@ -9,14 +9,14 @@ import { ApiError, badRequest, createStatus, internalError, type Status } from '
 import type { UserInfo } from '../kube/types.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
 import { impersonate, requireAccess } from './access.ts';
-import { mediaType } from './body.ts';
-import type { DevCluster } from './cluster.ts';
-import { findDocument, HEALTH_PATHS, type Document } from './discovery.ts';
-import { decodeProtobuf, PROTOBUF } from './protobuf.ts';
 import type { WatchResult } from './attributes.ts';
+import { mediaType } from './body.ts';
 import type { ApiRequest, ResourceTarget } from './call.ts';
+import type { DevCluster } from './cluster.ts';
+import { type Document, findDocument, HEALTH_PATHS } from './discovery.ts';
+import { decodeProtobuf, PROTOBUF } from './protobuf.ts';
 import { parsePath } from './request.ts';
-import { renderEvent, renderList, renderObject, type Form, type RenderOptions } from './tables.ts';
+import { type Form, renderEvent, renderList, renderObject, type RenderOptions } from './tables.ts';
 
 export interface ApiServerOptions {
   readonly cluster: DevCluster;

@@ -1,5 +1,5 @@
 import { compareBytes } from '../kube/text.ts';
-import { getMetadata, type ApiObject, type ObjectReader, type ResourceKey } from './types.ts';
+import { type ApiObject, getMetadata, type ObjectReader, type ResourceKey } from './types.ts';
 
 /** One write, as watches report it. */
 export interface StoredChange {

@@ -1,6 +1,6 @@
 import type { ListResult, ObjectResult, WatchEvent } from './attributes.ts';
 import type { ResourceInfo } from './resource-info.ts';
-import { formatApiVersion, at, itemsAt, textAt, type ApiObject, type TableColumn } from './types.ts';
+import { type ApiObject, at, formatApiVersion, itemsAt, type TableColumn, textAt } from './types.ts';
 
 /** Representation of objects in a response. */
 export type Form = 'object' | 'table' | 'metadata';

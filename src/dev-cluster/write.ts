@@ -6,7 +6,7 @@ import { alreadyExists, ApiError, badRequest, conflict, createStatus, invalid, n
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { requireAccess } from './access.ts';
-import { randomSuffix, SUFFIX_LENGTH } from './generated-name.ts';
+import type { ObjectResult } from './attributes.ts';
 import {
   APPLY,
   completeFields,
@@ -20,15 +20,15 @@ import {
   unsupportedMediaType,
   type WriteOptions,
 } from './body.ts';
+import { type Call, type Core, createAttributes } from './call.ts';
 import { applyConfiguration } from './fields/apply.ts';
 import { decodeConfiguration } from './fields/decode.ts';
 import { keepTimes } from './fields/managed-fields.ts';
 import { applyPatch, type PatchMediaType } from './fields/patch.ts';
-import type { ObjectResult } from './attributes.ts';
-import { createAttributes, type Call, type Core } from './call.ts';
-import { storageKey, toServed, toStored } from './resources.ts';
+import { randomSuffix, SUFFIX_LENGTH } from './generated-name.ts';
 import type { ResourceInfo } from './resource-info.ts';
-import { editMetadata, getMetadata, textAt, textsAt, type ApiObject } from './types.ts';
+import { storageKey, toServed, toStored } from './resources.ts';
+import { type ApiObject, editMetadata, getMetadata, textAt, textsAt } from './types.ts';
 
 /** Creates an object. Throws ApiError. */
 export async function create(core: Core, call: Call): Promise<ObjectResult> {

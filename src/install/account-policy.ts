@@ -2,11 +2,11 @@
 import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
 import { CONTROLLERS } from '../controllers/index.ts';
 import { celList, celString } from '../kube/cel.ts';
+import type { Kind } from '../kube/kinds.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { sortedSet } from '../kube/text.ts';
-import type { Kind } from '../kube/kinds.ts';
 import { isObject, type KubeObject } from '../kube/types.ts';
-import { INSTALLED_CONFIGURATIONS, unchangedNamespaces, type ConfigurationKind } from '../kube/webhooks.ts';
+import { type ConfigurationKind, INSTALLED_CONFIGURATIONS, unchangedNamespaces } from '../kube/webhooks.ts';
 import {
   INSTALLATION,
   KUBELET_CONDITION,

@@ -1,25 +1,25 @@
 import type {
-  V1Namespace,
-  V1ResourceQuota,
-  V1NetworkPolicy,
-  V1Service,
-  V1PodDisruptionBudget,
   V1Container,
   V1Deployment,
+  V1Namespace,
+  V1NetworkPolicy,
+  V1PodDisruptionBudget,
   V1PodSpec,
   V1Probe,
+  V1ResourceQuota,
+  V1Service,
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
 import type { JsonObject, Wire } from '../kube/types.ts';
 import { FEATURES, INSTALLATION } from '../kube/well-known.ts';
 import {
-  LABELS,
-  namespacedMetadata,
-  SELECTOR_LABELS,
   type CustomManifest,
+  LABELS,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
+  namespacedMetadata,
+  SELECTOR_LABELS,
 } from './settings.ts';
 
 const RESTRICTED = {

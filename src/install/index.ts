@@ -1,14 +1,14 @@
 /** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
+import { accountPolicy } from './account-policy.ts';
 import nodes from './definitions/nodes.json' with { type: 'json' };
 import portcullisConfigurations from './definitions/portcullisconfigurations.json' with { type: 'json' };
 import psaEnforcementConfigs from './definitions/psaenforcementconfigs.json' with { type: 'json' };
 import rangeAllocations from './definitions/rangeallocations.json' with { type: 'json' };
 import securityContextConstraints from './definitions/securitycontextconstraints.json' with { type: 'json' };
-import { accountPolicy } from './account-policy.ts';
 import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
-import { clusterMetadata, decodePolicy, SETTINGS_SCHEMA, type Manifest, type ManifestSettings } from './settings.ts';
+import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings, SETTINGS_SCHEMA } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
 export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';

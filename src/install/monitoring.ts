@@ -3,12 +3,12 @@ import { INSTALLATION } from '../kube/well-known.ts';
 import alerts from './monitoring/alerts.json' with { type: 'json' };
 import dashboard from './monitoring/dashboard.json' with { type: 'json' };
 import {
-  namespacedMetadata,
-  SELECTOR_LABELS,
-  type ManifestSettings,
-  type ManifestOf,
   type CustomManifest,
   type Manifest,
+  type ManifestOf,
+  type ManifestSettings,
+  namespacedMetadata,
+  SELECTOR_LABELS,
 } from './settings.ts';
 
 /** The runbook in the repository and in the npm package. */

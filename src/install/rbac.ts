@@ -7,23 +7,23 @@ import type {
 } from '@kubernetes/client-node';
 import {
   ACCESS_REVIEW_RULE,
-  WATCH_VERBS,
-  rule,
   type Features,
   type PermissionSet,
   type PolicyRule,
+  rule,
+  WATCH_VERBS,
 } from '../controllers/controller.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
-import { INSTALLATION, OPTIONAL_FEATURES, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../kube/well-known.ts';
+import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import {
-  decodePolicy,
-  type ManifestSettings,
   clusterMetadata,
-  namespacedMetadata,
+  decodePolicy,
   LABELS,
-  type ManifestOf,
   type Manifest,
+  type ManifestOf,
+  type ManifestSettings,
+  namespacedMetadata,
 } from './settings.ts';
 
 /** Rules for every replica in every installation. */

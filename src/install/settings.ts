@@ -1,16 +1,16 @@
-import {
-  CONFIGURATION_NAME,
-  INSTALLATION,
-  COMPONENT_LABEL,
-  PART_OF,
-  PART_OF_LABEL,
-  type Feature,
-} from '../kube/well-known.ts';
 import { settingsFromObject } from '../config/configuration.ts';
 import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import type { Settings } from '../config/settings.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
+import {
+  COMPONENT_LABEL,
+  CONFIGURATION_NAME,
+  type Feature,
+  INSTALLATION,
+  PART_OF,
+  PART_OF_LABEL,
+} from '../kube/well-known.ts';
 
 /** How API servers reach the webhooks: through the service of the installation, or by a URL such as `https://127.0.0.1:8443`. */
 type WebhookAddress = 'service' | { readonly url: string };

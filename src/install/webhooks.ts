@@ -2,8 +2,8 @@ import type { V1MutatingWebhookConfiguration, V1ValidatingWebhookConfiguration }
 import {
   AKS_ANNOTATIONS,
   enabledOptionalFeatures,
-  requiredConfigurations,
   type Enforcement,
+  requiredConfigurations,
 } from '../controllers/required-webhooks.ts';
 import { caInjection } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';

@@ -1,17 +1,17 @@
-import { getObjects, type MutableObject, applyDefaults, setDefault } from './defaults.ts';
+import { applyDefaults, getObjects, type MutableObject, setDefault } from './defaults.ts';
 import type { Kind } from './kinds.ts';
+import { getPodTemplate, podTemplatePath, withoutEphemeralContainers } from './pod.ts';
+import { RESOURCES } from './resources.ts';
+import { quote } from './text.ts';
 import {
-  type JsonObject,
   draft,
   isObject,
+  type JsonObject,
   type KubeObject,
   type Pod,
   type ServiceAccount,
   type UserInfo,
 } from './types.ts';
-import { getPodTemplate, podTemplatePath, withoutEphemeralContainers } from './pod.ts';
-import { quote } from './text.ts';
-import { RESOURCES } from './resources.ts';
 
 const PREFIX = 'kube-api-access-';
 const MOUNT_PATH = '/var/run/secrets/kubernetes.io/serviceaccount';

@@ -1,5 +1,5 @@
-import { RESOURCES } from './resources.ts';
 import type { Kind } from './kinds.ts';
+import { RESOURCES } from './resources.ts';
 import { isObject, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
 
 /** The fields that contain containers, in the order in which the API server visits them. */

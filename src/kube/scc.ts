@@ -1,5 +1,5 @@
-import type { KubeObject, Result } from './types.ts';
 import type { FieldShapes, ShapeValue } from './field-shape.ts';
+import type { KubeObject, Result } from './types.ts';
 
 const STRINGS = ['string'] as const;
 /** The type is `MustRunAs` or `RunAsAny`. ID ranges include both ends, and an absent end is 0. */

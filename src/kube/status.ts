@@ -1,4 +1,4 @@
-import { type FieldError, formatFieldErrors, describeFieldError } from './field-error.ts';
+import { describeFieldError, type FieldError, formatFieldErrors } from './field-error.ts';
 import { quote } from './text.ts';
 
 /** One cause in the details of a Status. */

@@ -1,20 +1,20 @@
 import type { V1LabelSelector, V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
+import type { Operation } from './admission.ts';
+import {
+  type GroupVersionResource,
+  isObject,
+  type MutatingWebhookConfiguration,
+  type ValidatingWebhookConfiguration,
+  type Wire,
+} from './types.ts';
 import {
   INJECT_CA_ANNOTATION,
   INSTALLATION,
   KUBE_SYSTEM,
+  type OptionalFeature,
   PART_OF,
   PART_OF_LABEL,
-  type OptionalFeature,
 } from './well-known.ts';
-import {
-  type MutatingWebhookConfiguration,
-  type ValidatingWebhookConfiguration,
-  isObject,
-  type GroupVersionResource,
-  type Wire,
-} from './types.ts';
-import type { Operation } from './admission.ts';
 
 export const CONFIGURATION_KINDS = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
 export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];

@@ -1,9 +1,9 @@
 /** Checks whether users may use SCCs, based on the RBAC index of the store or on SubjectAccessReviews. */
+import { canUseScc } from '../cluster/access.ts';
 import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { canUseScc } from '../cluster/access.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { accessQuestionKey, decideWithKnownAccess, type AccessQuestion, type CanUse } from '../policy/scc/access.ts';
+import { type AccessQuestion, accessQuestionKey, type CanUse, decideWithKnownAccess } from '../policy/scc/access.ts';
 import type { SccDecision } from '../policy/scc/decision.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

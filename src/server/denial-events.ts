@@ -1,5 +1,5 @@
 /** Events about workloads whose pods the webhooks deny, so `kubectl describe deployment` shows the reason. */
-import { createTokenBucket, type Clock } from '../cluster/clock.ts';
+import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import type { AdmissionRequest, Denied } from '../kube/admission.ts';

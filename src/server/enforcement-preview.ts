@@ -2,10 +2,10 @@
 import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
-import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
-import { planRunLevelZero, type ManagementSettings } from '../policy/rollout/label-sync.ts';
+import { type ManagementSettings, planRunLevelZero } from '../policy/rollout/label-sync.ts';
 import {
   formatPreviewWarning,
   isEnforcementPending,

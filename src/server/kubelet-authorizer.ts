@@ -4,16 +4,16 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
-import { isObject, type AccessReviewStatus, type JsonObject } from '../kube/types.ts';
+import { type AccessReviewStatus, isObject, type JsonObject } from '../kube/types.ts';
 import {
+  type AccessRequest,
   accessReviewStatus,
   authorizeKubelet,
-  type AccessRequest,
   type AuthorizerDecision,
   type ResourceAttributes,
 } from '../policy/kubelet/authorizer.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import type { Cell } from '../telemetry/counters.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { withStatus } from './body.ts';
 

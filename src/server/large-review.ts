@@ -2,14 +2,15 @@
  * Reduces the bytes of a large review to the fields that decisions read. Other fields are only scanned, so they use no
  * memory. Maps and lists keep their positions, so patch paths remain valid.
  */
-import { hash, createHash } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
+import { createHash, hash } from 'node:crypto';
 import { isSemanticallyAbsent } from '../kube/equality.ts';
 import { MAX_ITEMS, podTemplatePath } from '../kube/pod.ts';
 import { isObject } from '../kube/types.ts';
-import { NAMESPACE, OTHER_KIND, POD, selectMember, selectWorkload, type Selection } from '../policy/pod/selection.ts';
+import { NAMESPACE, OTHER_KIND, POD, type Selection, selectMember, selectWorkload } from '../policy/pod/selection.ts';
 import {
   createCursor,
+  type Cursor,
   expectEnd,
   nextByte,
   OPEN_BRACE,
@@ -20,7 +21,6 @@ import {
   skipMembers,
   skipReadValue,
   skipValue,
-  type Cursor,
 } from './json-scanner.ts';
 
 /** A reduced review, or the reason why there is none. `isLimit` is false for bytes that are not valid JSON. */

@@ -7,12 +7,12 @@ import { diff } from '../kube/json-patch.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { createBodyReader, createTurns, SMALL_BYTES, type BodyReader, type ReceivedBody, type Turns } from './body.ts';
+import { type BodyReader, createBodyReader, createTurns, type ReceivedBody, SMALL_BYTES, type Turns } from './body.ts';
 import type { Connections } from './connections.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
-import { readIdentity, readReview, undecodable, type Envelope } from './envelope.ts';
+import { type Envelope, readIdentity, readReview, undecodable } from './envelope.ts';
 import { createReviewReader, isOutOfMemory, type ReviewReader } from './review-reader.ts';
-import { applyLimits, denyUnreviewed, statusOf, type Limit } from './unreviewed.ts';
+import { applyLimits, denyUnreviewed, type Limit, statusOf } from './unreviewed.ts';
 import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
 
 export interface ReviewDeps {

@@ -1,6 +1,6 @@
 import type { Store } from '../cluster/store.ts';
-import type { SccSettings } from '../policy/scc/mode.ts';
 import { findSccProblems, formatSccProblems, type SccProblems } from '../policy/scc/advice/scc-warnings.ts';
+import type { SccSettings } from '../policy/scc/mode.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 

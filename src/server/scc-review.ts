@@ -10,17 +10,17 @@ import type { PodFields } from '../policy/pod/pod.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { decodeWorkload, type Workload } from '../policy/psa/decode.ts';
 import { completeTemplate, hasDefaults, type PodDefaults } from '../policy/psa/defaults.ts';
-import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign.ts';
-import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
-import { readNamespaceRanges } from '../policy/scc/namespace.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import type { CanUse } from '../policy/scc/access.ts';
+import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign.ts';
 import type { SccDecision } from '../policy/scc/decision.ts';
+import { type NamespaceMode, type SccMode, sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { SccInput } from '../policy/scc/request.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
-import { isPostponed, whenAvailable, type MaybePromise, type Postponed, type WebhookContext } from './webhook.ts';
+import { isPostponed, type MaybePromise, type Postponed, type WebhookContext, whenAvailable } from './webhook.ts';
 
 /** Calls a decision with an access check that uses the RBAC index or SubjectAccessReviews. */
 export type WithAccess = (

@@ -15,7 +15,7 @@ import Fastify, {
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
 import { withStatus } from './body.ts';
-import { trackConnections, type ConnectionDeps, type Connections } from './connections.ts';
+import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 

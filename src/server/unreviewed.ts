@@ -1,6 +1,6 @@
 /** Decision for a review that cannot be evaluated because of a limit. It is the same for all routes. */
 import type { Store } from '../cluster/store.ts';
-import { deny, type AdmissionRequest, type Decision, type Denied } from '../kube/admission.ts';
+import { type AdmissionRequest, type Decision, type Denied, deny } from '../kube/admission.ts';
 import { createStatus, tooLarge } from '../kube/status.ts';
 import type { Webhook } from './webhook.ts';
 

@@ -2,15 +2,15 @@
 import { randomUUID, X509Certificate } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { keyPairProblem, type KeyPair } from './certificate-pair.ts';
+import { type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import {
   AUTHORITY_NAME,
+  type ClientIdentity,
   clientName,
   createAuthority,
   createClient,
   createServing,
   hasSubject,
-  type ClientIdentity,
   type ServerNames,
 } from './issue.ts';
 

@@ -4,9 +4,9 @@ import {
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
+  type KeyObject,
   randomBytes,
   sign,
-  type KeyObject,
   type X509Certificate,
 } from 'node:crypto';
 import { isIPv6 } from 'node:net';

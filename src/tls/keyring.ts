@@ -1,6 +1,6 @@
 /** Keyring of an installation with managed certificates: the CA, the serving certificate and their rotation. */
 import { X509Certificate } from 'node:crypto';
-import { attempt, keyPairProblem, type KeyPair } from './certificate-pair.ts';
+import { attempt, type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import { AUTHORITY_NAME, createAuthority, createServing, hasSubject, type ServerNames } from './issue.ts';
 import { coversHost, hasIssued } from './trust.ts';
 

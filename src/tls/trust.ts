@@ -3,13 +3,13 @@ import type { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import {
   enforcingWebhooks,
+  getWebhooks,
   hasCaInjection,
   isPartOfPortcullis,
-  getWebhooks,
   type RegisteredWebhook,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
-import { fingerprint, readCertificates, validityProblem, type KeyPair } from './certificate-pair.ts';
+import { fingerprint, type KeyPair, readCertificates, validityProblem } from './certificate-pair.ts';
 
 export interface TrustInput {
   /** The serving certificate followed by its chain, in PEM. */

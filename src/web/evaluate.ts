@@ -4,30 +4,30 @@ import {
   fieldNamespace,
   manifestLabels,
   manifestName,
+  type ManifestObject,
   manifestObjects,
   readPod,
-  type ManifestObject,
 } from '../config/objects.ts';
-import { parsePath, readDocuments, type ManifestError, type Path, type Position } from '../config/yaml.ts';
+import { type ManifestError, parsePath, type Path, type Position, readDocuments } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
-import type { SecurityContextConstraints } from '../kube/scc.ts';
 import type { Kind } from '../kube/kinds.ts';
+import type { SecurityContextConstraints } from '../kube/scc.ts';
 import {
-  isObject,
   type ClusterRoleBinding,
+  isObject,
   type JsonObject,
   type KubeObject,
   type Namespace,
   type RoleBinding,
 } from '../kube/types.ts';
-import { findPodTemplates, printFieldPath, type FieldPath } from '../policy/pod/templates.ts';
+import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
 import { isKnownKind } from '../policy/psa/decode.ts';
-import { checkFix, evaluatePod, LEVELS, type Level, type Version } from '../policy/pss/index.ts';
+import { checkFix, evaluatePod, type Level, LEVELS, type Version } from '../policy/pss/index.ts';
 import { createAuthorizer } from '../policy/rbac/index.ts';
 import type { FixableViolation } from '../policy/rollout/evaluation.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import { describeDenial } from '../policy/scc/advice/denials.ts';
-import { explainPod, type ExplainedPod } from '../policy/scc/advice/explain.ts';
+import { type ExplainedPod, explainPod } from '../policy/scc/advice/explain.ts';
 import { workloadPod } from '../policy/scc/advice/plan.ts';
 import { defaultScc, validateSccObject } from '../policy/scc/objects.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';

@@ -1,6 +1,6 @@
 /** Namespaces × levels: the number of workloads that each level would deny. */
 import { useMemo, useState } from 'preact/hooks';
-import { LEVELS, type Level } from '../policy/pss/policy.ts';
+import { type Level, LEVELS } from '../policy/pss/policy.ts';
 import type { ReportNamespace } from './report-data.ts';
 import { Chip, ScrollRegion, Section, useLimit } from './ui.tsx';
 

@@ -1,13 +1,13 @@
 /** The playground shows manifests and the decisions about them, which are computed in the page. */
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { fixManifests, type FixedText } from '../config/fix.ts';
+import { type FixedText, fixManifests } from '../config/fix.ts';
 import { manifestName } from '../config/objects.ts';
 import type { Position } from '../config/yaml.ts';
-import { LEVELS, newestVersion, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
+import { type Level, LEVELS, newestVersion, parseVersion, type Version } from '../policy/pss/index.ts';
 import { describeFit } from '../policy/scc/advice/explain.ts';
 import { createEditor, type Editor, type Marker } from './editor.ts';
-import { evaluateManifests, type EvaluatedObject, type Evaluation, type Finding, type SccResult } from './evaluate.ts';
+import { type EvaluatedObject, evaluateManifests, type Evaluation, type Finding, type SccResult } from './evaluate.ts';
 import { EXAMPLES } from './examples.ts';
 import { decodeState, encodeState, type SharedState } from './share.ts';
 import { Chip, count, Header, Table, useLimit } from './ui.tsx';

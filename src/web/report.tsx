@@ -1,9 +1,9 @@
 /** The report of a cluster, based on the data in the file or on live data from the page's server. */
-import { render, type ComponentChildren } from 'preact';
+import { type ComponentChildren, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { SccDenial } from '../policy/scc/advice/denials.ts';
 import { Decisions } from './decisions.tsx';
 import { HeatMap } from './heat-map.tsx';
-import type { SccDenial } from '../policy/scc/advice/denials.ts';
 import type { Decision, ReportData, ReportNamespace, ReportScc } from './report-data.ts';
 import { RolloutDiagram } from './rollout-diagram.tsx';
 import { Chip, count, Header, Section, Table, useLimit } from './ui.tsx';

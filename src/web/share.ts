@@ -1,6 +1,6 @@
 /** State of the playground as a URL fragment of compressed JSON. Fragments are untrusted input. */
 import { isObject } from '../kube/types.ts';
-import { isLevel, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
+import { isLevel, type Level, parseVersion, type Version } from '../policy/pss/index.ts';
 import { MAX_TEXT } from './evaluate.ts';
 
 /** Content of a link. */

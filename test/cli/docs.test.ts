@@ -12,7 +12,7 @@ import type { CommandEntry } from '../../src/cli/command.ts';
 import { COMMANDS } from '../../src/cli/program.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 import { runProgram } from '../support/memory-io.ts';
-import { serve, type RunningServer } from '../support/serve-process.ts';
+import { type RunningServer, serve } from '../support/serve-process.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const FILES = await readdir(join(ROOT, 'docs'), { recursive: true });

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { readInventory, type Inventory, type InventoryValues } from '../../src/cli/inventory/inventory.ts';
 import type { Io } from '../../src/cli/command.ts';
+import { type Inventory, type InventoryValues, readInventory } from '../../src/cli/inventory/inventory.ts';
 import { sccGrants } from '../../src/cluster/scc-grants.ts';
-import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
+import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
-import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
 const NOTHING = { filename: [], kubeconfig: undefined, context: undefined };

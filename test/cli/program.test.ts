@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { UserError } from '../../src/config/files.ts';
-import { defineCommand, VERSION, type Command, type CommandEntry, type Io } from '../../src/cli/command.ts';
+import { type Command, type CommandEntry, defineCommand, type Io, VERSION } from '../../src/cli/command.ts';
 import {
   durationMs,
   flag,
@@ -15,6 +14,7 @@ import {
   withEnvironment,
 } from '../../src/cli/options.ts';
 import { COMMANDS } from '../../src/cli/program.ts';
+import { UserError } from '../../src/config/files.ts';
 import { runProgram } from '../support/memory-io.ts';
 
 /** Prints its options and operands. */

@@ -3,14 +3,14 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { breakGlassStatus, type BreakGlassStatus } from '../../src/cli/install/break-glass-state.ts';
+import { type BreakGlassStatus, breakGlassStatus } from '../../src/cli/install/break-glass-state.ts';
 import { parseWebhookConfiguration } from '../../src/cli/install/webhooks.ts';
-import type { JsonObject, Namespace, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
-import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
+import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
+import type { JsonObject, Namespace, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import { startCluster } from '../support/dev-cluster.ts';
-import { runProgram } from '../support/memory-io.ts';
 import { hasKubectl } from '../support/kubectl.ts';
+import { runProgram } from '../support/memory-io.ts';
 
 const TEXT = await readFile('docs/how-to/break-glass.md', 'utf8');
 const RUNBOOK = await readFile('docs/how-to/runbook.md', 'utf8');

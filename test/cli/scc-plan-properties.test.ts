@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { planInput } from '../../src/cli/inventory/scc-input.ts';
 import { hasUseRole } from '../../src/cli/scc/plan.ts';
+import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import type { JsonObject, PodLike } from '../../src/kube/types.ts';
-import { grantableScc, planGrants, planAdmission, type PlannedWorkload } from '../../src/policy/scc/advice/plan.ts';
+import { grantableScc, planAdmission, planGrants, type PlannedWorkload } from '../../src/policy/scc/advice/plan.ts';
 import {
   grantObjects,
   STANDARD_CLUSTER_ROLE_BINDINGS,

@@ -5,23 +5,23 @@ import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
+import { resolveValues } from '../../src/cli/options.ts';
 import {
-  readCertificateFiles,
-  watchCertificateFiles,
-  serverNames,
   createServedCertificate,
+  readCertificateFiles,
+  serverNames,
   trustCheck,
+  watchCertificateFiles,
 } from '../../src/cli/serve/certificates.ts';
 import { serveOptions, type ServeValues } from '../../src/cli/serve/options.ts';
-import { resolveValues } from '../../src/cli/options.ts';
-import { createAuthority, createServing } from '../../src/tls/issue.ts';
-import { createRecorder } from '../support/controllers.ts';
-import { eventually } from '../support/eventually.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { draft } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { protocolSettings } from '../../src/tls/protocol.ts';
 import { configuration, SERVICE, START_DATE } from '../support/certificates.ts';
+import { createRecorder } from '../support/controllers.ts';
+import { eventually } from '../support/eventually.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'portcullis-files-'));
 after(() => rm(folder, { recursive: true }));

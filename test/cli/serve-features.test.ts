@@ -5,11 +5,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { objectPath, type ResourceInfo, clusterScoped, namespaced } from '../../src/kube/resources.ts';
+import { clusterScoped, namespaced, objectPath, type ResourceInfo } from '../../src/kube/resources.ts';
 import type { ApiClient, ApiResponse } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, type RunningServer, serve } from '../support/serve-process.ts';
 
 const CONFIGURATION = formatSettings({
   rollout: { phase: 'Evaluate', enforcementDate: '2999-01-31' },

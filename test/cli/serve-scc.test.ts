@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
-import type { ApiResponse, ApiClient } from '../support/api-client.ts';
+import type { ApiClient, ApiResponse } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, type RunningServer, serve } from '../support/serve-process.ts';
 
 let folder: string;
 before(async () => {

@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { cp, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -13,7 +13,7 @@ import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { eventually } from '../support/eventually.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-import { FREE_PORTS, MAIN, readLog, serve, start, type RunningServer } from '../support/serve-process.ts';
+import { FREE_PORTS, MAIN, readLog, type RunningServer, serve, start } from '../support/serve-process.ts';
 
 /** `script` of util-linux runs a program on a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;

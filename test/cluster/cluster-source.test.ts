@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { findCluster, resolveCluster, type ClusterSource } from '../../src/cluster/cluster-source.ts';
+import { type ClusterSource, findCluster, resolveCluster } from '../../src/cluster/cluster-source.ts';
 
 let folder: string;
 before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-find-'))));

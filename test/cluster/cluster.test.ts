@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { systemClock } from '../../src/cluster/clock.ts';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
-import { systemClock } from '../../src/cluster/clock.ts';
-import { RESOURCES } from '../../src/kube/resources.ts';
-import type { Kind } from '../../src/kube/kinds.ts';
-import type { KubeObject } from '../../src/kube/types.ts';
 import { CRDS } from '../../src/install/index.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
+import { RESOURCES } from '../../src/kube/resources.ts';
+import type { KubeObject } from '../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { responseItems } from '../support/answers.ts';

@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer as createPlainServer } from 'node:http';
-import { connect as dial, createServer as createTcpServer, type AddressInfo } from 'node:net';
 import { writeFile } from 'node:fs/promises';
-import { after, before, describe, test, suite } from 'node:test';
-import { parseWarnings, type Connection } from '../../src/cluster/connection.ts';
+import { createServer as createPlainServer } from 'node:http';
+import { type AddressInfo, connect as dial, createServer as createTcpServer } from 'node:net';
+import { after, before, describe, suite, test } from 'node:test';
+import { type Connection, parseWarnings } from '../../src/cluster/connection.ts';
 import { UserError } from '../../src/config/files.ts';
+import { warningHeader } from '../../src/dev-cluster/server.ts';
 import { ApiError, ConnectionError } from '../../src/kube/status.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import {
-  json,
-  startScriptedServer,
   type ConnectionSetup,
+  json,
   type Responder,
   type ScriptedServer,
+  startScriptedServer,
 } from '../support/scripted-server.ts';
-import { warningHeader } from '../../src/dev-cluster/server.ts';
 
 const GET = { method: 'GET', path: '/api/v1/pods' } as const;
 

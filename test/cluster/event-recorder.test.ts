@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { ClusterEvent } from '../../src/cluster/cluster.ts';
 import type { Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder } from '../../src/cluster/event-recorder.ts';
-import type { ClusterEvent } from '../../src/cluster/cluster.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
-import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 
 const note = (text: string, name = 'shop'): ClusterEvent => ({
   regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name, uid: `uid-${name}`, resourceVersion: '7' } },

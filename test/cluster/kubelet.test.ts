@@ -4,9 +4,9 @@ import { suite, test } from 'node:test';
 import {
   createMinimumReader,
   findNodeState,
+  type KubeletScope,
   listNodeStates,
   requestedMinimum,
-  type KubeletScope,
 } from '../../src/cluster/kubelet.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';

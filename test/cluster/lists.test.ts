@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
+import { reviewAccess, reviewSelf } from '../../src/cluster/access.ts';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { readCluster } from '../../src/cluster/lists.ts';
-import { reviewAccess, reviewSelf } from '../../src/cluster/access.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import { ApiError, createStatus } from '../../src/kube/status.ts';
-import type { Kind } from '../../src/kube/kinds.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
 import type { Action } from '../../src/policy/rbac/rules.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
-import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, type Responder, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
 /** The kinds that some clusters do not serve. */

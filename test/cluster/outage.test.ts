@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
 import type { Connection } from '../../src/cluster/connection.ts';
+import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { createRecorder } from '../support/recorder.ts';
-import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, type Responder, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 
 const broken = json({ kind: 'Status', message: 'etcd is gone', code: 500 }, 500);
 const shop = { metadata: { name: 'shop', uid: 'u', resourceVersion: '1' } };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createProjections, createObjectPool } from '../../src/cluster/projection.ts';
+import { createObjectPool, createProjections } from '../../src/cluster/projection.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { JsonObject, Pod, RoleBinding } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';

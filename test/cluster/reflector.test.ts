@@ -4,12 +4,12 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { Connection } from '../../src/cluster/connection.ts';
-import { createStoreWriter } from '../../src/cluster/store-writer.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
-import { createReflector, type Reflector, createLineSplitter } from '../../src/cluster/reflector.ts';
+import { createLineSplitter, createReflector, type Reflector } from '../../src/cluster/reflector.ts';
 import { createStore } from '../../src/cluster/store.ts';
+import { createStoreWriter } from '../../src/cluster/store-writer.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
-import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, type Responder, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 
 interface Scene {
   readonly clock: FakeClock;

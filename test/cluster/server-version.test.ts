@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { createServerVersion, parseServerVersion } from '../../src/cluster/server-version.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
 import { eventually } from '../support/eventually.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
 import { createRecorder } from '../support/recorder.ts';
-import { json, refusal, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, refusal, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 
 const DOCUMENTS: readonly (readonly [document: object, version: string | undefined])[] = [
   [{ major: '1', minor: '36', gitVersion: 'v1.36.1' }, 'v1.36'],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createStore, type Change } from '../../src/cluster/store.ts';
+import { type Change, createStore } from '../../src/cluster/store.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
 
 const namespace = (name: string): Namespace => ({ metadata: { name } });

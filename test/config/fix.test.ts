@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { build } from 'esbuild';
 import fc from 'fast-check';
 import { stringify } from 'yaml';
-import { fixManifests, type FixedText } from '../../src/config/fix.ts';
+import { type FixedText, fixManifests } from '../../src/config/fix.ts';
 import { readPod } from '../../src/config/objects.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { diff, escapeKey } from '../../src/kube/json-patch.ts';

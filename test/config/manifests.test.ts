@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -10,7 +10,7 @@ import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { readManifests } from '../../src/config/manifests.ts';
 import { manifestObjects } from '../../src/config/objects.ts';
-import { printYaml, readDocuments, type Path } from '../../src/config/yaml.ts';
+import { type Path, printYaml, readDocuments } from '../../src/config/yaml.ts';
 
 /** The scalars that kubectl (sigs.k8s.io/yaml v1.6.0) reads as a JSON value. */
 const SCALARS: Readonly<Record<string, readonly string[]>> = {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createDefaultSettings, decodeSettings, type Settings } from '../../src/config/portcullis-configuration.ts';
-import { isObject } from '../../src/kube/types.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
+import { isObject } from '../../src/kube/types.ts';
 import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
 import { readFixture } from '../support/fixtures.ts';
 

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile, mkdir, rename, symlink } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after, before, suite, test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { suite, test, type TestContext, after, before } from 'node:test';
-import { execFileSync } from 'node:child_process';
+import { readSource, watchFile } from '../../src/config/files.ts';
 import {
   createObservable,
-  select,
-  type Observable,
   createSettings,
-  loadSettings,
-  watchSettings,
   type CurrentSettings,
+  loadSettings,
+  type Observable,
+  select,
   type Settings,
+  watchSettings,
 } from '../../src/config/settings.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { readSource, watchFile } from '../../src/config/files.ts';
 import { eventually } from '../support/eventually.ts';
 
 suite('an observable', () => {

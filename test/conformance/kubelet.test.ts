@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
+import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable } from '../../src/config/settings.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { kubeletMinimum } from '../../src/controllers/kubelet-minimum.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { controlPlaneFiles } from '../../src/install/control-plane.ts';
-import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { Decision, Denied } from '../../src/kube/admission.ts';
 import type { FieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Node, Pod } from '../../src/kube/types.ts';
-import { compareNodes, reviewNodesConfig, type NodeState } from '../../src/policy/kubelet/admission.ts';
+import { compareNodes, type NodeState, reviewNodesConfig } from '../../src/policy/kubelet/admission.ts';
 import {
   accessReviewStatus,
   authorizeKubelet,
@@ -20,27 +20,27 @@ import {
   type AuthorizerMode,
   type ResourceAttributes,
 } from '../../src/policy/kubelet/authorizer.ts';
-import { renderFeatureGates, type GateLists } from '../../src/policy/kubelet/feature-gates.ts';
+import { type GateLists, renderFeatureGates } from '../../src/policy/kubelet/feature-gates.ts';
 import { planMinimum } from '../../src/policy/kubelet/transition.ts';
 import {
+  type MinimumVersion,
   parseKubeletVersion,
   parseMinimum,
   parseVersion,
-  type MinimumVersion,
 } from '../../src/policy/kubelet/version.ts';
+import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
 import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
 import { auditUserNamespaces, findSkew } from '../../src/policy/rollout/user-namespace-audit.ts';
 import { createSccSet, findCandidates } from '../../src/policy/scc/order.ts';
-import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
+import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 import { createController, createTestSettings, installCrds, runController } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
-import { area, readCases, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
 import { createPodContext, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
 
 const NODES_CONFIG_PATH = '/apis/config.openshift.io/v1/nodes';

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { catalogMode, DISABLE_SECURITY_ANNOTATION } from '../../src/policy/olm/catalog-source.ts';
-import { hardenPod, PROFILES, type ProfileId } from '../../src/policy/olm/hardening.ts';
+import { hardenPod, type ProfileId, PROFILES } from '../../src/policy/olm/hardening.ts';
 import { proposeLabels } from '../../src/policy/olm/namespaces.ts';
-import { recognizeWorkload, resolveCatalogSource, type Candidate } from '../../src/policy/olm/recognition.ts';
+import { type Candidate, recognizeWorkload, resolveCatalogSource } from '../../src/policy/olm/recognition.ts';
 import { decodePod } from '../../src/policy/pod/pod.ts';
-import { area, readCases, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
+import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 import { isKeptByOlm } from '../support/olm.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';

@@ -1,17 +1,17 @@
 /** The behavior around the Operator Lifecycle Manager, compared with OpenShift and with the decision table. */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
-import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
 import type { ClusterServiceVersion, Namespace } from '../../src/kube/types.ts';
+import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
 import {
   decideLabeling,
   isCopied,
-  labelingPatch,
   type LabelerInput,
   type LabelerTrigger,
+  labelingPatch,
 } from '../../src/policy/olm/auto-labeler.ts';
 import { UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
-import { area, readCases, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
+import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 
 type Marks = Readonly<Record<string, string>>;
 

@@ -9,13 +9,13 @@ import type { Pod } from '../../src/kube/types.ts';
 import {
   completeDefaults,
   DEFAULT_CONFIGURATION,
-  validateConfiguration,
   type PodSecurityConfiguration,
+  validateConfiguration,
 } from '../../src/policy/psa/configuration.ts';
-import { resolvePolicies, printPolicy } from '../../src/policy/psa/policy.ts';
-import { DEFAULT_LIMITS } from '../../src/policy/psa/input.ts';
-import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import type { PodSecurityCount } from '../../src/policy/psa/decision.ts';
+import { DEFAULT_LIMITS } from '../../src/policy/psa/input.ts';
+import { printPolicy, resolvePolicies } from '../../src/policy/psa/policy.ts';
+import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 import { readLines, RECORDED_VERSION } from '../support/conformance/cases.ts';
 

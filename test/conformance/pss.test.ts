@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { PodLike } from '../../src/kube/types.ts';
 import {
+  type Check,
   checks,
   createEvaluator,
   evaluatePod,
-  type Check,
   type Level,
   type Policy,
   type Version,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAuthorizer, type Action, type RbacObjects, type User } from '../../src/policy/rbac/index.ts';
+import { type Action, createAuthorizer, type RbacObjects, type User } from '../../src/policy/rbac/index.ts';
 import { readLines } from '../support/conformance/cases.ts';
 
 interface Cluster extends RbacObjects {

@@ -1,7 +1,7 @@
 /** The rollout of enforcement, compared with the platform, or with the documented deviations of Portcullis. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { readCases, testAreas, type Case } from '../support/conformance/cases.ts';
+import { type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 import { LABEL_SYNC_AREAS } from '../support/conformance/label-sync.ts';
 import { checkState, OBSERVER_AREAS, READINESS_AREAS, type StateRow } from '../support/conformance/rollout.ts';
 

@@ -4,10 +4,10 @@ import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
-import { assignScc, validateScc, type SccDecision, type SccInput } from '../../src/policy/scc/index.ts';
-import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { assignScc, type SccDecision, type SccInput, validateScc } from '../../src/policy/scc/index.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
-import { readCases, readLines, testAreas, type Case } from '../support/conformance/cases.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { type Case, readCases, readLines, testAreas } from '../support/conformance/cases.ts';
 import {
   admissionAreas,
   denialMessage,
@@ -17,7 +17,7 @@ import {
 } from '../support/conformance/scc-admission.ts';
 import { ALLOCATION_AREAS, objectAreas } from '../support/conformance/scc-objects.ts';
 import { STRATEGY_AREAS } from '../support/conformance/scc-strategies.ts';
-import { canUseBy, laxScc, type Grant } from '../support/scc.ts';
+import { canUseBy, type Grant, laxScc } from '../support/scc.ts';
 
 const standard = readCases<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
 

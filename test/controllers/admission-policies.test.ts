@@ -5,7 +5,7 @@ import { createObservable, type Settings } from '../../src/config/settings.ts';
 import { admissionPolicies, admissionPolicyStandby } from '../../src/controllers/admission-policies.ts';
 import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
-import { FLOOR_POLICIES, POLICY_KINDS, type AdmissionPolicy } from '../../src/kube/admission-policies.ts';
+import { type AdmissionPolicy, FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
 import { draft, isObject } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
@@ -14,11 +14,11 @@ import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
   installCrds,
   runController,
-  type ControllerRun,
 } from '../support/controllers.ts';
 
 const BASELINE = 'floor.enforce-baseline.psa.portcullis.dev';

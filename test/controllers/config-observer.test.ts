@@ -1,16 +1,16 @@
 /** The default level: raised after all namespaces are labeled, lowered at once. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { configObserver } from '../../src/controllers/config-observer.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { EnforcementMode } from '../../src/kube/psa-enforcement-config.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
-  type TestSettings,
   installCrds,
   runController,
-  type ControllerRun,
+  type TestSettings,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 

@@ -1,21 +1,21 @@
 /** The Pod Security labels of namespaces follow the SCCs that their service accounts may use. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { runLevelZeroLabeler } from '../../src/controllers/run-level-zero-labeler.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import type { SyncerMode } from '../../src/policy/rollout/enforcement.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
-  type TestSettings,
   installCrds,
   installStandardSccs,
   runController,
-  type ControllerRun,
+  type TestSettings,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 

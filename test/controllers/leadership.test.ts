@@ -1,30 +1,30 @@
 import assert from 'node:assert/strict';
-import { suite, test, after, afterEach, before, beforeEach } from 'node:test';
+import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import fc from 'fast-check';
+import type { Cluster } from '../../src/cluster/cluster.ts';
+import { type Controller, type ReconcileContext, watch } from '../../src/controllers/controller.ts';
 import {
   createLeaderElection,
+  type Leadership,
   type LeaseTimes,
   runWithLeadership,
-  type Leadership,
 } from '../../src/controllers/leadership.ts';
-import type { Lease } from '../../src/kube/types.ts';
-import { allow, deny, type Decision } from '../../src/kube/admission.ts';
+import { allow, type Decision, deny } from '../../src/kube/admission.ts';
 import { createStatus } from '../../src/kube/status.ts';
+import type { Lease } from '../../src/kube/types.ts';
 import {
-  createElection,
   type Candidate,
-  type Election,
-  type RequestFault,
+  createElection,
   createMachine,
+  type Election,
   type Load,
   type Machine,
+  type RequestFault,
 } from '../support/candidates.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
-import type { Cluster } from '../../src/cluster/cluster.ts';
-import { watch, type Controller, type ReconcileContext } from '../../src/controllers/controller.ts';
 
 // Leader election on one cluster with a fake clock.
 

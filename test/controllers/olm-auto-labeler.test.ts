@@ -1,22 +1,22 @@
 /** The label syncer is enabled in namespaces with operators. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { OLM_DEFINITIONS, type DevCluster } from '../../src/dev-cluster/index.ts';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { olmAutoLabeler } from '../../src/controllers/olm-auto-labeler.ts';
+import { type DevCluster, OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { ObjectMeta } from '../../src/kube/types.ts';
 import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
   installCrds,
   installStandardSccs,
   RANGES,
   runController,
-  type ControllerRun,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 

@@ -10,11 +10,11 @@ import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
   installCrds,
   runController,
-  type ControllerRun,
 } from '../support/controllers.ts';
 
 const PAIR = createServing(createAuthority({ now: START_DATE, days: 365 }), NAMES, { now: START_DATE, days: 30 });

@@ -1,33 +1,33 @@
 /** The readiness controller evaluates namespaces, reports violations and decides about enforcement. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { readiness } from '../../src/controllers/readiness.ts';
-import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
+import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Namespace, Pod, Report } from '../../src/kube/types.ts';
 import {
+  createPodSecurity,
   DEFAULT_CONFIGURATION,
   type PodSecurityConfiguration,
-  createPodSecurity,
 } from '../../src/policy/psa/configuration.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
-import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
-import { decide } from '../support/decide.ts';
-import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
+import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
-  type TestSettings,
   installCrds,
   installStandardSccs,
   runController,
-  type ControllerRun,
+  type TestSettings,
 } from '../support/controllers.ts';
+import { decide } from '../support/decide.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { readFixture } from '../support/fixtures.ts';
+import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createObservable } from '../../src/config/settings.ts';
 import {
-  rule,
   type ControllerContext,
   type ControllerDefinition,
   type Features,
+  rule,
 } from '../../src/controllers/controller.ts';
 import {
   CONTROLLER_NAMES,
@@ -13,10 +14,9 @@ import {
   createControllerSelector,
   enabledControllers,
 } from '../../src/controllers/index.ts';
-import { createObservable } from '../../src/config/settings.ts';
 import { defaultSettings, PROFILES } from '../../src/install/index.ts';
 import { controllerRoles } from '../../src/install/rbac.ts';
-import { createController, createContext, createTestSettings } from '../support/controllers.ts';
+import { createContext, createController, createTestSettings } from '../support/controllers.ts';
 
 const ALL: Features = {
   scc: true,

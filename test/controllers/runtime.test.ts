@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
-import { suite, test, after, before, beforeEach } from 'node:test';
-import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
-import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+import { after, before, beforeEach, suite, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import {
-  watch,
   type Controller,
   type ReconcileContext,
   type ReconcileResult,
+  watch,
 } from '../../src/controllers/controller.ts';
+import { type RunningController, startController, startControllers } from '../../src/controllers/runtime.ts';
 import { ApiError, conflict, createStatus, notFound } from '../../src/kube/status.ts';
-import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 
 const NAMESPACES = { group: '', resource: 'namespaces' };
 

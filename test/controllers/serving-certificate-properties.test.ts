@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { installedConfigurations } from '../../src/controllers/replica.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webhooks.ts';
-import { installedConfigurations } from '../../src/controllers/replica.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { findTrustProblems } from '../../src/tls/trust.ts';
 import {
-  TEST_MANAGER,
   CONFIGURATIONS,
   createStage,
   DAY_MS,
@@ -18,6 +17,7 @@ import {
   type Stage,
   type StagedLeader,
   type StagedReplica,
+  TEST_MANAGER,
 } from '../support/certificates.ts';
 
 /** An event of an installation. */

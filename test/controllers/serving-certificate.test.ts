@@ -7,7 +7,6 @@ import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import {
-  TEST_MANAGER,
   configuration,
   createStage,
   DAY_MS,
@@ -15,9 +14,10 @@ import {
   NAMESPACE,
   SECRET,
   sha256Fingerprint,
-  START_DATE,
   type Stage,
   type StagedLeader,
+  START_DATE,
+  TEST_MANAGER,
 } from '../support/certificates.ts';
 
 const PSA = 'psa.portcullis.dev';

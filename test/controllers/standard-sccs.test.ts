@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { standardSccs } from '../../src/controllers/standard-sccs.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { allow, deny } from '../../src/kube/admission.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import type { Kind } from '../../src/kube/kinds.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
-import { createController, installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import { type ControllerRun, createController, installCrds, runController } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook } from '../support/verdict-webhook.ts';
 

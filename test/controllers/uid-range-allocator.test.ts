@@ -3,33 +3,33 @@
  * twice.
  */
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, suite, test, after, before } from 'node:test';
+import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DevCluster } from '../../src/dev-cluster/index.ts';
+import { systemClock } from '../../src/cluster/clock.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
+import { createStore } from '../../src/cluster/store.ts';
+import { type RunningController, startController } from '../../src/controllers/runtime.ts';
 import { uidRangeAllocator, uidRangeStandby } from '../../src/controllers/uid-range-allocator.ts';
-import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../src/kube/admission.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import type { Kind } from '../../src/kube/kinds.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { formatBlocks, parseBlocks } from '../../src/policy/uid-range/blocks.ts';
+import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/ranges.ts';
 import { blockIndexes, blockSet } from '../support/blocks.ts';
-import { type RangeSettings, DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import {
-  createController,
-  runController,
-  installCrds,
   type ControllerRun,
+  createController,
   createRecorder,
   eventually,
+  installCrds,
+  runController,
   withRanges,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
-import type { Cluster } from '../../src/cluster/cluster.ts';
-import { createStore } from '../../src/cluster/store.ts';
-import { systemClock } from '../../src/cluster/clock.ts';
-import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';

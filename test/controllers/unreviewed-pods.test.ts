@@ -7,12 +7,12 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { NAMESPACE, TEST_MANAGER } from '../support/certificates.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
   installStandardSccs,
   RANGES,
   runController,
-  type ControllerRun,
 } from '../support/controllers.ts';
 
 const NO_EXEMPTIONS = { usernames: [], namespaces: [], runtimeClasses: ['kata'] };

@@ -11,11 +11,11 @@ import { WEBHOOK_REGISTRATIONS as REGISTRATIONS } from '../../src/server/webhook
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, SERVICE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
 import {
+  type ControllerRun,
   createController,
   createTestSettings,
   installCrds,
   runController,
-  type ControllerRun,
 } from '../support/controllers.ts';
 
 const AUTHORITY = createAuthority({ now: START_DATE, days: 365 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { getMetadata, type ApiObject, type ResourceKey } from '../../src/dev-cluster/types.ts';
+import { type ApiObject, getMetadata, type ResourceKey } from '../../src/dev-cluster/types.ts';
 import { ApiError } from '../../src/kube/status.ts';
 
 const core = (resource: string): ResourceKey => ({ group: '', resource });

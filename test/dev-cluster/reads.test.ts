@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { objectMetadata, responseItems, responseMessage, responseNames, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
-import { responseItems, responseMessage, objectMetadata, responseNames, responseObject } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MAPS = '/api/v1/namespaces/default/configmaps';

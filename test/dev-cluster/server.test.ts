@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { connect } from 'node:tls';
-import { createApiClient, type ApiResponse } from '../support/api-client.ts';
-import { responseMessage, responseObject } from '../support/answers.ts';
-import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
-import { createAuthority, createClient } from '../../src/tls/issue.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import { createAuthority, createClient } from '../../src/tls/issue.ts';
+import { responseMessage, responseObject } from '../support/answers.ts';
+import { type ApiResponse, createApiClient } from '../support/api-client.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 describe('the API over HTTP', () => {
   let cluster: TestCluster;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
-import type { ApiResponse } from '../support/api-client.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const PODS = '/api/v1/namespaces/default/pods';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { objectMetadata, responseObject } from '../support/answers.ts';
-import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import { objectMetadata, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { responseMessage, objectMetadata, responseObject } from '../support/answers.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 

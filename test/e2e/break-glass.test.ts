@@ -8,9 +8,9 @@ import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
   startControlPlane,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';

@@ -9,8 +9,8 @@ import { createPodDefaultsWebhook, POD_DEFAULTS } from '../../src/server/webhook
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
-import { ASSETS, createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
 import { findMissingKind } from '../support/control-plane/discovery.ts';
+import { ASSETS, type ControlPlane, createSystem, startControlPlane } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';

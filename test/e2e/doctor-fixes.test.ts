@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import { after, before, suite, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { VERSION } from '../../src/cli/command.ts';
 import type { PrintedFinding } from '../../src/cli/doctor/command.ts';
 import { buildManifests, defaultSettings, type ManifestSettings } from '../../src/install/index.ts';
@@ -13,9 +13,9 @@ import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
   startControlPlane,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, remove, resolvePaths } from '../support/control-plane/installation.ts';

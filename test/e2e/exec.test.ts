@@ -4,15 +4,15 @@ import { after, before, suite, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import {
+  type ControlPlane,
   createSystem,
   REPLICA_USER,
   startControlPlane,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { apply, create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
-import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts';
+import { type Fault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 
 const NAMESPACE = {
   apiVersion: 'v1',

@@ -3,15 +3,15 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
-import { RESOURCES, objectPath } from '../../src/kube/resources.ts';
+import { objectPath, RESOURCES } from '../../src/kube/resources.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { FLOOR_SELECTOR } from '../../src/kube/well-known.ts';
 import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
   startControlPlane,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';

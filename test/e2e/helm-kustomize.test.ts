@@ -8,13 +8,13 @@ import { VERSION } from '../../src/cli/command.ts';
 import {
   buildManifests,
   defaultSettings,
+  type Profile,
   PROFILES,
   webhookConfigurations,
-  type Profile,
 } from '../../src/install/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseObject } from '../support/answers.ts';
-import { ASSETS, createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { ASSETS, type ControlPlane, createSystem, startControlPlane } from '../support/control-plane/index.ts';
 import { create, replicaArguments } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';

@@ -11,28 +11,28 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
-import {
-  createSystem,
-  REPLICA_USER,
-  startControlPlane,
-  type ControlPlane,
-  type Replica,
-  type System,
-} from '../support/control-plane/index.ts';
 import { findMissingPodField } from '../support/control-plane/discovery.ts';
 import {
+  type ControlPlane,
+  createSystem,
+  type Replica,
+  REPLICA_USER,
+  startControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import {
+  copyOverlay,
   create,
   find,
   localObjects,
-  resolvePaths,
   remove,
+  resolvePaths,
   resourceVersions,
-  copyOverlay,
 } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedPermissions } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
-import { runProgram, type Outcome } from '../support/memory-io.ts';
+import { type Outcome, runProgram } from '../support/memory-io.ts';
 import { checkScenario, POD_SECURITY, SCC } from '../support/scenarios.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url));

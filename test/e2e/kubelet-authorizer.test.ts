@@ -12,15 +12,15 @@ import { CRDS } from '../../src/install/index.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
+import { findMissingField } from '../support/control-plane/discovery.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
+  type Replica,
   startControlPlane,
   startReplica,
-  type ControlPlane,
-  type Replica,
 } from '../support/control-plane/index.ts';
-import { findMissingField } from '../support/control-plane/discovery.ts';
 import { apply, create, localObjects } from '../support/control-plane/installation.ts';
 import { freePorts } from '../support/control-plane/process.ts';
 import { eventually } from '../support/eventually.ts';

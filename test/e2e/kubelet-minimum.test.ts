@@ -7,9 +7,9 @@ import type { JsonObject, Node, PortcullisConfiguration } from '../../src/kube/t
 import { responseMessage } from '../support/answers.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
   startControlPlane,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';

@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { objectPath } from '../../src/kube/resources.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
-import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';

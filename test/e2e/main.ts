@@ -11,7 +11,7 @@ import { basename, join, relative } from 'node:path';
 import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
 import { parseArgs } from 'node:util';
-import { findNewSkips, readResults, RESULTS, withoutEnvironment, type FileResult } from './results.ts';
+import { type FileResult, findNewSkips, readResults, RESULTS, withoutEnvironment } from './results.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

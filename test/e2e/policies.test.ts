@@ -10,12 +10,12 @@ import { MAX_POLICY_ITEMS } from '../../src/policy/psa/admission-policies.ts';
 import { checks } from '../../src/policy/pss/index.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
-import { ASSETS, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
 import { findMissingKind } from '../support/control-plane/discovery.ts';
+import { ASSETS, type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl } from '../support/kubectl.ts';
-import { runProgram, type Outcome } from '../support/memory-io.ts';
+import { type Outcome, runProgram } from '../support/memory-io.ts';
 import { compliantPod, hostNetworkPod, plainPod, violatingPod } from '../support/pod-security.ts';
 
 const skip = ASSETS === undefined && 'the development cluster has no ValidatingAdmissionPolicy';

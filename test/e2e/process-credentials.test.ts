@@ -7,10 +7,10 @@ import { after, before, suite, test } from 'node:test';
 import { promisify } from 'node:util';
 import {
   ASSETS,
-  startControlPlane,
-  startReplica,
   type ControlPlane,
   type Replica,
+  startControlPlane,
+  startReplica,
 } from '../support/control-plane/index.ts';
 import { apply, localObjects } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
 import { responseObject } from '../support/answers.ts';
-import { startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
-import { runProgram, type Outcome } from '../support/memory-io.ts';
+import { type Outcome, runProgram } from '../support/memory-io.ts';
 
 const IMAGE = 'registry.example.com/portcullis:0.0.1';
 const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';

@@ -4,23 +4,23 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { responseMessage, objectMetadata, responseObject } from '../support/answers.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import {
-  createSystem,
-  startControlPlane,
   type ControlPlane,
+  createSystem,
   type Replica,
+  startControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedPermissions } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
-import { watchSafety, type RunningPod, type SafetyWatch } from '../support/rollout-safety.ts';
+import { type RunningPod, type SafetyWatch, watchSafety } from '../support/rollout-safety.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const APPLY = { 'content-type': 'application/apply-patch+yaml' };

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { responseObject } from '../support/answers.ts';
-import type { ApiResponse, ApiClient } from '../support/api-client.ts';
+import type { ApiClient, ApiResponse } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { serve, type RunningServer } from '../support/serve-process.ts';
+import { type RunningServer, serve } from '../support/serve-process.ts';
 
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';

@@ -4,10 +4,10 @@
  * plugin of kube-apiserver.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
@@ -15,9 +15,9 @@ import { objectMetadata, responseMessage } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
   startControlPlane,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
@@ -33,7 +33,7 @@ import {
   SCC,
   type Scenario,
 } from '../support/scenarios.ts';
-import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, type RunningServer, serve } from '../support/serve-process.ts';
 
 const SCENARIOS = [...POD_SECURITY, ...SCC];
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';

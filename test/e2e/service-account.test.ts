@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { ALL_FEATURES, defaultSettings } from '../../src/install/settings.ts';
 import { webhookConfigurations } from '../../src/install/webhooks.ts';
-import { objectPath, resourcePath } from '../../src/kube/resources.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
+import { objectPath, resourcePath } from '../../src/kube/resources.ts';
 import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
 import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
-import { REPLICA_USER, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { type ControlPlane, REPLICA_USER, startControlPlane } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, resolvePaths } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 

@@ -7,7 +7,7 @@ import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { CRDS } from '../../src/install/index.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
-import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
 import { apply } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';

@@ -6,9 +6,9 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
   startControlPlane,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { apply, create, localObjects } from '../support/control-plane/installation.ts';

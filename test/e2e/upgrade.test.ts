@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, releaseObjects, VERSIONS } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 

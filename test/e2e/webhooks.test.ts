@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
-import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
 import { apply, create, find, remove, replicaArguments } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';

@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseItems } from '../support/answers.ts';
-import { ASSETS, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { ASSETS, type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
-import { freePorts, startDaemon, untilReady, type Daemon } from '../support/control-plane/process.ts';
+import { type Daemon, freePorts, startDaemon, untilReady } from '../support/control-plane/process.ts';
 import { eventually } from '../support/eventually.ts';
 
 const PROGRAMS = ['kube-apiserver', 'etcd', 'kube-controller-manager', 'kube-scheduler', 'kwok'];

@@ -1,13 +1,13 @@
 /** The controllers of Kubernetes and an installation: pods, events, conditions, garbage collection, tokens, drains. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
-import { createSystem, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { type ControlPlane, createSystem, type System } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
-import { missingPrograms, startFullCluster, type FullCluster } from './cluster.ts';
+import { type FullCluster, missingPrograms, startFullCluster } from './cluster.ts';
 import {
   assertRunning,
   COMPLIANT,

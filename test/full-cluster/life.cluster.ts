@@ -3,17 +3,17 @@
  * enforcement, SCCs, upgrade, break-glass, uninstallation. Each test continues from the state of the previous one.
  */
 import assert from 'node:assert/strict';
-import { fileURLToPath } from 'node:url';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { responseItems, responseObject } from '../support/answers.ts';
-import { createSystem, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { type ControlPlane, createSystem, type System } from '../support/control-plane/index.ts';
 import { apply, create, localObjects } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
-import { missingPrograms, startFullCluster, type FullCluster } from './cluster.ts';
-import { assertComplete, startLoad, type DeploymentState, type Load } from './load.ts';
+import { type FullCluster, missingPrograms, startFullCluster } from './cluster.ts';
+import { assertComplete, type DeploymentState, type Load, startLoad } from './load.ts';
 
 const NODES = Number(process.env['CLUSTER_NODES'] ?? 200);
 const NAMESPACES = Array.from({ length: 10 }, (_, index) => `team-${index}`);

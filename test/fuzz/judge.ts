@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict';
 import { applyPatch, type Operation } from 'rfc6902';
 import type { Response } from '../support/https.ts';
-import { at, copy, isObject, listAt, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
+import { at, copy, isObject, type JsonObject, listAt, mapAt, textAt } from '../support/oracle/json.ts';
 import { hasNullItem, isUndecodable } from '../support/oracle/object-schema.ts';
 import { evaluatePodSecurity, type PodSecurityVerdict } from '../support/oracle/pod-security-admission.ts';
 import {
-  firstPass,
   evaluateExec,
-  sccMode,
-  secondPass,
+  firstPass,
   type SccEnvironment,
+  sccMode,
   type SccVerdict,
+  secondPass,
 } from '../support/oracle/scc-admission.ts';
-import { decodesAsScc, computeDefaults, findViolations } from '../support/oracle/scc-objects.ts';
+import { computeDefaults, decodesAsScc, findViolations } from '../support/oracle/scc-objects.ts';
 import { serviceAccountSubject } from '../support/oracle/scc-order.ts';
 import type { Stored } from './server.ts';
 import { createAuthorizer, type World } from './world.ts';

@@ -1,8 +1,8 @@
 /** Generators of AdmissionRequests: all requests that the webhook configurations select, and some others. */
 import fc, { type Arbitrary } from 'fast-check';
-import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
-import { mutate, mutation, mutations, type Mutation } from './mutations.ts';
+import { isObject, type JsonObject } from '../support/oracle/json.ts';
+import { mutate, type Mutation, mutation, mutations } from './mutations.ts';
 import { annotations } from './pods.ts';
 import { labels, NAMESPACES } from './world.ts';
 

@@ -3,7 +3,7 @@ import fc, { type IAsyncProperty } from 'fast-check';
 import { createJudge } from './judge.ts';
 import { readSeeds } from './pods.ts';
 import { startFuzzServer } from './server.ts';
-import { DAMAGE, DECISIONS, type Context, type Target } from './targets.ts';
+import { type Context, DAMAGE, DECISIONS, type Target } from './targets.ts';
 import { world } from './world.ts';
 
 export interface FuzzOptions {

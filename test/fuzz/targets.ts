@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
 import { SMALL_BYTES } from '../../src/server/body.ts';
-import * as requests from './requests.ts';
 import type { Response } from '../support/https.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { isLegalReview } from '../support/oracle/review.ts';
-import { damage, maxDepth, applyDamages } from './bytes.ts';
+import { applyDamages, damage, maxDepth } from './bytes.ts';
 import type { Judge } from './judge.ts';
 import { podsFrom } from './pods.ts';
+import * as requests from './requests.ts';
 import type { FuzzServer } from './server.ts';
 
 export interface Context {

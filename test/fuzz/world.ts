@@ -1,8 +1,8 @@
 /** Generator of the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods. */
 import fc, { type Arbitrary } from 'fast-check';
 import { scc } from '../policy/scc/arbitrary.ts';
-import type { Authorizer } from '../support/oracle/scc-order.ts';
 import type { JsonObject } from '../support/oracle/json.ts';
+import type { Authorizer } from '../support/oracle/scc-order.ts';
 
 /** Grants the use of SCCs to a user or group. Without a namespace it applies to all namespaces. */
 export interface Grant {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
-import { buildManifests, defaultSettings, PROFILES, type Manifest, type Profile } from '../../src/install/index.ts';
+import { buildManifests, defaultSettings, type Manifest, type Profile, PROFILES } from '../../src/install/index.ts';
 import type { ManifestSettings } from '../../src/install/settings.ts';
 import type { Feature } from '../../src/kube/well-known.ts';
 import { hasKubectl, MANIFESTS, writeOverlay } from '../support/kubectl.ts';

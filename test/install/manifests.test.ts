@@ -6,15 +6,15 @@ import type { V1ClusterRole, V1Deployment } from '@kubernetes/client-node';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve/options.ts';
 import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
-import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
-import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
-import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
-import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
-import { defaultSettings, buildManifests, type Manifest, type ManifestOf } from '../../src/install/index.ts';
-import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
-import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { buildManifests, defaultSettings, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import dashboard from '../../src/install/monitoring/dashboard.json' with { type: 'json' };
+import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
+import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
+import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
+import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 // The manifests match the program, API servers and the Pod Security level of their namespace.

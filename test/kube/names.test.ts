@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { test, describe } from 'node:test';
-import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../src/kube/names.ts';
+import { describe, test } from 'node:test';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
+import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../src/kube/names.ts';
 
 const LABEL =
   "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";

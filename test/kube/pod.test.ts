@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
-import type { Kind } from '../../src/kube/kinds.ts';
-import type { JsonObject, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
 import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
+import { getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
+import type { JsonObject, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
 
 describe('pod templates', () => {
   const cases: readonly { group: string; kind: string; object: unknown; expected: unknown }[] = [

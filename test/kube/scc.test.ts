@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, test, suite } from 'node:test';
-import { findShapeErrors, type FieldShape } from '../../src/kube/field-shape.ts';
-import { SCC_FIELDS, USER_NAMESPACE_LEVELS, parseIdBlock, parseIdBlocks } from '../../src/kube/scc.ts';
+import { describe, suite, test } from 'node:test';
 import definition from '../../src/install/definitions/securitycontextconstraints.json' with { type: 'json' };
+import { type FieldShape, findShapeErrors } from '../../src/kube/field-shape.ts';
+import { parseIdBlock, parseIdBlocks, SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc.ts';
 import { defaultScc, findSccTypeError } from '../../src/policy/scc/objects.ts';
 import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
 

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
-import { test, describe } from 'node:test';
-import * as status from '../../src/kube/status.ts';
+import { describe, test } from 'node:test';
 import {
-  requiredField,
   duplicateValue,
+  type FieldError,
   forbiddenField,
-  invalidValue,
-  notSupported,
   formatFieldError,
   formatFieldErrors,
-  type FieldError,
+  invalidValue,
+  notSupported,
+  requiredField,
 } from '../../src/kube/field-error.ts';
+import * as status from '../../src/kube/status.ts';
 
 const PODS = { group: '', resource: 'pods' };
 const DEPLOYMENTS = { group: 'apps', resource: 'deployments' };

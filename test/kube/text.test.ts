@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { test, describe } from 'node:test';
+import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { quote, compareBytes, sortedSet } from '../../src/kube/text.ts';
+import { compareBytes, quote, sortedSet } from '../../src/kube/text.ts';
 
 const cases: readonly { name: string; text: string; expected: string }[] = [
   { name: 'nothing', text: '', expected: '""' },

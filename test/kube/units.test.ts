@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test, suite } from 'node:test';
+import { suite, test } from 'node:test';
 import { parseDurationMs } from '../../src/kube/units.ts';
 
 const CASES: readonly (readonly [text: string, ms: number | undefined])[] = [

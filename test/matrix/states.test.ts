@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { setTimeout as pause } from 'node:timers/promises';
 import { after, before, suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
@@ -13,10 +13,10 @@ import type { Attack } from '../resilience/attacker.ts';
 import { responseItems, responseMessage, responseObject } from '../support/answers.ts';
 import {
   ASSETS,
+  type ControlPlane,
   createSystem,
   startControlPlane,
   startReplica,
-  type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';

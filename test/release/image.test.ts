@@ -4,12 +4,12 @@ import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { PORTS } from '../../src/install/deployment.ts';
 import {
+  type Instruction,
   instructions as all,
   parseCopy,
   parseExecForm,
   readArg,
   readDockerfile,
-  type Instruction,
   type Stage,
 } from '../support/dockerfile.ts';
 

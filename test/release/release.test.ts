@@ -1,15 +1,15 @@
 /** The build and the files of a release: the image, the package, the executable, the chart. All are built once. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
+import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { after, before, describe, suite, test } from 'node:test';
 import { promisify } from 'node:util';
 import ts from 'typescript';
 import packageJson from '../../package.json' with { type: 'json' };
-import { instructions, parseCopy, readDockerfile, type Instruction, type Stage } from '../support/dockerfile.ts';
+import { type Instruction, instructions, parseCopy, readDockerfile, type Stage } from '../support/dockerfile.ts';
 import { runHelm, withoutHelm } from '../support/helm.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';

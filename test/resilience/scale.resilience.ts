@@ -9,19 +9,19 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import {
+  type ControlPlane,
   createSystem,
+  type Replica,
   startControlPlane,
   startReplica,
-  type ControlPlane,
-  type Replica,
 } from '../support/control-plane/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { enforcedLevel, namespaceName } from '../support/large-cluster/objects.ts';
-import { startLargeCluster, type LargeCluster } from '../support/large-cluster/server.ts';
+import { type LargeCluster, startLargeCluster } from '../support/large-cluster/server.ts';
 import type { Table } from '../support/large-cluster/table.ts';
 import { readUsage } from '../support/process-usage.ts';
 import { podReview } from '../support/reviews.ts';
-import { startLoad, type LoadReport, type ExpectedReview } from '../support/steady-load.ts';
+import { type ExpectedReview, type LoadReport, startLoad } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 import { assertNoFailures, buildSpec, formatReport } from './stage.ts';
 

@@ -4,23 +4,23 @@ import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import type { ManifestSettings } from '../../src/install/index.ts';
-import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { INSTALLATION } from '../../src/kube/well-known.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import {
-  createSystem,
-  REPLICA_USER,
-  startControlPlane,
   type ControlPlane,
+  createSystem,
   type Replica,
+  REPLICA_USER,
   type ReplicaOptions,
+  startControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
 import { localObjects } from '../support/control-plane/installation.ts';
-import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts';
 import { eventually } from '../support/eventually.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { podReview } from '../support/reviews.ts';
-import { startLoad, type LoadReport, type ExpectedReview } from '../support/steady-load.ts';
+import { type ExpectedReview, type LoadReport, startLoad } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 
 export interface Stage {

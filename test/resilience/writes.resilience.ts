@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
-import { INSTALLATION, ROTATE_ANNOTATION } from '../../src/kube/well-known.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import { INSTALLATION, ROTATE_ANNOTATION } from '../../src/kube/well-known.ts';
 import { REPLICA_USER } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';

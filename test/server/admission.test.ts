@@ -1,24 +1,24 @@
 /** The admission server over TLS: responses, failures, log, connections, client certificates, probes. */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
-import { connect, type TLSSocket } from 'node:tls';
-import { after, before, suite, test, type TestContext } from 'node:test';
-import { pino } from 'pino';
 import type { AddressInfo } from 'node:net';
+import { after, before, suite, test, type TestContext } from 'node:test';
+import { connect, type TLSSocket } from 'node:tls';
+import { pino } from 'pino';
 import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/certificates.ts';
-import type { KeyPair } from '../../src/tls/certificate-pair.ts';
-import { protocolSettings } from '../../src/tls/protocol.ts';
-import { MAX_LOGGED_TEXT, MAX_TEXT } from '../../src/server/review.ts';
-import { createRecorder, type Recorder } from '../support/controllers.ts';
-import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { buildProbes } from '../../src/server/probes.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { allow, deny, type Decision } from '../../src/kube/admission.ts';
+import { allow, type Decision, deny } from '../../src/kube/admission.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
-import { createServer, type AdmissionServer } from '../../src/server/server.ts';
+import { buildProbes } from '../../src/server/probes.ts';
+import { MAX_LOGGED_TEXT, MAX_TEXT } from '../../src/server/review.ts';
+import { type AdmissionServer, createServer } from '../../src/server/server.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
+import { protocolSettings } from '../../src/tls/protocol.ts';
 import { NAMES, startAdmissionServer, type TestServer } from '../support/admission-server.ts';
+import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { post, sendRaw } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
 

@@ -2,20 +2,20 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
+import { requiredConfigurations } from '../../src/controllers/required-webhooks.ts';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
-import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
-import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
-import type { JsonObject } from '../../src/kube/types.ts';
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
+import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_LIMITS } from '../../src/policy/psa/input.ts';
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, sccMode, type SccMode, type SccSettings } from '../../src/policy/scc/mode.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, type SccMode, sccMode, type SccSettings } from '../../src/policy/scc/mode.ts';
 import { readRequest } from '../../src/policy/scc/request.ts';
+import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { requiredConfigurations } from '../../src/controllers/required-webhooks.ts';
-import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 
 interface Rule {
   readonly apiGroups: readonly string[];

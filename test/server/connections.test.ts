@@ -1,7 +1,7 @@
 /** Unknown clients exhaust the connections of a replica while API servers must receive responses to their reviews. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect as connectTcp, type AddressInfo, type Socket } from 'node:net';
+import { type AddressInfo, connect as connectTcp, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { connect, createSecureContext, type SecureContext } from 'node:tls';

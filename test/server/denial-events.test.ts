@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ClusterEvent } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { deny, type AdmissionRequest } from '../../src/kube/admission.ts';
+import { type AdmissionRequest, deny } from '../../src/kube/admission.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import { createDenialEvents } from '../../src/server/denial-events.ts';
 import { startAdmissionServer } from '../support/admission-server.ts';

@@ -2,35 +2,35 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { allow, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
+import { type AdmissionRequest, allow, type Decision } from '../../src/kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
-import { decide } from '../support/decide.ts';
-import { createWaitingRoom } from '../../src/server/waiting-room.ts';
-import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
-import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
 import { createRangePreview } from '../../src/policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
+import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
 import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
+import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
+import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { readLines } from '../support/conformance/cases.ts';
+import { decide } from '../support/decide.ts';
+import { managedFieldsEntry } from '../support/namespace-writes.ts';
 import {
   compliantPod,
   deploymentRequest,
   hostNetworkPod,
+  type Labels,
   namespaceRequest,
   namespaceWith,
   PLAIN_DETAILS,
   plainPod,
   podRequest,
-  type Labels,
 } from '../support/pod-security.ts';
-import { managedFieldsEntry } from '../support/namespace-writes.ts';
 import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];

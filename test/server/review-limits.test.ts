@@ -8,7 +8,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import { createAdmission } from '../../src/dev-cluster/admission/index.ts';
 import { createRegistry } from '../../src/dev-cluster/resources.ts';
 import { createStorage } from '../../src/dev-cluster/storage.ts';
-import { allow, type AdmissionRequest } from '../../src/kube/admission.ts';
+import { type AdmissionRequest, allow } from '../../src/kube/admission.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import {
   attributes,

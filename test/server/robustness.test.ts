@@ -1,20 +1,20 @@
 /** Malformed, slow, concurrent and abandoned requests over sockets: responses, memory, service of other clients. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { Agent } from 'node:https';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { Agent } from 'node:https';
 import { drain } from '../../src/cli/serve/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
+import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post, sendRaw } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';

@@ -2,19 +2,19 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { accessFromStore } from '../../src/cluster/access.ts';
-import type { Action } from '../../src/policy/rbac/rules.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
+import type { Action } from '../../src/policy/rbac/rules.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createAccessReviews } from '../../src/server/access-reviews.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createRecorder } from '../support/recorder.ts';
 import {
   ALICE,
-  createSccTestWebhooks,
   buildPod,
+  createSccTestWebhooks,
   podRequest,
-  type SccTestWebhooks,
   type SccRigOptions,
+  type SccTestWebhooks,
 } from '../support/scc-webhooks.ts';
 
 const ACCOUNT = 'system:serviceaccount:shop:default';

@@ -1,10 +1,12 @@
 /** The webhooks for SCC objects, over TLS, and the health checks of stored SCCs. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { isObject, type JsonObject, type Pod } from '../../src/kube/types.ts';
-import { defaultScc } from '../../src/policy/scc/objects.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
+import { defaultScc } from '../../src/policy/scc/objects.ts';
+import { watchSccHealth } from '../../src/server/scc-health.ts';
 import {
   createSccObjectsDefaultWebhook,
   createSccObjectsValidateWebhook,
@@ -12,10 +14,8 @@ import {
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 import { createRecorder } from '../support/recorder.ts';
-import { putStandardSccs } from '../support/scc-webhooks.ts';
 import { laxScc, namespaceWith } from '../support/scc.ts';
-import { createStore } from '../../src/cluster/store.ts';
-import { watchSccHealth } from '../../src/server/scc-health.ts';
+import { putStandardSccs } from '../support/scc-webhooks.ts';
 
 const SETTINGS: SccSettings = {
   mode: 'enforce',

@@ -20,8 +20,8 @@ import {
   RANGES,
   ROOT_DENIAL,
   ROOT_WARNINGS,
-  type SccTestWebhooks,
   type SccRigOptions,
+  type SccTestWebhooks,
 } from '../support/scc-webhooks.ts';
 
 type Labels = Readonly<Record<string, string>>;

@@ -2,10 +2,10 @@
 import type { AddressInfo } from 'node:net';
 import type { KubeletScope } from '../../src/cluster/kubelet.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { createAuthority, createServing } from '../../src/tls/issue.ts';
-import type { KeyPair } from '../../src/tls/certificate-pair.ts';
-import { createServer, type AdmissionServer, type ServerDeps } from '../../src/server/server.ts';
+import { type AdmissionServer, createServer, type ServerDeps } from '../../src/server/server.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import type { Endpoint } from './https.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 

@@ -3,7 +3,7 @@
  * unready.
  */
 import { request } from 'node:http';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /** A server behind the address. */

@@ -1,4 +1,4 @@
-import { uniteBlocks, type Blocks } from '../../src/policy/uid-range/blocks.ts';
+import { type Blocks, uniteBlocks } from '../../src/policy/uid-range/blocks.ts';
 
 /** Returns the set of blocks with these indexes. */
 export function blockSet(indexes: readonly number[]): Blocks {

@@ -1,6 +1,6 @@
 /** A headless Chromium from an npm package, and checks of pages in it. */
-import { readFile, mkdir, rename, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import puppeteer, { type Page } from 'puppeteer-core';

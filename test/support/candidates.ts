@@ -1,6 +1,6 @@
 /** Candidates of a leader election, each with a process that can be paused and a network with faults. */
-import type { Cluster } from '../../src/cluster/cluster.ts';
 import type { Clock } from '../../src/cluster/clock.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
 import {
   createLeaderElection,
   type LeaderElection,

@@ -1,11 +1,11 @@
 /** Evaluates generated admission policies without an API server. */
 import { applyPatch, type Operation } from 'rfc6902';
-import { asStored, compileVariables, toCelValue, type CelVariable } from '../../src/dev-cluster/cel.ts';
+import { asStored, type CelVariable, compileVariables, toCelValue } from '../../src/dev-cluster/cel.ts';
+import type { DefaultsKind } from '../../src/kube/admission-policies.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
-import type { DefaultsKind } from '../../src/kube/admission-policies.ts';
 
 /** A request for a policy. Missing members of `request` are those of the creation of a pod by alice. */
 export interface PolicyRequest {

@@ -1,19 +1,19 @@
 /** A simulated installation for tests of certificates: configurations, replicas and leaders with a fake clock. */
-import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { installedConfigurations, replica } from '../../src/controllers/replica.ts';
-import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import type { ServedPair } from '../../src/controllers/controller.ts';
+import { installedConfigurations, replica } from '../../src/controllers/replica.ts';
+import { type RunningController, startController } from '../../src/controllers/runtime.ts';
 import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
-import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import { draft, type Secret } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
-import { decodeBundle } from '../../src/tls/trust.ts';
+import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { pemFingerprint, readCertificates } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { decodeBundle } from '../../src/tls/trust.ts';
 import { findTrustProblems } from '../../src/tls/trust.ts';
 import { createController, createRecorder, createTestSettings, type Recorder } from './controllers.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';

@@ -1,28 +1,28 @@
 /** Support for tests of controllers: clusters with the standard SCCs, settings, a fake clock, log lines. */
+import assert from 'node:assert/strict';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
-import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Store } from '../../src/cluster/store.ts';
-import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
+import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
 import { createController as createFromDefinition } from '../../src/controllers/index.ts';
+import { type RunningController, startController } from '../../src/controllers/runtime.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { CRDS } from '../../src/install/index.ts';
+import { INSTALLATION } from '../../src/kube/well-known.ts';
+import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import type { Version } from '../../src/policy/pss/policy.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
+import type { SccMode } from '../../src/policy/scc/mode.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
-import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
-import { startController, type RunningController } from '../../src/controllers/runtime.ts';
-import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { INSTALLATION } from '../../src/kube/well-known.ts';
-import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import assert from 'node:assert/strict';
-import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
-import type { Version } from '../../src/policy/pss/policy.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
-import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/ranges.ts';
+import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { createRecorder, type Recorder } from './recorder.ts';

@@ -1,10 +1,10 @@
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import {
   isPostponed,
-  whenAvailable,
   type MaybePromise,
   type Webhook,
   type WebhookContext,
+  whenAvailable,
 } from '../../src/server/webhook.ts';
 
 /** Decides as the server does: a postponed review is decided again after its wait. */

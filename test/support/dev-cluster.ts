@@ -6,12 +6,12 @@ import {
   createApiServer,
   createDevCluster,
   createHttpsCaller,
-  writeKubeconfig,
   type DevCluster,
+  writeKubeconfig,
 } from '../../src/dev-cluster/index.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
-import { createApiClient, type ApiClient } from './api-client.ts';
+import { type ApiClient, createApiClient } from './api-client.ts';
 
 export interface TestCluster {
   readonly cluster: DevCluster;

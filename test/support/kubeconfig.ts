@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { createApiClient, type ApiClient } from './api-client.ts';
+import { type ApiClient, createApiClient } from './api-client.ts';
 import { readKubeconfig } from './api-upstream.ts';
 import type { RunningServer } from './serve-process.ts';
 

@@ -1,14 +1,14 @@
 /** Writes of namespaces with the field ownership of an API server, without validation. */
 import { applyConfiguration } from '../../src/dev-cluster/fields/apply.ts';
+import { type Ownership, trackUpdate } from '../../src/dev-cluster/fields/managed-fields.ts';
 import { BUILT_IN } from '../../src/dev-cluster/fields/schema.ts';
-import { trackUpdate, type Ownership } from '../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../src/dev-cluster/index.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import type { JsonPatchOp } from '../../src/kube/json-patch.ts';
 import type { FieldOwner } from '../../src/kube/managed-fields.ts';
 import { draft, type Namespace } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
-import { planLabels, type LabelSyncInput, type LabelSyncPlan } from '../../src/policy/rollout/label-sync.ts';
+import { type LabelSyncInput, type LabelSyncPlan, planLabels } from '../../src/policy/rollout/label-sync.ts';
 
 const resource = {
   group: '',

@@ -1,16 +1,16 @@
 /** Reviews of Pod Security Admission with defaults for the inputs that a case does not set. */
+import { withField } from '../../src/config/rewrite.ts';
+import { parsePath } from '../../src/config/yaml.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import type { JsonObject, Namespace, Pod } from '../../src/kube/types.ts';
 import type { WorkloadResource } from '../../src/policy/pod/templates.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_LIMITS, type PodSecurityInput } from '../../src/policy/psa/input.ts';
-import type { PodSecurityReview } from '../../src/policy/psa/decision.ts';
-import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import type { PodSecurityReview } from '../../src/policy/psa/decision.ts';
+import { DEFAULT_LIMITS, type PodSecurityInput } from '../../src/policy/psa/input.ts';
+import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import type { Check } from '../../src/policy/pss/check.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
-import { withField } from '../../src/config/rewrite.ts';
-import { parsePath } from '../../src/config/yaml.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 

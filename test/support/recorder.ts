@@ -1,5 +1,5 @@
 import { Writable } from 'node:stream';
-import { pino, type LevelWithSilent, type Logger } from 'pino';
+import { type LevelWithSilent, type Logger, pino } from 'pino';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 
 export interface Recorder {

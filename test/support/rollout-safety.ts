@@ -1,11 +1,11 @@
 /** Observes a cluster during changes of enforcement: after no write may a running pod be denied if it is created again. */
 import { systemClock } from '../../src/cluster/clock.ts';
-import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
 import { connect } from '../../src/cluster/connection.ts';
+import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
 import { publishedDefault } from '../../src/cluster/rollout.ts';
 import type { Change } from '../../src/cluster/store.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import type { PodLike } from '../../src/kube/types.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import type { Level } from '../../src/policy/pss/policy.ts';
 import type { ControlPlane } from './control-plane/index.ts';

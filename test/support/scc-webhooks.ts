@@ -12,8 +12,8 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
-import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
+import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import { decide } from './decide.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 

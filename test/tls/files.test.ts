@@ -4,8 +4,8 @@ import { copyFile, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { keyPairProblem, type KeyPair } from '../../src/tls/certificate-pair.ts';
-import { ensureCertificates, type CertificateFolderOptions, type Certificates } from '../../src/tls/files.ts';
+import { type KeyPair, keyPairProblem } from '../../src/tls/certificate-pair.ts';
+import { type CertificateFolderOptions, type Certificates, ensureCertificates } from '../../src/tls/files.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import {
   formatKeyring,
-  readKeyring,
   type Keyring,
-  planKeyring,
-  SETTLE_MS,
   type KeyringState,
+  planKeyring,
+  readKeyring,
+  SETTLE_MS,
 } from '../../src/tls/keyring.ts';
-import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 const NOW = new Date('2026-01-01T00:00:00Z');
 const DAY_MS = 24 * 60 * 60 * 1000;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { connect, createServer, type TLSSocket } from 'node:tls';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { protocolSettings, TLS_CIPHER_SUITES } from '../../src/tls/protocol.ts';
+import { describe, test } from 'node:test';
+import { connect, createServer, type TLSSocket } from 'node:tls';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { protocolSettings, TLS_CIPHER_SUITES } from '../../src/tls/protocol.ts';
 
 const validity = { now: new Date(), days: 2 };
 const pair = createServing(createAuthority(validity), { dnsNames: ['localhost'], ipAddresses: [] }, validity);

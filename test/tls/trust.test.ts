@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import {
   authorityExtensions,
   createAuthority,
   createServing,
+  type Extension,
   issue,
   leafExtensions,
   subjectAltName,
-  type Extension,
 } from '../../src/tls/issue.ts';
-import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { trustProblem } from '../../src/tls/trust.ts';
 
 const NOW = new Date('2026-01-01T00:00:00Z');

@@ -2,23 +2,23 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
-import { createServer, type AddressInfo } from 'node:net';
+import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { run } from '../../src/cli/program.ts';
-import { startDashboard, type Dashboard } from '../../src/server/dashboard.ts';
+import { connect, type Connection } from '../../src/cluster/connection.ts';
+import { type Dashboard, startDashboard } from '../../src/server/dashboard.ts';
 import {
+  type Browser,
   findAccessibilityProblems,
   findForeignRequests,
   launchBrowser,
   noBrowser,
   saveScreenshot,
-  type Browser,
 } from '../support/browser.ts';
 import { runProgram } from '../support/memory-io.ts';
-import { FREE_PORTS, formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, FREE_PORTS, type RunningServer, serve } from '../support/serve-process.ts';
 
 describe('access to the dashboard', () => {
   let dashboard: Dashboard;

@@ -1,7 +1,7 @@
 /** The decisions of the playground, and its links. */
 import assert from 'node:assert/strict';
-import { deflateRawSync } from 'node:zlib';
 import { describe, test } from 'node:test';
+import { deflateRawSync } from 'node:zlib';
 import { evaluateManifests, MAX_TEXT } from '../../src/web/evaluate.ts';
 import { decodeState, encodeState } from '../../src/web/share.ts';
 

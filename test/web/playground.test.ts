@@ -3,18 +3,18 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { bundlePage } from '../../src/cli/output/bundle.ts';
 import { renderPage } from '../../src/cli/output/html.ts';
 import { decodeState, encodeState } from '../../src/web/share.ts';
 import {
+  type Browser,
   findAccessibilityProblems,
   findForeignRequests,
   launchBrowser,
   noBrowser,
   saveScreenshot,
-  type Browser,
 } from '../support/browser.ts';
 
 const NAME = `<img src=x onerror="document.title='run'">`;

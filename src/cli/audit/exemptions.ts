@@ -1,11 +1,11 @@
 import {
-  listExemptions,
-  readExemptionUses,
   type ExemptionUses,
+  listExemptions,
   type PolicyExemption,
+  readExemptionUses,
 } from '../../cluster/exemptions.ts';
-import { printCount } from '../../kube/text.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { printCount } from '../../kube/text.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';

@@ -1,33 +1,33 @@
+import { rbacObjects } from '../../cluster/scc-grants.ts';
 import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
+import type { Kind } from '../../kube/kinds.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import {
   AUDIT_RULES,
   type AuditCode,
   type AuditFinding,
-  type Severity,
   auditUserNamespaces,
+  type Severity,
   SKEW_RELEASES,
 } from '../../policy/rollout/user-namespace-audit.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import {
+  findNamespace,
+  inventoryOptions,
+  readInventory,
+  selectedNamespace,
+  selectionOptions,
+} from '../inventory/inventory.ts';
+import { flag, oneOf, option, type Values } from '../options.ts';
 import {
   assumptionBlocks,
   type Cell,
   listOptions,
   printListing,
   printTable,
-  withHeader,
   type Style,
+  withHeader,
 } from '../output/print.ts';
-import { EXIT, defineCommand } from '../command.ts';
-import type { Kind } from '../../kube/kinds.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import {
-  readInventory,
-  inventoryOptions,
-  findNamespace,
-  selectedNamespace,
-  selectionOptions,
-} from '../inventory/inventory.ts';
-import { flag, oneOf, option, type Values } from '../options.ts';
-import { rbacObjects } from '../../cluster/scc-grants.ts';
 
 /** Deletes controllers before their pods, because they would recreate the pods, and pods before grants. */
 const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];

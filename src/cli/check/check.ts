@@ -2,18 +2,14 @@ import { execFile } from 'node:child_process';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { UserError } from '../../config/files.ts';
-import { STDIN, URL_PATTERN, type Manifests } from '../../config/manifests.ts';
+import { type Manifests, STDIN, URL_PATTERN } from '../../config/manifests.ts';
 import { fieldNamespace } from '../../config/objects.ts';
-import { findPodTemplates } from '../../policy/pod/templates.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { LEVEL_RULE, MODES, resolvePolicies, type Labels } from '../../policy/psa/policy.ts';
+import { findPodTemplates } from '../../policy/pod/templates.ts';
+import { type Labels, LEVEL_RULE, MODES, resolvePolicies } from '../../policy/psa/policy.ts';
 import { isLevel, type Level } from '../../policy/pss/index.ts';
-import { createUnknownFieldFinder } from './fields.ts';
-import { FIX_MODES, fixedManifests, fixTexts, printChanges, printDiffs, printPatches, writeFixes } from './fix.ts';
-import { checkManifests, createFailureFinder, type CheckSettings } from './manifests.ts';
-import { createSccReviewer } from './scc-admission.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { filenameOption, readAllManifests, readObjects } from '../inventory/manifests.ts';
 import {
@@ -37,7 +33,11 @@ import {
   problems,
   type Report,
 } from '../output/findings.ts';
-import { outputOption, printable, outputStyle } from '../output/print.ts';
+import { outputOption, outputStyle, printable } from '../output/print.ts';
+import { createUnknownFieldFinder } from './fields.ts';
+import { FIX_MODES, fixedManifests, fixTexts, printChanges, printDiffs, printPatches, writeFixes } from './fix.ts';
+import { checkManifests, type CheckSettings, createFailureFinder } from './manifests.ts';
+import { createSccReviewer } from './scc-admission.ts';
 
 function level(value: string): Level {
   if (!isLevel(value)) throw new UserError(LEVEL_RULE);

@@ -1,9 +1,9 @@
 /** Manifest fixes for `check --fix`, which writes them to the files or prints them as a diff or as patches. */
 import { realpath, stat } from 'node:fs/promises';
 import { failureReason, UserError } from '../../config/files.ts';
-import { fixText, type FieldChange, type FindViolations, type FixedText } from '../../config/fix.ts';
+import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
-import { manifestName, manifestNamespace, manifestObjects, type ManifestObject } from '../../config/objects.ts';
+import { manifestName, manifestNamespace, type ManifestObject, manifestObjects } from '../../config/objects.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import { diff } from '../../kube/json-patch.ts';
 import { printCount } from '../../kube/text.ts';

@@ -1,31 +1,31 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
 import { dirname } from 'node:path';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
+import {
+  type FindViolations,
+  type LocatedPod,
+  podSecurityViolations,
+  type RepairableViolation,
+} from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
 import {
   apiGroup,
   fieldNamespace,
   manifestLabels,
   manifestName,
-  readPod,
   type ManifestObject,
+  readPod,
 } from '../../config/objects.ts';
-import {
-  podSecurityViolations,
-  type FindViolations,
-  type LocatedPod,
-  type RepairableViolation,
-} from '../../config/fix.ts';
-import { parsePath, type ManifestError } from '../../config/yaml.ts';
+import { type ManifestError, parsePath } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
-import { findPodTemplates, printFieldPath, type FieldPath } from '../../policy/pod/templates.ts';
+import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
-import { printPolicy, resolvePolicies, type Labels, type Mode, type NamespacePolicy } from '../../policy/psa/policy.ts';
+import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
-import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
+import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
 import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc-objects.ts';
 

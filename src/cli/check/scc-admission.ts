@@ -1,25 +1,25 @@
 /**
  * SCC admission decisions for the pods in manifests, based on the SCCs and grants of a cluster or on the standard ones.
  */
-import type { SccReview, SccReviewer } from './manifests.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { LocatedPod } from '../../config/fix.ts';
 import { manifestName, type ManifestObject } from '../../config/objects.ts';
 import { withField } from '../../config/rewrite.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
-import { getApiVersion } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import type { JsonObject, PodLike, UserInfo } from '../../kube/types.ts';
 import { grantCommand } from '../../policy/scc/advice/denials.ts';
-import { explainPod, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
+import { type ExplainedScc, explainPod } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
-import { formatDisallowedField, type DisallowedField } from '../../policy/scc/advice/suggestion.ts';
+import { type DisallowedField, formatDisallowedField } from '../../policy/scc/advice/suggestion.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { SCC_REPAIRS } from '../../policy/scc/strategies/index.ts';
 import { createInventory, findNamespace } from '../inventory/inventory.ts';
-import type { OtherCheck } from '../output/findings.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
 import { sccSettings } from '../inventory/settings.ts';
+import type { OtherCheck } from '../output/findings.ts';
+import type { SccReview, SccReviewer } from './manifests.ts';
 
 interface SccReviewOptions {
   /** The manifests, including those of `--sccs`. */

@@ -1,13 +1,13 @@
 /** Checks SecurityContextConstraints in manifests against the validation of the API server. */
 import type { ManifestObject } from '../../config/objects.ts';
 import { parsePath, type Path } from '../../config/yaml.ts';
-import { formatFieldError, invalidValue, notSupported, type FieldError } from '../../kube/field-error.ts';
-import { findShapeErrors, isList, type FieldShape } from '../../kube/field-shape.ts';
+import { type FieldError, formatFieldError, invalidValue, notSupported } from '../../kube/field-error.ts';
+import { type FieldShape, findShapeErrors, isList } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
-import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { SCC_FIELDS, type SecurityContextConstraints, USER_NAMESPACE_LEVELS } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
-import { findSccDefect, findInvalidValues, type InvalidValue } from '../../policy/scc/advice/scc-warnings.ts';
+import { findInvalidValues, findSccDefect, type InvalidValue } from '../../policy/scc/advice/scc-warnings.ts';
 import { defaultScc, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Finding } from '../output/findings.ts';
 import { createFinding, unknownField } from './fields.ts';

@@ -2,7 +2,7 @@
 import { isUnderFloor } from './checks/floor.ts';
 import { isInstalled } from './checks/installation.ts';
 import type { Facts } from './facts.ts';
-import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from './matching.ts';
+import { namespaceTier, type Request, requestTier, type Tier, withoutBreakGlass } from './matching.ts';
 
 type Effect = 'denied' | 'admitted without review' | 'decided by the floor' | 'unaffected';
 

@@ -25,9 +25,9 @@ import {
 } from '../install/policies.ts';
 import { readConfigurations } from '../install/webhooks.ts';
 import { kubectl } from '../output/shell.ts';
+import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
 import { type CheckResult, type Finding, type Fix, info, ok, type Probe, problem, unknown, warning } from './facts.ts';
 import { instruction } from './fix.ts';
-import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
 import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
 
 const APPLY = kubectl('apply', '-f', '-');

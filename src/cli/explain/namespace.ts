@@ -5,13 +5,13 @@ import type { Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import {
   isSamePolicy,
+  type Labels,
+  type Mode,
   MODES,
+  type Policies,
   printPolicy,
   resolvePolicies,
   setsMode,
-  type Labels,
-  type Mode,
-  type Policies,
 } from '../../policy/psa/policy.ts';
 import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { sccMode } from '../../policy/scc/mode.ts';

@@ -7,7 +7,7 @@ import { completeTemplate } from '../../policy/psa/defaults.ts';
 import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { describeWorkload, printExplanation, type Creation, type Explanation, type Workload } from './workload.ts';
+import { type Creation, describeWorkload, type Explanation, printExplanation, type Workload } from './workload.ts';
 
 interface PolicyContext extends Creation {
   readonly store: Store;

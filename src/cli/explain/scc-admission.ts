@@ -1,22 +1,22 @@
 /** Decision of SCC admission about the pods of a workload. */
 import type { Store } from '../../cluster/store.ts';
-import type { PodLike } from '../../kube/types.ts';
-import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
+import type { PodLike } from '../../kube/types.ts';
+import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
 import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
 import type { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { printable, printChanges, printTable, type Style } from '../output/print.ts';
 import { sccInput } from '../inventory/scc-input.ts';
 import { expectedMode, type ExpectedSettings } from '../inventory/settings.ts';
+import { printable, printChanges, printTable, type Style } from '../output/print.ts';
 import {
-  describeWorkload,
-  printExplanation,
   type Creation,
+  describeWorkload,
   type Explanation,
   type Outcome,
+  printExplanation,
   type Workload,
 } from './workload.ts';
 

@@ -9,7 +9,7 @@ import type { Kinds } from '../../kube/kinds.ts';
 import type { KubeObject, ObjectMeta, Wire } from '../../kube/types.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import type { ObjectWrite } from '../../policy/rollout/relaxation.ts';
-import { parseWebhookConfiguration, type Configuration, type Webhook } from './webhooks.ts';
+import { type Configuration, parseWebhookConfiguration, type Webhook } from './webhooks.ts';
 
 /** Match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;

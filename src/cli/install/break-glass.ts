@@ -24,8 +24,8 @@ import {
 } from './break-glass-labels.ts';
 import {
   type BreakGlassNote,
-  breakGlassStatus,
   type BreakGlassStatus,
+  breakGlassStatus,
   formatNote,
   isOff,
   parseFloorPolicy,

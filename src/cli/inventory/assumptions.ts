@@ -4,17 +4,17 @@
  */
 import type { WritableStore } from '../../cluster/store.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet, summarizeNames } from '../../kube/text.ts';
-import type { Kind } from '../../kube/kinds.ts';
-import { isObject, type ClusterRole, type Namespace } from '../../kube/types.ts';
+import { type ClusterRole, isObject, type Namespace } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import {
   blockAnnotations,
-  namespaceBlocks,
   createAllocator,
   findNamespaceNeed,
+  namespaceBlocks,
 } from '../../policy/uid-range/allocation.ts';
 import { uniteBlocks } from '../../policy/uid-range/blocks.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';

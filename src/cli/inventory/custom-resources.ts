@@ -1,7 +1,7 @@
 /** Pod templates of custom resources in manifests and in a cluster. */
-import { fieldNamespace, manifestName, manifestNamespace } from '../../config/objects.ts';
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
+import { fieldNamespace, manifestName, manifestNamespace } from '../../config/objects.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { ApiError } from '../../kube/status.ts';

@@ -11,13 +11,12 @@ import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from '
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
+import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selector.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { findKindsNamed, getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
-import type { Kind, Kinds } from '../../kube/kinds.ts';
 import {
   draft,
   isObject,
@@ -27,13 +26,13 @@ import {
   type ObjectMeta,
   type UserInfo,
 } from '../../kube/types.ts';
+import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import { findPodTemplates, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
-import { PROGRAM, VERSION, type Io } from '../command.ts';
+import { type Io, PROGRAM, VERSION } from '../command.ts';
 import { flag, nonEmpty, option, text, type Values } from '../options.ts';
 import { withProgress } from '../output/print.ts';
-
 import {
   assumeClusterAdmin,
   assumeNamespaces,

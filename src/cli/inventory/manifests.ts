@@ -1,10 +1,10 @@
 /** Reads the manifests of `--filename`. */
 import { UserError } from '../../config/files.ts';
-import { readManifests, STDIN, type Manifests } from '../../config/manifests.ts';
+import { type Manifests, readManifests, STDIN } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
 import type { ManifestError } from '../../config/yaml.ts';
 import type { Io } from '../command.ts';
-import { list, text, UsageError, type Option } from '../options.ts';
+import { list, type Option, text, UsageError } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { printable, withProgress } from '../output/print.ts';
 

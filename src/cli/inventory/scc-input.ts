@@ -1,8 +1,8 @@
 /** Input of SCC decisions about inventory objects: the SCCs with their grants, and the workloads of a namespace. */
 import { canUseScc } from '../../cluster/access.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
-import { objectName } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { objectName } from '../../kube/resources.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import type { AdmissionPlanInput, WorkloadContext } from '../../policy/scc/advice/plan.ts';

@@ -1,16 +1,16 @@
 /** Settings of an installation, and options that override them. */
+import type { Store } from '../../cluster/store.ts';
 import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
-import type { Store } from '../../cluster/store.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
-import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import { oneOf, option, text, type Values, nonEmpty } from '../options.ts';
+import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
+import { type NamespaceMode, SCC_MODES, type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../install/policies.ts';
-import { subjectOptions } from './inventory.ts';
+import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
+import { subjectOptions } from './inventory.ts';
 
 /** SCC mode of a cluster whose settings do not set one. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';

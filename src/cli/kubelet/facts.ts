@@ -1,12 +1,12 @@
 /** Options, input and output that the `portcullis kubelet` commands share. */
+import type { Connection } from '../../cluster/connection.ts';
 import {
-  minimumInForce,
+  type KubeletScope,
   listNodeStates,
+  minimumInForce,
   NODES_CONFIG_NAME,
   requestedMinimum,
-  type KubeletScope,
 } from '../../cluster/kubelet.ts';
-import type { Connection } from '../../cluster/connection.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../config/files.ts';
@@ -15,12 +15,12 @@ import type { Kind } from '../../kube/kinds.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { NodeState } from '../../policy/kubelet/admission.ts';
 import { nodePools, renderMinimum } from '../../policy/kubelet/transition.ts';
-import { findKubeletProblem, parseVersion, type MinimumVersion } from '../../policy/kubelet/version.ts';
+import { findKubeletProblem, type MinimumVersion, parseVersion } from '../../policy/kubelet/version.ts';
 import type { Io } from '../command.ts';
 import { inventoryOptions, readInventory } from '../inventory/inventory.ts';
-import { nonEmpty, option, text, type Values } from '../options.ts';
-import { DATA_AND_TABLE, headersOption, outputOption, printTable, withHeader, type Style } from '../output/print.ts';
 import { findSettings } from '../inventory/settings.ts';
+import { nonEmpty, option, text, type Values } from '../options.ts';
+import { DATA_AND_TABLE, headersOption, outputOption, printTable, type Style, withHeader } from '../output/print.ts';
 
 /** Options of all `portcullis kubelet` commands. */
 export const kubeletOptions = {

@@ -1,22 +1,22 @@
-import { readObjects } from '../inventory/manifests.ts';
-import { readInventory } from '../inventory/inventory.ts';
 import { UserError } from '../../config/files.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { FeatureGate, Result } from '../../kube/types.ts';
 import {
-  GATE_REQUIREMENTS,
-  readGateBlocks,
-  renderFeatureGates,
   type ComponentVersion,
+  GATE_REQUIREMENTS,
   type GateBlock,
   type GateInput,
   type GateLists,
   type GateRendering,
+  readGateBlocks,
+  renderFeatureGates,
 } from '../../policy/kubelet/feature-gates.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { gatherKubelets, kubeletOptions, minimumVersion } from './facts.ts';
+import { readInventory } from '../inventory/inventory.ts';
+import { readObjects } from '../inventory/manifests.ts';
 import { option, text, type Values } from '../options.ts';
 import { printReport, printTable, withHeader } from '../output/print.ts';
+import { gatherKubelets, kubeletOptions, minimumVersion } from './facts.ts';
 
 const DETAILS = `
 Renders the feature gates of OpenShift for a minimum kubelet version: a gate that requires a kubelet version is

@@ -2,9 +2,9 @@ import { printCount } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import { compareMinimums } from '../../policy/kubelet/transition.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { gatherKubelets, isBelow, kubeletOptions, minimumVersion, printNodes, reportNodes } from './facts.ts';
 import { mapped, option, UsageError } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';
+import { gatherKubelets, isBelow, kubeletOptions, minimumVersion, printNodes, reportNodes } from './facts.ts';
 
 const DETAILS = `
 Lists the nodes that would lose access to the API server with a minimum kubelet version, and the number of

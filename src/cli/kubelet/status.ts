@@ -4,21 +4,21 @@ import type { Condition } from '../../kube/conditions.ts';
 import { printCount } from '../../kube/text.ts';
 import type { UserInfo } from '../../kube/types.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
-import { printServer, type EnforcementCheck } from '../../policy/kubelet/enforcement.ts';
+import { type EnforcementCheck, printServer } from '../../policy/kubelet/enforcement.ts';
 import { reportedMinimum } from '../../policy/kubelet/transition.ts';
 import { parseMinimum } from '../../policy/kubelet/version.ts';
 import type { Action } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
+import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
 import {
   gatherKubelets,
   isBelow,
+  type KubeletFacts,
   kubeletOptions,
+  type Minimums,
   printNodes,
   reportNodes,
-  type KubeletFacts,
-  type Minimums,
 } from './facts.ts';
-import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
 
 const DETAILS = `
 Shows the minimum kubelet version and the nodes with older kubelets:

@@ -2,8 +2,8 @@ import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { objectName } from '../../kube/resources.ts';
 import { compareBytes, printCount, quote, shellQuote } from '../../kube/text.ts';
-import { HARDENING_MANAGER, proposeLabels, type NamespaceProposal } from '../../policy/olm/namespaces.ts';
-import { hardenObjects, OLM_WORKLOADS, type HardenedObject } from '../../policy/olm/objects.ts';
+import { HARDENING_MANAGER, type NamespaceProposal, proposeLabels } from '../../policy/olm/namespaces.ts';
+import { type HardenedObject, hardenObjects, OLM_WORKLOADS } from '../../policy/olm/objects.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

@@ -6,7 +6,7 @@ import { quote } from '../../kube/text.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
 import { checks } from '../../policy/pss/index.ts';
 import { docsUrl, EXIT, PROGRAM, VERSION } from '../command.ts';
-import { CONTROL_CHARACTERS, printable, printData, printTable, type Cell, type Style } from './print.ts';
+import { type Cell, CONTROL_CHARACTERS, printable, printData, printTable, type Style } from './print.ts';
 
 /** A position in a file. Line and column start at 1. */
 export interface FilePosition extends Position {

@@ -2,10 +2,10 @@
 import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printIndented, printYaml } from '../../config/yaml.ts';
+import type { Change } from '../../kube/pod-changes.ts';
 import { objectName } from '../../kube/resources.ts';
 import { CONTROL_CHARACTERS, printable } from '../../kube/text.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
-import type { Change } from '../../kube/pod-changes.ts';
 import type { Io, Output } from '../command.ts';
 import { flag, oneOf, type Option, option, type Values } from '../options.ts';
 

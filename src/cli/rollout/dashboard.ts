@@ -4,11 +4,11 @@ import { connect } from '../../cluster/connection.ts';
 import { createLiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
-import { openDashboard } from './live-report.ts';
-import { integer, option } from '../options.ts';
-import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from './facts.ts';
-import { explainAddressError } from '../serve/cluster.ts';
 import { POLICY_SCOPE } from '../inventory/inventory.ts';
+import { integer, option } from '../options.ts';
+import { explainAddressError } from '../serve/cluster.ts';
+import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from './facts.ts';
+import { openDashboard } from './live-report.ts';
 
 const { kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode } = rolloutOptions;
 

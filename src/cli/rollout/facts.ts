@@ -1,11 +1,11 @@
-import { isReplicaLease } from '../../controllers/replica-leases.ts';
 import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { isReplicaLease } from '../../controllers/replica-leases.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { objectName } from '../../kube/resources.ts';
-import type { Kind } from '../../kube/kinds.ts';
 import type { Lease } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
@@ -15,21 +15,21 @@ import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import {
   getSyncState,
   isAwaitingLabel,
-  managementSettings,
   type ManagementSettings,
+  managementSettings,
 } from '../../policy/rollout/label-sync.ts';
 import { computeState, type RolloutState } from '../../policy/rollout/state.ts';
 import { type Io, VERSION } from '../command.ts';
 import {
+  type Inventory,
+  type InventoryNeeds,
   inventoryOptions,
   listNamespaces,
   readInventory,
-  type Inventory,
-  type InventoryNeeds,
 } from '../inventory/inventory.ts';
+import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { nonEmpty, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
-import { findSettings, sccOptions } from '../inventory/settings.ts';
 
 /** The options of all rollout commands. */
 export const rolloutOptions = {

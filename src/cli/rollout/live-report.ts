@@ -1,7 +1,7 @@
 /** The live report, which is recomputed after changes in the cluster while a page shows it. */
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../config/files.ts';
-import { startDashboard, type Dashboard, type DashboardEvent, type SubscribeEvents } from '../../server/dashboard.ts';
+import { type Dashboard, type DashboardEvent, startDashboard, type SubscribeEvents } from '../../server/dashboard.ts';
 import type { Decision, ReportData } from '../../web/report-data.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import type { RolloutValues } from './facts.ts';

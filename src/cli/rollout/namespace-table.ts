@@ -1,9 +1,9 @@
 /** The namespaces of an enforcement plan as a table, with detail blocks and counts. */
 import { printCount } from '../../kube/text.ts';
-import { WORKLOAD_VERDICTS, type FixableViolation, type ViolatingWorkload } from '../../policy/rollout/evaluation.ts';
-import { needsFix, type NamespaceCounts, type PlannedNamespace } from '../../policy/rollout/plan.ts';
+import { type FixableViolation, type ViolatingWorkload, WORKLOAD_VERDICTS } from '../../policy/rollout/evaluation.ts';
+import { type NamespaceCounts, needsFix, type PlannedNamespace } from '../../policy/rollout/plan.ts';
 import type { Values } from '../options.ts';
-import { printable, printTable, withHeader, type headersOption, type Style } from '../output/print.ts';
+import { type headersOption, printable, printTable, type Style, withHeader } from '../output/print.ts';
 
 const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
   violating: 'violating',

@@ -11,9 +11,9 @@ import {
   choosePolicies,
   planExempt,
   planNamespace,
-  planUpgrade,
   type PlannedNamespace,
   type PlanScope,
+  planUpgrade,
   type Upgrade,
 } from '../../policy/rollout/plan.ts';
 import type { Io } from '../command.ts';

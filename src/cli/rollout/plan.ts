@@ -7,13 +7,13 @@ import type { JsonObject } from '../../kube/types.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
+import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findWeakenings } from '../install/weakening.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { oneOf, option, policyVersion, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';
-import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
-import { gatherRollout, rolloutOptions, type RolloutFacts } from './facts.ts';
+import { gatherRollout, type RolloutFacts, rolloutOptions } from './facts.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 import { planNamespaces, planUpgrades, selectNamespaces } from './namespaces.ts';
 

@@ -5,23 +5,23 @@ import { objectName } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
+import { formatTimestamp } from '../../kube/units.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { Level } from '../../policy/pss/policy.ts';
 import { countNamespaces } from '../../policy/rollout/plan.ts';
 import { rolloutBlockers, rolloutSteps } from '../../policy/rollout/state.ts';
 import { listDenials } from '../../policy/scc/advice/denials.ts';
-import { planAdmission, type AdmissionPlan } from '../../policy/scc/advice/plan.ts';
+import { type AdmissionPlan, planAdmission } from '../../policy/scc/advice/plan.ts';
 import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
-import { formatTimestamp } from '../../kube/units.ts';
 import type { ReportData, ReportScc } from '../../web/report-data.ts';
-import { VERSION, type Io } from '../command.ts';
+import { type Io, VERSION } from '../command.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
+import { planInput } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
 import type { RolloutFacts } from './facts.ts';
 import { evaluatePolicy, planNamespaces } from './namespaces.ts';
 import { describeState } from './state-rows.ts';
-import { planInput } from '../inventory/scc-input.ts';
 
 interface ReportInput {
   readonly facts: RolloutFacts;

@@ -2,11 +2,11 @@ import { findCluster } from '../../cluster/cluster-source.ts';
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { nonEmpty, option } from '../options.ts';
-import { outputOption, printData } from '../output/print.ts';
 import { bundlePage } from '../output/bundle.ts';
 import { renderPage } from '../output/html.ts';
-import { computeReport } from './report-data.ts';
+import { outputOption, printData } from '../output/print.ts';
 import { gatherRollout, rolloutOptions } from './facts.ts';
+import { computeReport } from './report-data.ts';
 
 const DETAILS = `
 Writes one HTML file that needs no network: the state of the rollout of enforcement, the denied workloads

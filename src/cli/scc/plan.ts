@@ -1,20 +1,20 @@
 import { writeFile } from 'node:fs/promises';
-import { POD_SOURCES } from '../../cluster/workloads.ts';
-import { failureReason, UserError } from '../../config/files.ts';
 import { USE_SCC } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { failureReason, UserError } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
 import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
 import { describeCustomScc, describeDenial } from '../../policy/scc/advice/denials.ts';
 import {
-  planGrants,
-  planAdmission,
-  summarizePlan,
-  type PlannedGrant,
   type AdmissionPlan,
+  planAdmission,
+  planGrants,
+  type PlannedGrant,
   type PlannedWorkload,
+  summarizePlan,
   type WorkloadName,
 } from '../../policy/scc/advice/plan.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
@@ -29,6 +29,8 @@ import {
   selectionOptions,
   selectorOption,
 } from '../inventory/inventory.ts';
+import { planInput, SCC_INPUT_KINDS } from '../inventory/scc-input.ts';
+import { type ExpectedMode, expectedMode, findSettings, sccOptions, sccSettings } from '../inventory/settings.ts';
 import { option, text } from '../options.ts';
 import {
   assumptionBlocks,
@@ -40,8 +42,6 @@ import {
   printListing,
   type Style,
 } from '../output/print.ts';
-import { planInput, SCC_INPUT_KINDS } from '../inventory/scc-input.ts';
-import { expectedMode, findSettings, sccSettings, sccOptions, type ExpectedMode } from '../inventory/settings.ts';
 
 interface Plan {
   /** Namespaces with workloads, sorted by name. */

@@ -1,3 +1,4 @@
+import { findScc, type GrantSource, printGrantSource, type SccGrant, sccGrants } from '../../cluster/scc-grants.ts';
 import type { Store } from '../../cluster/store.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
@@ -16,18 +17,17 @@ import {
   selectionOptions,
   selectorOption,
 } from '../inventory/inventory.ts';
+import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../inventory/settings.ts';
 import { list, oneOf, option, text } from '../options.ts';
 import {
-  DATA_AND_TABLE,
   assumptionBlocks,
+  DATA_AND_TABLE,
   listOptions,
   outputOption,
   printListing,
   printTable,
   withHeader,
 } from '../output/print.ts';
-import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../../cluster/scc-grants.ts';
-import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../inventory/settings.ts';
 
 /** Returns the grants of an SCC to a service account in its namespace; `undefined` if the SCC does not exist. */
 type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;

@@ -9,12 +9,12 @@ import { findPodTemplates } from '../../policy/pod/templates.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { answerReview, REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { readSubjects, type Inventory } from '../inventory/inventory.ts';
+import { type Inventory, readSubjects } from '../inventory/inventory.ts';
+import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
+import { sccReviewOptions, sccSettings } from '../inventory/settings.ts';
 import { list, nonEmpty, option, text, type Values } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { assumptionBlocks, headersOption, printable, printData, printTable, withHeader } from '../output/print.ts';
-import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
-import { sccSettings, sccReviewOptions } from '../inventory/settings.ts';
 
 const subjectOptions = {
   user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),

@@ -1,9 +1,9 @@
+import { findScc, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { nonEmpty, option } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
-import { findScc, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 
 const DETAILS = `
 Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), the

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
-import { failureReason, readSource, UserError, watchFile, type Source } from '../../config/files.ts';
+import { failureReason, readSource, type Source, UserError, watchFile } from '../../config/files.ts';
 import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.ts';
 import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
@@ -14,13 +14,13 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import {
   fingerprint,
+  type KeyPair,
   keyPairProblem,
   pemFingerprint,
   readCertificates,
-  type KeyPair,
 } from '../../tls/certificate-pair.ts';
 import type { ServerNames } from '../../tls/issue.ts';
-import { protocolSettings, type ProtocolSettings } from '../../tls/protocol.ts';
+import { type ProtocolSettings, protocolSettings } from '../../tls/protocol.ts';
 import {
   decodeBundle,
   distinctCertificates,

@@ -1,6 +1,6 @@
 /** The most recent decisions of the development cluster's webhooks. */
-import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { CallWebhook, WebhookReply } from '../../dev-cluster/index.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { Decision } from '../../web/report-data.ts';
 import type { DecisionLog } from '../rollout/live-report.ts';
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { systemClock, createTokenBucket } from '../../cluster/clock.ts';
+import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { createLiveCluster, CSV_SCOPE, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { createServerVersion, type ServerVersion } from '../../cluster/server-version.ts';
@@ -8,24 +8,24 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
-import { runWithLeadership, type LeaseTimes } from '../../controllers/leadership.ts';
-import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
+import { type LeaseTimes, runWithLeadership } from '../../controllers/leadership.ts';
+import { type RunningControllers, startControllers } from '../../controllers/runtime.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import {
   INSTALLATION,
   OPTIONAL_FEATURES,
-  POD_SECURITY_CONFIG_MAP,
   type OptionalFeature,
+  POD_SECURITY_CONFIG_MAP,
 } from '../../kube/well-known.ts';
-import type { Kind } from '../../kube/kinds.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { createAuthority, createServing } from '../../tls/issue.ts';
 import type { HealthCheck } from '../../server/probes.ts';
+import { createAuthority, createServing } from '../../tls/issue.ts';
 import type { Service } from '../../tls/trust.ts';
 import { PROGRAM, VERSION } from '../command.ts';
 import { serverNames } from './certificates.ts';
+import { type ClusterOptions, type RunningCluster, urlHost, type WebhookAddress } from './cluster.ts';
 import type { ServeValues } from './options.ts';
-import { urlHost, type ClusterOptions, type RunningCluster, type WebhookAddress } from './cluster.ts';
 
 /** True if the options or `KUBECONFIG` select a live cluster. Throws a UserError if options contradict each other. */
 export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean {

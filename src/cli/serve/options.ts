@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import { UserError } from '../../config/files.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { DEFAULT_FEATURES, FEATURES, INSTALLATION } from '../../kube/well-known.ts';
 import { LOG_FORMATS, LOG_LEVELS } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/protocol.ts';
@@ -19,8 +19,8 @@ import {
   oneOf,
   option,
   text,
-  withEnvironment,
   type Values,
+  withEnvironment,
 } from '../options.ts';
 
 const port = integer(0, 65_535);

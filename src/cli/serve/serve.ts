@@ -6,32 +6,32 @@ import { canUseScc } from '../../cluster/access.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
-import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
 import { lastValidObject, settingsFromObject } from '../../config/configuration.ts';
+import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
 import {
   createSettings,
-  loadSettings,
-  watchSettings,
   type CurrentSettings,
   type LoadedSettings,
+  loadSettings,
   type Settings,
+  watchSettings,
 } from '../../config/settings.ts';
 import type { Controller, ControllerContext, Features } from '../../controllers/controller.ts';
 import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
+import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
-import type { PortcullisConfiguration } from '../../kube/types.ts';
-import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
+import { managementSettings } from '../../policy/rollout/label-sync.ts';
+import { createDenialEvents } from '../../server/denial-events.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
-import { createDenialEvents } from '../../server/denial-events.ts';
-import { createServer, type AdmissionServer } from '../../server/server.ts';
+import { type AdmissionServer, createServer } from '../../server/server.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
-import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
+import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
 import {
   createServedCertificate,
   readCertificateFiles,

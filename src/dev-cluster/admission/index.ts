@@ -4,9 +4,9 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, forbidden, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
-import { itemsAt, getMetadata, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
 import { randomSuffix } from '../generated-name.ts';
-import { validateWithPolicies, type PolicyOptions } from './policies.ts';
+import { type ApiObject, getMetadata, itemsAt, numberAt, objectAt, type ObjectReader, textAt } from '../types.ts';
+import { type PolicyOptions, validateWithPolicies } from './policies.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 
 /** The admission chain: built-in plugins, then policies and webhooks. Both steps reject with an ApiError to deny the request. */

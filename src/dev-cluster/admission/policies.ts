@@ -1,14 +1,14 @@
+import type { Access } from '../../cluster/access.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, type Status } from '../../kube/status.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { matchesRule } from '../../kube/webhooks.ts';
-import type { Access } from '../../cluster/access.ts';
-import { asStored, Authorizer, compileVariables, firstLine, type CelVariable } from '../cel.ts';
-import { completeRequest } from '../match-conditions.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
-import { at, getMetadata, itemsAt, objectAt, textAt, textsAt, type ApiObject, type ObjectReader } from '../types.ts';
+import { asStored, Authorizer, type CelVariable, compileVariables, firstLine } from '../cel.ts';
+import { completeRequest } from '../match-conditions.ts';
 import type { Registry } from '../resources.ts';
+import { type ApiObject, at, getMetadata, itemsAt, objectAt, type ObjectReader, textAt, textsAt } from '../types.ts';
 import { matchesObject, namespaceLabels, reviewRequest } from './webhooks.ts';
 
 export interface PolicyOptions {

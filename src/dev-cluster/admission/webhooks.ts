@@ -1,28 +1,28 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { ApiError, createStatus, forbidden, internalError, notFound, type Status } from '../../kube/status.ts';
+import { quote } from '../../kube/text.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { matchesRule } from '../../kube/webhooks.ts';
+import type { Attributes, RequestContext } from '../attributes.ts';
 import { decodeValue } from '../fields/decode.ts';
 import { applyJsonPatch } from '../json-patch.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import { quote } from '../../kube/text.ts';
-import { ApiError, createStatus, internalError, type Status, forbidden, notFound } from '../../kube/status.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
-import type { Attributes, RequestContext } from '../attributes.ts';
+import { matchesConditions } from '../match-conditions.ts';
+import { isEmptySelector } from '../objects/strategy.ts';
 import {
+  type ApiObject,
   at,
+  getMetadata,
+  itemsAt,
   numberAt,
   objectAt,
+  type ObjectReader,
   textAt,
   textsAt,
-  type ApiObject,
-  itemsAt,
-  getMetadata,
-  type ObjectReader,
 } from '../types.ts';
-import { isEmptySelector } from '../objects/strategy.ts';
-import { REVIEW_VERSION, type CallWebhook } from './https.ts';
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { matchesRule } from '../../kube/webhooks.ts';
-import { matchesConditions } from '../match-conditions.ts';
+import { type CallWebhook, REVIEW_VERSION } from './https.ts';
 
 type WebhookType = 'mutating' | 'validating';
 

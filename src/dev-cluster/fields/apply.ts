@@ -3,29 +3,29 @@
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
 import { deepEqual } from '../../kube/equality.ts';
-import { compareBytes, quote } from '../../kube/text.ts';
 import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import { formatApiVersion, type ApiObject } from '../types.ts';
+import { type ApiObject, formatApiVersion } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
-import { comparePaths, printPath, withParentFields, type FieldPath, type FieldSet } from './field-set.ts';
+import { comparePaths, type FieldPath, type FieldSet, printPath, withParentFields } from './field-set.ts';
 import {
   emptyObject,
   NEVER_OWNED,
   ownableFields,
   ownedChange,
+  type Owner,
   ownerKey,
+  type Owners,
   ownersAfterUpdate,
+  type Ownership,
   parseOwners,
   releaseChanged,
   setOwners,
   withoutOwners,
-  type Owner,
-  type Owners,
-  type Ownership,
 } from './managed-fields.ts';
 import type { Schema } from './schema.ts';
-import { collectFields, merge, removeFields, type Comparison } from './typed.ts';
+import { collectFields, type Comparison, merge, removeFields } from './typed.ts';
 
 export interface ApplyRequest extends Ownership {
   /** The stored object; absent when the apply creates. */

@@ -2,12 +2,12 @@
  * Decoding of request bodies. Unlike the API server, the types of fields are not checked, apart from metadata, and
  * unknown fields are kept.
  */
-import { metadataProblem } from '../../kube/names.ts';
-import { quote } from '../../kube/text.ts';
-import { ApiError, badRequest } from '../../kube/status.ts';
-import { isObject, type GroupVersionKind } from '../../kube/types.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { formatApiVersion, textAt, type ApiObject } from '../types.ts';
+import { metadataProblem } from '../../kube/names.ts';
+import { ApiError, badRequest } from '../../kube/status.ts';
+import { quote } from '../../kube/text.ts';
+import { type GroupVersionKind, isObject } from '../../kube/types.ts';
+import { type ApiObject, formatApiVersion, textAt } from '../types.ts';
 import type { Schema } from './schema.ts';
 
 export interface Decoding {

@@ -8,8 +8,8 @@ import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import type { ResourceInfo } from '../resource-info.ts';
-import { formatApiVersion, type ApiObject } from '../types.ts';
-import { differenceBelow, fieldPath, fromFieldsV1, toFieldsV1, type FieldSet } from './field-set.ts';
+import { type ApiObject, formatApiVersion } from '../types.ts';
+import { differenceBelow, fieldPath, type FieldSet, fromFieldsV1, toFieldsV1 } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 
 /** The properties of a resource that decide which fields a request can own. */

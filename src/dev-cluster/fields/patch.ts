@@ -3,11 +3,11 @@
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
  */
+import { withoutNulls } from '../../kube/equality.ts';
 import { invalidValue, unmarshalError } from '../../kube/field-error.ts';
-import { applyJsonPatch } from '../json-patch.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { withoutNulls } from '../../kube/equality.ts';
+import { applyJsonPatch } from '../json-patch.ts';
 import type { ApiObject } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
 import type { Schema } from './schema.ts';

@@ -6,11 +6,11 @@ import { deepEqual } from '../../kube/equality.ts';
 import { isObject } from '../../kube/types.ts';
 import {
   fieldElement,
+  type FieldPath,
+  type FieldSet,
   isField,
   itemElement,
   joinPath,
-  type FieldPath,
-  type FieldSet,
   type PathElement,
 } from './field-set.ts';
 import type { Schema } from './schema.ts';

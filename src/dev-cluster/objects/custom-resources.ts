@@ -5,32 +5,32 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { withoutNulls } from '../../kube/equality.ts';
 import {
+  type FieldError,
   invalidValue,
   notSupported,
   requiredField,
   tooLong,
   tooMany,
-  type FieldError,
 } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { customResourceSchema } from '../fields/schema.ts';
 import { toCelValue } from '../cel.ts';
+import { customResourceSchema } from '../fields/schema.ts';
 import { evaluate } from '../match-conditions.ts';
-import { age, ageColumn, nameColumn } from '../tables.ts';
 import type { ResourceInfo } from '../resource-info.ts';
+import { age, ageColumn, nameColumn } from '../tables.ts';
 import {
+  type ApiObject,
   at,
   hasField,
   itemsAt,
   numberAt,
   objectAt,
+  type TableColumn,
   textAt,
   textsAt,
-  type ApiObject,
-  type TableColumn,
 } from '../types.ts';
-import { createStrategy, restore, type KindRules } from './strategy.ts';
+import { createStrategy, type KindRules, restore } from './strategy.ts';
 
 /** Rules for CRDs. */
 export const definitionRules: KindRules = {

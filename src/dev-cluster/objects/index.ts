@@ -4,15 +4,15 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { applyDefaults } from '../../kube/defaults.ts';
-import { invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { semanticEqual } from '../../kube/equality.ts';
+import { type FieldError, invalidValue, requiredField } from '../../kube/field-error.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { conditionError } from '../match-conditions.ts';
-import { at, hasField, objectAt, itemsAt, textAt, textsAt, type ApiObject } from '../types.ts';
-import { type KindRules, createStrategy, type NameRule, type Strategy } from './strategy.ts';
-import { semanticEqual } from '../../kube/equality.ts';
+import { type ApiObject, at, hasField, itemsAt, objectAt, textAt, textsAt } from '../types.ts';
 import { definitionRules } from './custom-resources.ts';
 import { podRules, templateErrors } from './pod.ts';
+import { createStrategy, type KindRules, type NameRule, type Strategy } from './strategy.ts';
 
 /**
  * Validating and mutating webhook configurations. Checks only for mistakes that prevent a webhook from being called.

@@ -5,17 +5,17 @@
 import { semanticEqual } from '../../kube/equality.ts';
 import {
   duplicateValue,
+  type FieldError,
   forbiddenField,
   invalidValue,
   notSupported,
   requiredField,
-  type FieldError,
 } from '../../kube/field-error.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { at, hasField, itemsAt, objectAt, textAt, type ApiObject } from '../types.ts';
-import { labelErrors, restore, type KindRules } from './strategy.ts';
+import { type ApiObject, at, hasField, itemsAt, objectAt, textAt } from '../types.ts';
+import { type KindRules, labelErrors, restore } from './strategy.ts';
 
 /** Rules for pods. */
 export const podRules: KindRules = {

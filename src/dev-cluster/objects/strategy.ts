@@ -1,10 +1,10 @@
 import { applyDefaults } from '../../kube/defaults.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import { forbiddenField, invalidValue, requiredField, tooLong, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, forbiddenField, invalidValue, requiredField, tooLong } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
 import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { getMetadata, type ApiObject, objectAt, itemsAt } from '../types.ts';
+import { type ApiObject, getMetadata, itemsAt, objectAt } from '../types.ts';
 
 /** Returns the errors of a name with the API server's messages. */
 export type NameRule = (name: string) => readonly string[];

@@ -1,7 +1,7 @@
 /** Compares nodes with the minimum kubelet version, and reviews writes to `nodes.config.openshift.io`. */
-import { forbiddenField, invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, forbiddenField, invalidValue } from '../../kube/field-error.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
-import { findKubeletProblem, parseMinimum, type KubeletProblem, type MinimumVersion } from './version.ts';
+import { findKubeletProblem, type KubeletProblem, type MinimumVersion, parseMinimum } from './version.ts';
 
 export interface NodeState {
   readonly name: string;

@@ -1,5 +1,5 @@
 import { quote } from '../../kube/text.ts';
-import { isObject, type CatalogSource, type JsonObject } from '../../kube/types.ts';
+import { type CatalogSource, isObject, type JsonObject } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
 /** Annotation on a CatalogSource. The value `"true"` requests `legacy` mode. */

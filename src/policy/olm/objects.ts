@@ -1,15 +1,15 @@
 import { diff, escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
-import { findChanges, type Change } from '../../kube/pod-changes.ts';
+import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
+import { type Change, findChanges } from '../../kube/pod-changes.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { compareBytes } from '../../kube/text.ts';
-import type { Kind, Kinds } from '../../kube/kinds.ts';
-import { isObject, type CatalogSource, type JsonObject, type KubeObject, type Namespace } from '../../kube/types.ts';
+import { type CatalogSource, isObject, type JsonObject, type KubeObject, type Namespace } from '../../kube/types.ts';
 import { decodeMutablePod } from '../pod/pod.ts';
-import { printFieldPath, type FieldPath } from '../pod/templates.ts';
+import { type FieldPath, printFieldPath } from '../pod/templates.ts';
 import { isCopied } from './auto-labeler.ts';
 import { catalogMode, hasCatalogPods, rewriteDisableSecurity } from './catalog-source.ts';
-import { hardenPod, type HardeningInput } from './hardening.ts';
+import { type HardeningInput, hardenPod } from './hardening.ts';
 import { containerNames, findOwningCsv, recognizeWorkload } from './recognition.ts';
 
 /** An OLM object and the patch that hardens it. */

@@ -3,13 +3,14 @@
  * verified. `null` is treated as absent, zero values are filled in where Go has them, and unknown fields are ignored. A
  * policy can read only the fields listed here, so it never reads a value of an unverified type.
  */
-import { tooLong, unmarshalError, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, tooLong, unmarshalError } from '../../kube/field-error.ts';
+import { type CONTAINER_LISTS, MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS } from '../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, type CONTAINER_LISTS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import {
   booleanAt,
   createSource,
+  type DecodeError,
   int32At,
   int64At,
   int64sAt,
@@ -17,11 +18,10 @@ import {
   objectsAt,
   optionalStringAt,
   reportTooMany,
+  type Source,
   stringAt,
   stringMapAt,
   stringsAt,
-  type DecodeError,
-  type Source,
 } from './reader.ts';
 
 export type ContainerList = (typeof CONTAINER_LISTS)[number];

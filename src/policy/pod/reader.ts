@@ -3,7 +3,7 @@
  * error and with the message of Go's decoder. Reading then continues with the zero value, so decoders need no error
  * handling.
  */
-import { invalidValue, formatFieldError, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, formatFieldError, invalidValue, tooMany, unmarshalError } from '../../kube/field-error.ts';
 import { MAX_ITEMS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 

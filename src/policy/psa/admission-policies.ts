@@ -3,14 +3,14 @@
  * Their expressions come from the checks of the evaluator.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
  */
-import { celList, celString } from '../../kube/cel.ts';
 import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts';
+import { celList, celString } from '../../kube/cel.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
-import { buildCelChecks, latestMinor, withOtherInputs, type CelScope, type CelVariable } from '../pss/cel-policy.ts';
-import { LEVELS, type Level, type Version } from '../pss/policy.ts';
+import { buildCelChecks, type CelScope, type CelVariable, latestMinor, withOtherInputs } from '../pss/cel-policy.ts';
+import { type Level, LEVELS, type Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
-import { isStricter, LEVEL_RULE, LABELS, MODES, VERSION_RULE, type Mode } from './policy.ts';
+import { isStricter, LABELS, LEVEL_RULE, type Mode, MODES, VERSION_RULE } from './policy.ts';
 
 interface PolicySettings {
   readonly podSecurity: PodSecurity;

@@ -1,19 +1,19 @@
-import { allow, type AdmissionRequest } from '../../kube/admission.ts';
-import { duplicateValue, invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { type AdmissionRequest, allow } from '../../kube/admission.ts';
+import { duplicateValue, type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { isLevel, parseVersion, type Policy } from '../pss/policy.ts';
+import type { PodSecurityReview } from './decision.ts';
 import {
   isFullyPrivileged,
   LEVEL_RULE,
-  printPolicy,
-  resolvePolicies,
-  VERSION_RULE,
   type Mode,
   type NamespacePolicy,
   type Policies,
+  printPolicy,
+  resolvePolicies,
+  VERSION_RULE,
 } from './policy.ts';
-import type { PodSecurityReview } from './decision.ts';
 
 /** The `defaults` fields, in the same order as the labels. */
 export const DEFAULTS_FIELDS = [

@@ -1,25 +1,25 @@
-import { deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { type AdmissionRequest, type Decision, deny } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
 import { getPodTemplate, MAX_CONTAINERS, podTemplatePath } from '../../kube/pod.ts';
-import { badRequest, tooLarge, type Status } from '../../kube/status.ts';
+import { badRequest, type Status, tooLarge } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type GroupVersionKind, type JsonObject, type KubeObject } from '../../kube/types.ts';
+import { type GroupVersionKind, isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import {
-  decodePod,
-  decodePodAt,
   type ContainerFields,
   type ContainerList,
   type DecodedPod,
+  decodePod,
+  decodePodAt,
   type PodFields,
 } from '../pod/pod.ts';
 import {
   createSource,
+  type DecodeError,
   int32At,
   objectAt,
+  type Source,
   stringAt,
   stringMapAt,
-  type DecodeError,
-  type Source,
 } from '../pod/reader.ts';
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
 

@@ -1,22 +1,22 @@
-import { allow, deny, type Decision } from '../../kube/admission.ts';
-import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
+import { allow, type Decision, deny } from '../../kube/admission.ts';
+import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
 import { invalid } from '../../kube/status.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import { decodeObject, denyUndecodable, isCore } from './decode.ts';
+import type { PodSecurityInput } from './input.ts';
 import {
   areEquivalent,
   isFullyPrivileged,
   isSamePolicy,
   isStricter,
   MODES,
+  type NamespacePolicy,
   printPolicy,
   resolvePolicies,
   setsMode,
-  type NamespacePolicy,
 } from './policy.ts';
-import type { PodSecurityInput } from './input.ts';
 
 /**
  * Reviews a request for a namespace. Denies invalid labels, and warns about existing pods that violate a stricter

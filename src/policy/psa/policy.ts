@@ -1,7 +1,7 @@
 /** Resolves the policies of a namespace from its labels and the configured defaults. */
-import { invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isLevel, parseVersion, type Level, type Policy, type Version } from '../pss/policy.ts';
+import { isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/policy.ts';
 
 /**
  * Modes in the same order as the labels. Each mode has a policy. Enforce denies pods, audit adds audit annotations, and

@@ -2,7 +2,7 @@
  * Reviews admission requests according to Pod Security Admission. Reviews are pure functions. Their input provides the
  * clock and the cluster state.
  */
-import { allow, deny, type Decision } from '../../kube/admission.ts';
+import { allow, type Decision, deny } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { forbidden, internalError, type Status } from '../../kube/status.ts';
@@ -10,8 +10,10 @@ import { quote } from '../../kube/text.ts';
 import type { PodFields } from '../pod/pod.ts';
 import { evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
 import type { Policy, Version } from '../pss/policy.ts';
-import { findExemption, type Exemption, type NamespaceRules } from './configuration.ts';
+import { type Exemption, findExemption, type NamespaceRules } from './configuration.ts';
+import type { PodSecurityCount, PodSecurityReview } from './decision.ts';
 import {
+  type Decoded,
   decodeObject,
   decodeWorkload,
   denyUndecodable,
@@ -19,13 +21,11 @@ import {
   isCore,
   isSignificantUpdate,
   printKind,
-  type Decoded,
   type Workload,
 } from './decode.ts';
-import { reviewNamespace } from './namespace-review.ts';
-import type { PodSecurityCount, PodSecurityReview } from './decision.ts';
 import type { PodSecurityInput } from './input.ts';
-import { isFullyPrivileged, printPolicy, type Mode, type NamespacePolicy } from './policy.ts';
+import { reviewNamespace } from './namespace-review.ts';
+import { isFullyPrivileged, type Mode, type NamespacePolicy, printPolicy } from './policy.ts';
 
 /** Reviews an admission request. Resources other than namespaces and pods are reviewed as workloads. */
 export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {

@@ -1,6 +1,6 @@
 /** Combines the CEL expressions of the checks into ValidatingAdmissionPolicy variables. */
 import { celString } from '../../kube/cel.ts';
-import { EXCEPTIONS, SHARED_VARIABLES, withoutListFunctions, type CelRule } from './cel.ts';
+import { type CelRule, EXCEPTIONS, SHARED_VARIABLES, withoutListFunctions } from './cel.ts';
 import type { Exception } from './check.ts';
 import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';

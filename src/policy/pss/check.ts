@@ -1,9 +1,9 @@
 /** The type of a check, and the parts that checks share, such as relaxations, offenders and message parts. */
-import { forbiddenField, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
 import { sortedSet } from '../../kube/text.ts';
-import { fieldPath, type ContainerFields, type PodFields } from '../pod/pod.ts';
-import { celNames, celQuotedList, celSetters, offendingNames, sortedSet as celSortedSet, type CelRule } from './cel.ts';
+import { type ContainerFields, fieldPath, type PodFields } from '../pod/pod.ts';
 import type { Repair } from '../pod/repair.ts';
+import { celNames, celQuotedList, type CelRule, celSetters, offendingNames, sortedSet as celSortedSet } from './cel.ts';
 import type { Level, Version } from './policy.ts';
 
 /** A Pod Security Standards check and its texts. */

@@ -2,15 +2,15 @@
  * Evaluates pods against the Pod Security Standards. The result depends only on the pod, not on its namespace, the
  * requesting user or the cluster. Accepts values of any type and does not throw.
  */
-import type { PodLike } from '../../kube/types.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
+import type { PodLike } from '../../kube/types.ts';
+import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
 import type { DecodeError } from '../pod/reader.ts';
 import type { Repair } from '../pod/repair.ts';
-import { isExcepted, joinTexts, type Check, type Revision } from './check.ts';
+import { type Check, isExcepted, joinTexts, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
-import { compareVersions, parseVersion, type Level, type Policy, type Version } from './policy.ts';
+import { compareVersions, type Level, parseVersion, type Policy, type Version } from './policy.ts';
 
 /** A violation of one check by a pod. */
 export interface Violation {

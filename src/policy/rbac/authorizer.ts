@@ -1,13 +1,13 @@
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import {
-  readRules,
-  ruleAllows,
-  ruleCovers,
   type Action,
   type Authorizer,
   type RbacKind,
   type RbacObjects,
+  readRules,
   type Rule,
+  ruleAllows,
+  ruleCovers,
   type User,
 } from './rules.ts';
 

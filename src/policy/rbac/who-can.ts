@@ -1,7 +1,7 @@
 import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from './authorizer.ts';
-import { readRules, ruleAllows, type Action, type RbacObjects, type Subject, type User } from './rules.ts';
+import { type Action, type RbacObjects, readRules, ruleAllows, type Subject, type User } from './rules.ts';
 
 export interface ObjectName {
   readonly kind: string;

@@ -2,7 +2,7 @@ import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from '../rbac/authorizer.ts';
-import { readRules, ruleAllows, type Action, type RbacKind } from '../rbac/rules.ts';
+import { type Action, type RbacKind, readRules, ruleAllows } from '../rbac/rules.ts';
 
 /** Kinds of objects that affect the level of a namespace. */
 export type AffectingKind = 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;

@@ -5,12 +5,12 @@
 import type { ConditionState } from '../../kube/conditions.ts';
 import {
   ENFORCEMENT_MODES,
-  isEnforcementMode,
   type EnforcementMode,
+  isEnforcementMode,
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
-import { isObject, type FeatureGate } from '../../kube/types.ts';
+import { type FeatureGate, isObject } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
 

@@ -4,7 +4,7 @@
  * @see
  * https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-import { getControllerPod, type FindServiceAccount, type PodCreator } from '../../kube/controller-pod.ts';
+import { type FindServiceAccount, getControllerPod, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -12,7 +12,7 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
-import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
+import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
 import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { completeTemplate, type DefaultsSettings } from '../psa/defaults.ts';

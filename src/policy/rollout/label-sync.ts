@@ -3,7 +3,7 @@
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
-import { getMetadataOwners, type FieldOwner } from '../../kube/managed-fields.ts';
+import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
@@ -19,8 +19,8 @@ import {
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';
-import { isLevel, parseVersion, type Level } from '../pss/policy.ts';
-import { serviceAccountSubject, type CanUse } from '../scc/access.ts';
+import { isLevel, type Level, parseVersion } from '../pss/policy.ts';
+import { type CanUse, serviceAccountSubject } from '../scc/access.ts';
 import { sccMode, type SccSettings } from '../scc/mode.ts';
 import { readNamespaceRanges } from '../scc/namespace.ts';
 import { prepareScc } from '../scc/scc.ts';

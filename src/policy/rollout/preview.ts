@@ -3,14 +3,14 @@ import { deepEqual } from '../../kube/equality.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type GroupVersionKind, type KubeObject, type Namespace } from '../../kube/types.ts';
+import { type GroupVersionKind, isObject, type KubeObject, type Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { findExemption, type Exemptions } from '../psa/configuration.ts';
-import { decodeObject, isSignificantUpdate, type DecodedObject, type Workload } from '../psa/decode.ts';
+import { type Exemptions, findExemption } from '../psa/configuration.ts';
+import { type DecodedObject, decodeObject, isSignificantUpdate, type Workload } from '../psa/decode.ts';
 import { printPolicy } from '../psa/policy.ts';
 import { evaluateDecoded } from '../pss/evaluate.ts';
 import type { Level, Version } from '../pss/policy.ts';
-import { readEnforcement, type DefaultLevel } from './enforcement.ts';
+import { type DefaultLevel, readEnforcement } from './enforcement.ts';
 import { isSelected } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 

@@ -1,5 +1,5 @@
 /** Derives conditions, status, schedule and the enforcement decision from evaluations of all namespaces. */
-import { withTransitionTimes, type Condition, type ConditionState } from '../../kube/conditions.ts';
+import { type Condition, type ConditionState, withTransitionTimes } from '../../kube/conditions.ts';
 import {
   MAX_VIOLATING_NAMESPACES,
   type PSAEnforcementConfig,
@@ -9,19 +9,19 @@ import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import {
+  type DefaultLevel,
   enforcementConditions,
+  type EnforcementInput,
   getEvaluationResult,
   planEnforcement,
   readEnforcement,
-  type DefaultLevel,
-  type EnforcementInput,
   type SweepSummary,
 } from './enforcement.ts';
 import {
   CATEGORIES,
-  WORKLOAD_VERDICTS,
   type Category,
   type NamespaceEvaluation,
+  WORKLOAD_VERDICTS,
   type WorkloadVerdict,
 } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';

@@ -4,12 +4,12 @@
  * Break-glass therefore sets these labels to `privileged` and records the previous level in `RELAXED_LABEL`. Removing
  * the label would not be sufficient because the plugin configuration may set a default level.
  */
-import { getMetadataOwners, type FieldOwner } from '../../kube/managed-fields.ts';
+import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
 import { isLevel } from '../pss/policy.ts';
-import { getOwnFields, getOwnership, isRelaxed, isTerminating, namespaceDocument } from './label-sync.ts';
+import { getOwnership, getOwnFields, isRelaxed, isTerminating, namespaceDocument } from './label-sync.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 

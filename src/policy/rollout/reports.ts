@@ -1,7 +1,7 @@
 /** Reports about evaluations, in the formats of openreports.io and wgpolicyk8s.io. */
+import type { Kind } from '../../kube/kinds.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
-import type { Kind } from '../../kube/kinds.ts';
 import type { ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';

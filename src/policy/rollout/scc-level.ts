@@ -4,7 +4,7 @@ import { quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { SAFE_SYSCTLS } from '../pod/safe-sysctls.ts';
 import { compareVersions, type Level, type Version } from '../pss/policy.ts';
-import { readNamespaceRanges, type NamespaceRanges } from '../scc/namespace.ts';
+import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
 import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
 
 /**

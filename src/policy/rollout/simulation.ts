@@ -2,7 +2,7 @@
 import type { EnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
 import { LEVELS } from '../pss/policy.ts';
-import { ENFORCEMENT_GATE, planEffect, planEnforcement, type EvaluationResult } from './enforcement.ts';
+import { ENFORCEMENT_GATE, type EvaluationResult, planEffect, planEnforcement } from './enforcement.ts';
 import { countNamespaces, type NamespaceCounts, type PlannedNamespace } from './plan.ts';
 import type { RolloutPhase } from './settings.ts';
 import type { RolloutState } from './state.ts';

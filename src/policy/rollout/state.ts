@@ -2,9 +2,9 @@
 import type { Condition, ConditionState } from '../../kube/conditions.ts';
 import {
   ENFORCEMENT_MODES,
+  type EnforcementMode,
   isEnforcementMode,
   PSA_ENFORCEMENT_CONFIG,
-  type EnforcementMode,
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
@@ -15,14 +15,14 @@ import type { SccMode } from '../scc/mode.ts';
 import {
   currentConditions,
   defaultInForce,
+  type DefaultLevel,
   ENFORCEMENT_GATE,
+  type EvaluationResult,
   getEvaluationResult,
   planEffect,
+  type PublishedLevel,
   RAISE_INTERVAL_MS,
   readEnforcement,
-  type DefaultLevel,
-  type EvaluationResult,
-  type PublishedLevel,
   type SyncerMode,
 } from './enforcement.ts';
 import type { NamespaceCounts } from './plan.ts';

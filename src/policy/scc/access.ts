@@ -1,7 +1,7 @@
 /** Determines which subjects may use an SCC for a pod: its service account and the requesting user. */
 import type { UserInfo } from '../../kube/types.ts';
-import type { Deviations } from './mode.ts';
 import type { SccDecision } from './decision.ts';
+import type { Deviations } from './mode.ts';
 import type { PreparedScc } from './scc.ts';
 
 export interface Subject {

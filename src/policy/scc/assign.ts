@@ -1,29 +1,29 @@
 /** SCC admission decisions: the mutating pass, the validating pass, and decisions that are only reported. */
-import type { PodFields } from '../pod/pod.ts';
 import type { Allowed, Denied } from '../../kube/admission.ts';
 import { forbiddenField, formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { createStatus, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
+import type { PodFields } from '../pod/pod.ts';
+import { serviceAccountSubject } from './access.ts';
 import { admissionWarnings, denialWarnings, earlyDenialWarnings } from './advice/warnings.ts';
 import { isWithinSuggestionBudget } from './budget.ts';
-import { serviceAccountSubject } from './access.ts';
-import { allowsPod, applyCompletion, writePod, type ChangeExtent } from './complete.ts';
-import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
-import { resolveCompatibility, type Compatibility, type SccMode } from './mode.ts';
+import { allowsPod, applyCompletion, type ChangeExtent, writePod } from './complete.ts';
 import type { SccDecision } from './decision.ts';
-import { isWithoutScc, podAnnotation, readDecoded, readRequest, type ReadRequest, type SccInput } from './request.ts';
+import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
+import { type Compatibility, resolveCompatibility, type SccMode } from './mode.ts';
+import { isWithoutScc, podAnnotation, readDecoded, type ReadRequest, readRequest, type SccInput } from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
+  type Admission,
   createSearch,
   findNextAdmitting,
   findProblem,
-  searchScc,
-  type Admission,
   type Rejection,
   type Search,
   type SearchResult,
+  searchScc,
 } from './search.ts';
 
 /**

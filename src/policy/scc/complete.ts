@@ -4,14 +4,14 @@
  */
 import type { FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
+import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import { MAX_ERRORS } from './budget.ts';
 import { bindScc, type PodInNamespace } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
-import { quote } from '../../kube/text.ts';
-import type { ContainerContext, ContainerValues, PodContext, PodValues } from './strategies/strategy.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from './strategies/index.ts';
+import type { ContainerContext, ContainerValues, PodContext, PodValues } from './strategies/strategy.ts';
 
 export interface Completion {
   readonly pod: PodFields;

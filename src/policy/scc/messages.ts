@@ -1,5 +1,5 @@
 /** Messages of SCC decisions: denials in OpenShift's wording, and the format of warnings. */
-import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 
 /** Start of the denial message for a pod that no SCC admits. The errors of the SCCs follow. */

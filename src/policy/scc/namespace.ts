@@ -1,5 +1,5 @@
 /** The UID range, groups and SELinux level of a namespace. They fill in the values that an SCC leaves open. */
-import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
+import { type IdBlock, NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
 import type { PodFields } from '../pod/pod.ts';
 import type { PreparedScc } from './scc.ts';

@@ -1,23 +1,23 @@
 /** Defaulting and validation of SCC objects on create and update. */
 import {
+  type FieldError,
   forbiddenField,
   invalidValue,
   notSupported,
   requiredField,
   tooMany,
-  type FieldError,
 } from '../../kube/field-error.ts';
-import { MAX_ERRORS } from './budget.ts';
+import type { FieldShapes } from '../../kube/field-shape.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { sortedSet, compareBytes } from '../../kube/text.ts';
+import { type GroupStrategyOptions, SCC_FIELDS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
+import { MAX_ERRORS } from './budget.ts';
+import { VOLUME_TYPES } from './pod.ts';
 import { decodeScc, type GroupFields, type Range, type SccFields } from './scc-fields.ts';
 import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
-import type { FieldShapes } from '../../kube/field-shape.ts';
-import { SCC_FIELDS, type GroupStrategyOptions, type SecurityContextConstraints } from '../../kube/scc.ts';
-import { VOLUME_TYPES } from './pod.ts';
 
 const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]';
 const IS_PATTERN = new RegExp(`^${PATTERN}$`);

@@ -1,7 +1,7 @@
 /** Determines which SCCs are evaluated for a request, and in which order. */
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
-import { compareRanks, compareSccs, prepareScc, type PreparedScc } from './scc.ts';
+import { compareRanks, compareSccs, type PreparedScc, prepareScc } from './scc.ts';
 
 /** The SCCs of a cluster, prepared for decisions. Callers may keep the set until an SCC changes. */
 export interface SccSet {

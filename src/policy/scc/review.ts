@@ -1,15 +1,15 @@
 /**
  * Reviews in the API group security.openshift.io. They return the SCCs that would admit a pod without creating the pod.
  */
-import { decodeMutablePod, type PodFields } from '../pod/pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
-import { formatFieldError, invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, formatFieldError, invalidValue, requiredField } from '../../kube/field-error.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { badRequest, createStatus, invalid, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';
+import { decodeMutablePod, type PodFields } from '../pod/pod.ts';
 import { serviceAccountSubject, type Subject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';

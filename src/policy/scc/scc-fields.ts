@@ -1,5 +1,5 @@
 /** The fields of SCCs, decoded. */
-import { invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { isObject } from '../../kube/types.ts';
 import { readSeLinuxOptions, type SeLinuxFields } from '../pod/pod.ts';
 import {
@@ -9,9 +9,9 @@ import {
   objectAt,
   objectsAt,
   reportInvalid,
+  type Source,
   stringAt,
   stringsAt,
-  type Source,
 } from '../pod/reader.ts';
 
 /** A range that includes both ends. It is empty if `min` is greater than `max`. */

@@ -1,13 +1,13 @@
 /** Searches for the first usable SCC that allows a pod. */
-import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import type { FieldError } from '../../kube/field-error.ts';
-import { createMayUse, findSubjectType, podSubjects, type MayUse, type Subjects, type SubjectType } from './access.ts';
-import { createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation, type Budget } from './budget.ts';
-import { allowsPod, completePod, findExtent, type Completion, type ChangeExtent } from './complete.ts';
+import type { ContainerFields, PodFields } from '../pod/pod.ts';
+import { createMayUse, findSubjectType, type MayUse, podSubjects, type Subjects, type SubjectType } from './access.ts';
+import { type Budget, createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation } from './budget.ts';
+import { allowsPod, type ChangeExtent, completePod, type Completion, findExtent } from './complete.ts';
 import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from './messages.ts';
-import { resolveCompatibility, type Deviations } from './mode.ts';
-import { bindingError, readNamespaceRanges, type NamespaceRanges } from './namespace.ts';
-import { findCandidates, getSccSet, type CandidatesInput } from './order.ts';
+import { type Deviations, resolveCompatibility } from './mode.ts';
+import { bindingError, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
+import { type CandidatesInput, findCandidates, getSccSet } from './order.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 

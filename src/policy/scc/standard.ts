@@ -1,9 +1,9 @@
-import type { SecurityContextConstraints } from '../../kube/scc.ts';
-import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '../../kube/types.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import { defaultScc } from './objects.ts';
-import { compareBytes, sortedSet } from '../../kube/text.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
+import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '../../kube/types.ts';
+import { defaultScc } from './objects.ts';
 import standardSccs from './standard-sccs.json' with { type: 'json' };
 
 export interface StandardScc {

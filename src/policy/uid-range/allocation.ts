@@ -1,21 +1,21 @@
 /** Allocates UID blocks and SELinux labels to namespaces, and maintains the object that stores the allocated blocks. */
 import {
+  type IdBlock,
   NAMESPACE_RANGE_ANNOTATIONS,
   parseIdBlock,
   parseIdBlocks,
-  type IdBlock,
   type RangeAllocation,
 } from '../../kube/scc.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import type { Namespace, Result } from '../../kube/types.ts';
 import {
+  type BlockRange,
+  type Blocks,
   formatBlocks,
   lowestFreeBlock,
   parseBlocks,
   subtractBlocks,
   uniteBlocks,
-  type BlockRange,
-  type Blocks,
 } from './blocks.ts';
 import {
   blockAt,

@@ -1,5 +1,5 @@
-import type { Result } from '../../kube/types.ts';
 import type { IdBlock } from '../../kube/scc.ts';
+import type { Result } from '../../kube/types.ts';
 import type { BlockRange } from './blocks.ts';
 
 /** A range of 32-bit user IDs that is divided into blocks of equal size, one for each namespace. */

@@ -10,7 +10,7 @@ import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES, type RangeSettings } from '../../policy/uid-range/ranges.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
+import { type Authorization, createAccessReviews, withReviewedAccess, withStoredAccess } from '../access-reviews.ts';
 import { createEnforcementPreview, createLabelPreview, type RolloutInForce } from '../enforcement-preview.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
@@ -22,8 +22,8 @@ import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-
 import { createPodDefaultsWebhook, POD_DEFAULTS } from './pod-defaults.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
-import { createSccModeWebhook, SCC_MODE } from './scc-mode.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
+import { createSccModeWebhook, SCC_MODE } from './scc-mode.ts';
 import {
   createSccObjectsDefaultWebhook,
   createSccObjectsValidateWebhook,

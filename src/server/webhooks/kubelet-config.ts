@@ -1,11 +1,11 @@
-import { listNodeStates, type KubeletScope } from '../../cluster/kubelet.ts';
-import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { type KubeletScope, listNodeStates } from '../../cluster/kubelet.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { RESOURCES, typeMeta } from '../../kube/resources.ts';
 import { invalid } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { reviewNodesConfig, type NodesConfig } from '../../policy/kubelet/admission.ts';
-import { rule, WRITES, type Webhook } from '../webhook.ts';
+import { type NodesConfig, reviewNodesConfig } from '../../policy/kubelet/admission.ts';
+import { rule, type Webhook, WRITES } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.NodesConfig;
 const { kind } = typeMeta('NodesConfig');

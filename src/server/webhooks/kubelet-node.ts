@@ -1,5 +1,5 @@
-import { createMinimumReader, nodeState, type KubeletScope } from '../../cluster/kubelet.ts';
-import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { createMinimumReader, type KubeletScope, nodeState } from '../../cluster/kubelet.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { forbidden } from '../../kube/status.ts';
 import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';

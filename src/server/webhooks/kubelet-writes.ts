@@ -1,12 +1,12 @@
 import { createMinimumReader, findNodeState, type KubeletScope } from '../../cluster/kubelet.ts';
-import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { forbidden } from '../../kube/status.ts';
 import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { compareNodes } from '../../policy/kubelet/admission.ts';
 import { nodeName } from '../../policy/kubelet/authorizer.ts';
 import type { MinimumVersion } from '../../policy/kubelet/version.ts';
-import { rule, WRITES, type Webhook } from '../webhook.ts';
+import { rule, type Webhook, WRITES } from '../webhook.ts';
 import { BY_NODE } from './kubelet-node.ts';
 
 const PATH = '/kubelet/validate-write';

@@ -1,12 +1,12 @@
 import type { Store } from '../../cluster/store.ts';
 import type { OlmSettings } from '../../config/settings.ts';
-import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { catalogMode } from '../../policy/olm/catalog-source.ts';
-import { hardenPod, type Hardened, type ProfileId } from '../../policy/olm/hardening.ts';
+import { type Hardened, hardenPod, type ProfileId } from '../../policy/olm/hardening.ts';
 import {
   CATALOG_SOURCE_LABEL,
   MARKETPLACE_NAMESPACE,

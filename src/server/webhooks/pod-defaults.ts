@@ -2,7 +2,7 @@ import { allow } from '../../kube/admission.ts';
 import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
-import { applyDefaults, hasDefaults, NOT_MIRROR, type DefaultsSettings } from '../../policy/psa/defaults.ts';
+import { applyDefaults, type DefaultsSettings, hasDefaults, NOT_MIRROR } from '../../policy/psa/defaults.ts';
 import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
 

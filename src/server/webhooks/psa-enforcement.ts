@@ -1,9 +1,9 @@
-import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { forcedWarning } from '../../policy/rollout/enforcement.ts';
-import { rule, WRITES, type Webhook } from '../webhook.ts';
+import { rule, type Webhook, WRITES } from '../webhook.ts';
 
 export const PSA_ENFORCEMENT: WebhookRegistration = {
   name: 'enforcement.psa.portcullis.dev',

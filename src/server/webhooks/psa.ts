@@ -4,12 +4,12 @@ import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import { findExemption, isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
-import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../policy/psa/decision.ts';
+import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
-import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import { compareVersions, type Policy } from '../../policy/pss/policy.ts';
+import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
 import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -19,12 +19,12 @@ import type { WaitingRoom } from '../waiting-room.ts';
 import {
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
+  type Postponed,
   relevantUpdate,
   rule,
-  WRITES,
-  type Postponed,
   type Webhook,
   type WebhookContext,
+  WRITES,
 } from '../webhook.ts';
 
 const COMMON = {

@@ -1,9 +1,9 @@
 import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
-import { allow, deny, type AdmissionRequest } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
-import { quote } from '../../kube/text.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
+import { quote } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
@@ -17,7 +17,7 @@ import {
   type SccReviewDeps,
 } from '../scc-review.ts';
 import { remainingMs } from '../waiting-room.ts';
-import { isPostponed, whenAvailable, rule, type Webhook, type WebhookContext } from '../webhook.ts';
+import { isPostponed, rule, type Webhook, type WebhookContext, whenAvailable } from '../webhook.ts';
 
 export const SCC_EXEC: WebhookRegistration = {
   name: 'exec.scc.portcullis.dev',

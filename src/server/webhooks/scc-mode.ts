@@ -3,16 +3,16 @@ import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { findPodWorkload } from '../../cluster/workload-events.ts';
 import { settingAt } from '../../config/setting-paths.ts';
-import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { createPod } from '../../kube/controller-pod.ts';
 import { objectName } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import { isObject, type Namespace, type Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
-import { sccMode, withKubeSystem, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccMode, type SccSettings, withKubeSystem } from '../../policy/scc/mode.ts';
 import type { PreviewRanges } from '../scc-review.ts';
-import { rule, WRITES, type Webhook, type WebhookContext } from '../webhook.ts';
+import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
 
 export const SCC_MODE: WebhookRegistration = {
   name: 'settings.scc.portcullis.dev',

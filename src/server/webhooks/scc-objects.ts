@@ -1,16 +1,16 @@
 import { canUseScc } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
-import { allow, deny, type AdmissionRequest } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { invalid, type Status } from '../../kube/status.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
+import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
-import { rule, WRITES, type Webhook, type WebhookContext } from '../webhook.ts';
+import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.SecurityContextConstraints;
 const KIND = { group, kind: 'SecurityContextConstraints' };

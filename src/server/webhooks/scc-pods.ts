@@ -1,4 +1,4 @@
-import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
@@ -8,14 +8,14 @@ import type { SccDecision } from '../../policy/scc/decision.ts';
 import { podAnnotation, type SccInput } from '../../policy/scc/request.ts';
 import { enforcesSccs, isPodRequest, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
-  whenAvailable,
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
   relevantUpdate,
   rule,
-  WRITES,
   type Webhook,
   type WebhookContext,
+  whenAvailable,
+  WRITES,
 } from '../webhook.ts';
 
 const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {

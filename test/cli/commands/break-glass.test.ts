@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
+import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { JsonObject, Namespace, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
-import { runProgram, type Outcome } from '../../support/memory-io.ts';
-import { json, list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
+import { type Outcome, runProgram } from '../../support/memory-io.ts';
+import { json, list, refusal, type Responder, startScriptedServer } from '../../support/scripted-server.ts';
 
 const ROOT = '/apis/admissionregistration.k8s.io/v1';
 const VALIDATING = `${ROOT}/validatingwebhookconfigurations`;

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
-import { printFindingTable, type CheckedObject } from '../../../src/cli/output/findings.ts';
 import { VERSION } from '../../../src/cli/command.ts';
+import { type CheckedObject, printFindingTable } from '../../../src/cli/output/findings.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const fixtures = join(import.meta.dirname, '../../fixtures/check');

@@ -5,8 +5,8 @@ import { parse } from 'yaml';
 import { VERSION } from '../../../src/cli/command.ts';
 import { evaluateChecks } from '../../../src/cli/doctor/checks/index.ts';
 import {
-  factValue,
   type Facts,
+  factValue,
   type FloorObject,
   type NamespaceFact,
   type Probe,
@@ -15,8 +15,8 @@ import { printFix } from '../../../src/cli/doctor/fix.ts';
 import { simulateOutage } from '../../../src/cli/doctor/outage.ts';
 import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/install/webhooks.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
-import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';
+import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
@@ -28,7 +28,7 @@ import { startAdmissionServer, type TestServer } from '../../support/admission-s
 import { configuration } from '../../support/certificates.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
-import { runProgram, type Outcome } from '../../support/memory-io.ts';
+import { type Outcome, runProgram } from '../../support/memory-io.ts';
 
 const PATHS = new Set(WEBHOOK_REGISTRATIONS.map(({ path }) => path));
 /** An installation with static webhooks that enforces everything. */

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
-import { runProgram, type Environment } from '../../support/memory-io.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
+import { type Environment, runProgram } from '../../support/memory-io.ts';
 
 const folder = process.cwd();
 before(() => process.chdir(join(import.meta.dirname, '../../fixtures/explain')));

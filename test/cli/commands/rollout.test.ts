@@ -3,12 +3,12 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
-import { runProgram, type Outcome } from '../../support/memory-io.ts';
-import { formatSettings } from '../../support/serve-process.ts';
-import { installStandardSccs, RANGES } from '../../support/controllers.ts';
-import { rolloutBlockers, type RolloutState } from '../../../src/policy/rollout/state.ts';
 import type { NamespaceCounts, PlannedNamespace } from '../../../src/policy/rollout/plan.ts';
+import { rolloutBlockers, type RolloutState } from '../../../src/policy/rollout/state.ts';
+import { installStandardSccs, RANGES } from '../../support/controllers.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
+import { type Outcome, runProgram } from '../../support/memory-io.ts';
+import { formatSettings } from '../../support/serve-process.ts';
 
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
 const cluster = await readFile(CLUSTER, 'utf8');

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { installStandardSccs } from '../../support/controllers.ts';
-import { runProgram } from '../../support/memory-io.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
+import { runProgram } from '../../support/memory-io.ts';
 
 const CLUSTER = ['-f', 'test/fixtures/scc-access/cluster.yaml'];
 const ASSUMED =

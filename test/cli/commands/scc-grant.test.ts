@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const RBAC = '/apis/rbac.authorization.k8s.io/v1';

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
-import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const folder = process.cwd();

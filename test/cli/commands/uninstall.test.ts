@@ -10,8 +10,8 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { readCommands, runScript } from '../../support/documented.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
 import { hasKubectl } from '../../support/kubectl.ts';
-import { runProgram, type Outcome, type Environment } from '../../support/memory-io.ts';
-import { list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
+import { type Environment, type Outcome, runProgram } from '../../support/memory-io.ts';
+import { list, refusal, type Responder, startScriptedServer } from '../../support/scripted-server.ts';
 
 const PART_OF = { 'app.kubernetes.io/part-of': 'portcullis' };
 

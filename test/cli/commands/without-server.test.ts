@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import { webhookConfigurations, defaultSettings } from '../../../src/install/index.ts';
+import { defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import { applyDefaults } from '../../../src/kube/defaults.ts';
 import { draft, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
-import { runProgram, type Outcome } from '../../support/memory-io.ts';
+import { type Outcome, runProgram } from '../../support/memory-io.ts';
 import {
   json,
   list,
   refusal,
-  startScriptedServer,
   type Responder,
   type ScriptedServer,
+  startScriptedServer,
 } from '../../support/scripted-server.ts';
 
 const INSTALL = ['install', '--without-server'];

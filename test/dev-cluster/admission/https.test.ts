@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { createHttpsCaller, type HttpsCaller } from '../../../src/dev-cluster/admission/https.ts';
 import { networkError } from '../../../src/cluster/network-error.ts';
+import { createHttpsCaller, type HttpsCaller } from '../../../src/dev-cluster/admission/https.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 

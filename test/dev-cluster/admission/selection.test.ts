@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { validateWithWebhooks, type WebhookOptions } from '../../../src/dev-cluster/admission/webhooks.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import { at } from '../../../src/dev-cluster/types.ts';
-import { attributes, createRequestContext, object, resource, rejectionStatus } from './support.ts';
+import { attributes, createRequestContext, object, rejectionStatus, resource } from './support.ts';
 
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 const POD = { resource: 'pods', object: object('Pod', 'p') };

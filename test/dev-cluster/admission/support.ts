@@ -1,8 +1,8 @@
 /** Support for admission tests: resources, attributes of requests, and a context that records warnings. */
 import assert from 'node:assert/strict';
 import type { Attributes, RequestContext } from '../../../src/dev-cluster/attributes.ts';
-import { createRegistry } from '../../../src/dev-cluster/resources.ts';
 import type { ResourceInfo } from '../../../src/dev-cluster/resource-info.ts';
+import { createRegistry } from '../../../src/dev-cluster/resources.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 

@@ -6,7 +6,7 @@ import { createRegistry } from '../../../src/dev-cluster/resources.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { attributes, createRequestContext, object, resource, rejectionStatus } from './support.ts';
+import { attributes, createRequestContext, object, rejectionStatus, resource } from './support.ts';
 
 type Answer = (request: JsonObject) => JsonObject | string;
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { applyConfiguration } from '../../../src/dev-cluster/fields/apply.ts';
+import { type OwnedResource, trackUpdate } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import { BUILT_IN, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
-import { trackUpdate, type OwnedResource } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 

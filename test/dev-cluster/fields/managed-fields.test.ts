@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { trackUpdate, type OwnedResource } from '../../../src/dev-cluster/fields/managed-fields.ts';
+import { type OwnedResource, trackUpdate } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import { BUILT_IN, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 

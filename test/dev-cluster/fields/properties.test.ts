@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { fromFieldsV1 } from '../../../src/dev-cluster/fields/field-set.ts';
 import { applyConfiguration } from '../../../src/dev-cluster/fields/apply.ts';
 import { decodeValue } from '../../../src/dev-cluster/fields/decode.ts';
-import { BUILT_IN } from '../../../src/dev-cluster/fields/schema.ts';
+import { fromFieldsV1 } from '../../../src/dev-cluster/fields/field-set.ts';
 import { trackUpdate } from '../../../src/dev-cluster/fields/managed-fields.ts';
+import { BUILT_IN } from '../../../src/dev-cluster/fields/schema.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';

@@ -4,17 +4,17 @@ import fc from 'fast-check';
 import type { JsonObject, Namespace, PodLike } from '../../../src/kube/types.ts';
 import {
   catalogMode,
+  DISABLE_SECURITY_ANNOTATION,
   hasCatalogPods,
   rewriteDisableSecurity,
-  DISABLE_SECURITY_ANNOTATION,
 } from '../../../src/policy/olm/catalog-source.ts';
-import { hardenPod, type HardeningInput, type ProfileId } from '../../../src/policy/olm/hardening.ts';
+import { type HardeningInput, hardenPod, type ProfileId } from '../../../src/policy/olm/hardening.ts';
 import { HARDENING_MANAGER, proposeLabels } from '../../../src/policy/olm/namespaces.ts';
 import { recognizeWorkload, resolveCatalogSource } from '../../../src/policy/olm/recognition.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
-import { pods } from '../pss/arbitrary.ts';
 import { isKeptByOlm } from '../../support/olm.ts';
+import { pods } from '../pss/arbitrary.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const RUNTIME_DEFAULT = { type: 'RuntimeDefault' };

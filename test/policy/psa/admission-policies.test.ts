@@ -14,17 +14,17 @@ import {
 } from '../../../src/policy/psa/configuration.ts';
 import { minorVersion } from '../../../src/policy/pss/cel-policy.ts';
 import { checks, newestVersion } from '../../../src/policy/pss/index.ts';
-import { createPolicyAdmission, type Admission } from '../../support/cel.ts';
+import { type Admission, createPolicyAdmission } from '../../support/cel.ts';
 import {
   compliantPod,
   deploymentRequest,
   hostNetworkPod,
+  type Labels,
   namespaceWith,
   PLAIN_DETAILS,
   plainPod,
   podRequest,
   review,
-  type Labels,
 } from '../../support/pod-security.ts';
 import { pods } from '../pss/arbitrary.ts';
 

@@ -2,19 +2,19 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
+import { asStored } from '../../../src/dev-cluster/cel.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import {
   applyDefaults,
   DEFAULT_FIELDS,
-  generateDefaultsPolicy,
-  hasDefaults,
   type DefaultField,
   type DefaultsSettings,
+  generateDefaultsPolicy,
+  hasDefaults,
 } from '../../../src/policy/psa/defaults.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
 import type { SccMode } from '../../../src/policy/scc/mode.ts';
-import { asStored } from '../../../src/dev-cluster/cel.ts';
 import { compileMutation } from '../../support/cel.ts';
 import { readLines } from '../../support/conformance/cases.ts';
 import { readFixture } from '../../support/fixtures.ts';

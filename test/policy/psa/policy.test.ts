@@ -8,14 +8,14 @@ import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { completeDefaults, DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
 import { isSignificantUpdate } from '../../../src/policy/psa/decode.ts';
 import {
-  resolvePolicies,
-  setsMode,
   areEquivalent,
   isFullyPrivileged,
   MODES,
   printPolicy,
+  resolvePolicies,
+  setsMode,
 } from '../../../src/policy/psa/policy.ts';
-import { namespaceWith, type Labels } from '../../support/pod-security.ts';
+import { type Labels, namespaceWith } from '../../support/pod-security.ts';
 
 function readCases<Case>(file: string): readonly Case[] {
   const text = readFileSync(join(import.meta.dirname, '../../fixtures/psa', file), 'utf8');

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { AdmissionRequest } from '../../../src/kube/admission.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
 import { hostileJson } from '../../support/hostile-json.ts';
-import { compliantPod, plainPod, review, type Labels } from '../../support/pod-security.ts';
+import { compliantPod, type Labels, plainPod, review } from '../../support/pod-security.ts';
 
 const json = hostileJson(
   [

@@ -4,12 +4,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
-import { allow, type AdmissionRequest, type Decision } from '../../../src/kube/admission.ts';
+import { type AdmissionRequest, allow, type Decision } from '../../../src/kube/admission.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import type { PodSecurityReview } from '../../../src/policy/psa/decision.ts';
 import {
   deploymentRequest,
   hostNetworkPod,
+  type Labels,
   namespaceRequest,
   namespaceWith,
   PLAIN_REASONS,
@@ -17,7 +18,6 @@ import {
   podRequest,
   review,
   type ReviewFixture,
-  type Labels,
 } from '../../support/pod-security.ts';
 
 const NOTHING: PodSecurityReview = { decision: allow(), counts: [] };

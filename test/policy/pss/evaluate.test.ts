@@ -3,15 +3,15 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
 import {
-  LEVELS,
+  type Check,
   checksAt,
   compareVersions,
   createEvaluator,
   evaluatePod,
   isLevel,
-  parseVersion,
-  type Check,
   type Level,
+  LEVELS,
+  parseVersion,
   type Revision,
   type Version,
 } from '../../../src/policy/pss/index.ts';

@@ -3,12 +3,12 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { createRbac } from '../../../src/policy/rbac/authorizer.ts';
 import {
-  createAuthorizer,
   type Action,
+  createAuthorizer,
   type PolicyRule,
   type RbacObjects,
-  type Subject,
   type RoleLike,
+  type Subject,
   type User,
 } from '../../../src/policy/rbac/index.ts';
 import { action, objects, user } from './arbitrary.ts';

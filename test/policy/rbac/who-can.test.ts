@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import {
-  createAuthorizer,
   type Action,
+  createAuthorizer,
   type RbacObjects,
   type Subject,
   type User,
 } from '../../../src/policy/rbac/index.ts';
-import { findGrants, matchesUser, whoCan, type RbacGrant } from '../../../src/policy/rbac/who-can.ts';
+import { findGrants, matchesUser, type RbacGrant, whoCan } from '../../../src/policy/rbac/who-can.ts';
 import { action, objects, user } from './arbitrary.ts';
 
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };

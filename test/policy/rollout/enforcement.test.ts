@@ -2,27 +2,27 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
+import { parsePodSecurity } from '../../../src/config/configuration.ts';
 import { withTransitionTimes } from '../../../src/kube/conditions.ts';
-import type { FeatureGate } from '../../../src/kube/types.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
+import type { FeatureGate } from '../../../src/kube/types.ts';
 import {
   areAllRaised,
   defaultInForce,
   ENFORCEMENT_GATE,
   enforcementConditions,
+  type EnforcementInput,
   EVALUATION_RESULTS,
-  getEvaluationResult,
   forcedWarning,
+  getEvaluationResult,
   isFeatureOn,
   planEnforcement,
   planRaise,
   readEnforcement,
-  type EnforcementInput,
 } from '../../../src/policy/rollout/enforcement.ts';
+import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
 import { ROLLOUT_PHASES } from '../../../src/policy/rollout/settings.ts';
 import { readFixture } from '../../support/fixtures.ts';
-import { parsePodSecurity } from '../../../src/config/configuration.ts';
-import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
 
 /** No mode is requested, no namespace violates, and the feature gate is on. */
 const CLEAN: EnforcementInput = {

@@ -3,34 +3,34 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
+import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
+import type { Namespace } from '../../../src/kube/types.ts';
 import {
   FORMER_LABEL_SYNC_MANAGER,
   LABEL_SYNC_LABEL,
   LABEL_SYNC_MANAGER,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../../src/kube/well-known.ts';
-import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
-import type { Namespace } from '../../../src/kube/types.ts';
 import { SYNCER_MODES, type SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
-import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 import {
   createSccLevels,
-  isAwaitingLabel,
   getNeededLevel,
+  isAwaitingLabel,
+  type LabelSyncInput,
   planLabels,
   planRunLevelZero,
-  type LabelSyncInput,
 } from '../../../src/policy/rollout/label-sync.ts';
+import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import {
   applyAs,
-  managedFieldsEntry,
   labelOwners,
+  managedFieldsEntry,
   patchAs,
-  updateLabelsAs,
   syncUntilDone,
+  updateLabelsAs,
 } from '../../support/namespace-writes.ts';
-import { canUseBy, laxScc, type Grant } from '../../support/scc.ts';
+import { canUseBy, type Grant, laxScc } from '../../support/scc.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const ENFORCE_VERSION = 'pod-security.kubernetes.io/enforce-version';

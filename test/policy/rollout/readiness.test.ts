@@ -1,33 +1,33 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Condition } from '../../../src/kube/conditions.ts';
-import { LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
+import { LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import { DEFAULT_FIELDS } from '../../../src/policy/psa/defaults.ts';
 import {
-  readinessCondition,
-  nextViolatingNamespaces,
-  decideReadiness,
-  countFindings,
-  mergeReadinessConditions,
-  violationReason,
-  scheduleSweep,
-} from '../../../src/policy/rollout/readiness.ts';
-import {
   completePod,
   evaluateStepwise,
   finishEvaluation,
-  isSelected,
-  predictLevel,
   getTemplatePod,
-  parseDryRunWarnings,
+  isSelected,
   type NamespaceEvaluation,
   type NamespaceInput,
+  parseDryRunWarnings,
+  predictLevel,
   type TemplatePod,
 } from '../../../src/policy/rollout/evaluation.ts';
+import {
+  countFindings,
+  decideReadiness,
+  mergeReadinessConditions,
+  nextViolatingNamespaces,
+  readinessCondition,
+  scheduleSweep,
+  violationReason,
+} from '../../../src/policy/rollout/readiness.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../../src/policy/rollout/settings.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { readFixture } from '../../support/fixtures.ts';

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { type JsonObject, isObject, type Namespace, type PodLike } from '../../../src/kube/types.ts';
-import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
-import { evaluatePod, type Level, type Version } from '../../../src/policy/pss/index.ts';
-import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { laxScc, namespaceWith } from '../../support/scc.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import { isObject, type JsonObject, type Namespace, type PodLike } from '../../../src/kube/types.ts';
+import { evaluatePod, type Level, type Version } from '../../../src/policy/pss/index.ts';
+import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { laxScc, namespaceWith } from '../../support/scc.ts';
 import { candidatesFor, volumeSource } from '../../support/scc-witnesses.ts';
 
 const NAMESPACE = namespaceWith({ 'openshift.io/sa.scc.uid-range': '1000660000/10000' });

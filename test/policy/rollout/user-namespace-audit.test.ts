@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { Namespace, Node, Pod } from '../../../src/kube/types.ts';
-import { auditUserNamespaces, type AuditInput } from '../../../src/policy/rollout/user-namespace-audit.ts';
 import type { RbacObjects } from '../../../src/policy/rbac/rules.ts';
+import { type AuditInput, auditUserNamespaces } from '../../../src/policy/rollout/user-namespace-audit.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,

@@ -7,19 +7,19 @@ import { parseAllDocuments } from 'yaml';
 import { createStatus } from '../../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
 import {
-  accessQuestionKey,
-  decideWithKnownAccess,
   type AccessQuestion,
+  accessQuestionKey,
   type CanUse,
+  decideWithKnownAccess,
 } from '../../../src/policy/scc/access.ts';
 import { reportScc } from '../../../src/policy/scc/assign.ts';
-import { assignScc, validateScc, type SccDecision } from '../../../src/policy/scc/index.ts';
+import { assignScc, type SccDecision, validateScc } from '../../../src/policy/scc/index.ts';
 import type { Grant } from '../../support/scc.ts';
 import {
   ADMIN,
   ALICE,
-  decisionAnnotations,
   createRequest,
+  decisionAnnotations,
   denialMessage,
   podWith,
   readCases,

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { type Change, findChanges } from '../../../src/kube/pod-changes.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { decidePod, explainPod, type ExplainedPod, type PodVerdict } from '../../../src/policy/scc/advice/explain.ts';
+import { decidePod, type ExplainedPod, explainPod, type PodVerdict } from '../../../src/policy/scc/advice/explain.ts';
 import { assignScc } from '../../../src/policy/scc/index.ts';
-import { laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
+import { type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import { create, type ListedInput } from './arbitrary.ts';
 import { ADMIN, podWith, request, STANDARD } from './requests.ts';
-import { findChanges, type Change } from '../../../src/kube/pod-changes.ts';
 
 const IN_ORDER = [
   ...['anyuid', 'restricted-v2', 'restricted-v3', 'restricted', 'nested-container', 'nonroot-v2', 'nonroot'],

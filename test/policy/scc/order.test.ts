@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { explainOrder, prepareScc } from '../../../src/policy/scc/scc.ts';
-import { createSccSet } from '../../../src/policy/scc/order.ts';
-import { laxScc } from '../../support/scc.ts';
 import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
+import { createSccSet } from '../../../src/policy/scc/order.ts';
+import { explainOrder, prepareScc } from '../../../src/policy/scc/scc.ts';
+import { laxScc } from '../../support/scc.ts';
 
 test('names are compared byte by byte', () => {
   const names = ['b', 'a-', 'Z', 'a', 'ä'];

@@ -1,18 +1,18 @@
 /** Pods that cannot be decoded, and pods with thousands of items: they are denied, or evaluated in bounded time. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { JsonObject } from '../../../src/kube/types.ts';
 import { assignScc, validateScc } from '../../../src/policy/scc/index.ts';
 import { laxScc } from '../../support/scc.ts';
 import {
-  decisionAnnotations,
   createRequest,
+  decisionAnnotations,
   denialMessage,
   podWith,
   readCases,
   request,
   type RequestFixture,
 } from './requests.ts';
-import type { JsonObject } from '../../../src/kube/types.ts';
 
 /** Asserts that both passes deny the pod, and an update to it, because it cannot be decoded. */
 const UNDECODABLE = 'object was marked as kind pod but was unable to be converted: ';

@@ -6,13 +6,13 @@ import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import { diff } from '../../../src/kube/json-patch.ts';
 import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { explainPod } from '../../../src/policy/scc/advice/explain.ts';
 import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
 import { evaluateDecoded } from '../../../src/policy/pss/evaluate.ts';
+import { type CanUse, serviceAccountSubject } from '../../../src/policy/scc/access.ts';
+import { explainPod } from '../../../src/policy/scc/advice/explain.ts';
 import { admitTemplate } from '../../../src/policy/scc/assign.ts';
-import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
-import { REVIEW_KINDS, answerReview } from '../../../src/policy/scc/review.ts';
-import { serviceAccountSubject, type CanUse } from '../../../src/policy/scc/access.ts';
+import { assignScc, type SccInput, validateScc } from '../../../src/policy/scc/index.ts';
+import { answerReview, REVIEW_KINDS } from '../../../src/policy/scc/review.ts';
 import { hostileJson } from '../../support/hostile-json.ts';
 import { create, pod } from './arbitrary.ts';
 

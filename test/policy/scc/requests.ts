@@ -6,7 +6,7 @@ import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../s
 import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
 import { assignScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
+import { canUseBy, type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import type { ListedInput } from './arbitrary.ts';
 
 export const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);

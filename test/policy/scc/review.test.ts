@@ -9,9 +9,9 @@ import {
   createRequest,
   DEMO_NAMESPACE,
   readCases,
+  type RequestFixture,
   STANDARD,
   STANDARD_GRANTS,
-  type RequestFixture,
 } from './requests.ts';
 
 interface Given extends Partial<ReviewInput> {

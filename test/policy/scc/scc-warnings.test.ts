@@ -3,17 +3,17 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
-import { assignScc } from '../../../src/policy/scc/assign.ts';
 import {
-  sccWarnings,
-  type SccWarningsInput,
   findSccProblems,
   formatSccProblems,
+  sccWarnings,
+  type SccWarningsInput,
 } from '../../../src/policy/scc/advice/scc-warnings.ts';
-import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
+import { assignScc } from '../../../src/policy/scc/assign.ts';
+import type { Compatibility } from '../../../src/policy/scc/mode.ts';
+import { canUseBy, type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import { pod as anyPod, scc as anyScc } from './arbitrary.ts';
 import { denialMessage, readCases, request, STANDARD, STANDARD_GRANTS } from './requests.ts';
-import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 
 const RANGES = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
 

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
-import { test, suite, describe } from 'node:test';
+import { describe, suite, test } from 'node:test';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
 import { createAuthorizer } from '../../../src/policy/rbac/index.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import {
+  type Grant,
+  grantObjects,
+  planRbacObject,
+  planStandardScc,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-  planRbacObject,
-  planStandardScc,
   type StandardScc,
-  grantObjects,
-  type Grant,
 } from '../../../src/policy/scc/standard.ts';
-import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
-import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
 
 for (const { scc } of STANDARD_SCCS) {
   test(`${scc.metadata?.name ?? ''} is valid and has all defaults`, () => {

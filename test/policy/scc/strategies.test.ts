@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { readdirSync } from 'node:fs';
+import { test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
+import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
+import { formatErrors } from '../../../src/policy/scc/messages.ts';
 import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { prepareScc } from '../../../src/policy/scc/scc.ts';
-import { formatErrors } from '../../../src/policy/scc/messages.ts';
-import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
-import { laxScc, decodePodFields } from '../../support/scc.ts';
-import { readCases } from './requests.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../../src/policy/scc/strategies/index.ts';
+import { decodePodFields, laxScc } from '../../support/scc.ts';
+import { readCases } from './requests.ts';
 
 /** A row of `strategies.yaml`: a pod under an SCC with the errors, or with the changes of the completed pod. */
 interface StrategyCase {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
-import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
+import { assignScc, type SccInput, validateScc } from '../../../src/policy/scc/index.ts';
 import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS, standardUseRole } from '../../../src/policy/scc/standard.ts';
 import { laxScc } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';

@@ -4,25 +4,25 @@ import fc from 'fast-check';
 import type { RangeAllocation } from '../../../src/kube/scc.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import {
-  createAllocator,
   blockAnnotations,
-  findRangeProblems,
+  createAllocator,
   findNamespaceNeed,
-  ORPHANED_MS,
-  planRepair,
-  type Orphans,
-  recordedBlocks,
+  findRangeProblems,
   formatState,
+  ORPHANED_MS,
+  type Orphans,
+  planRepair,
   readState,
+  recordedBlocks,
 } from '../../../src/policy/uid-range/allocation.ts';
 import { uniteBlocks } from '../../../src/policy/uid-range/blocks.ts';
-import { blockIndexes, blockSet } from '../../support/blocks.ts';
 import {
   DEFAULT_RANGES,
-  type RangeSettings,
   formatUidRange,
+  type RangeSettings,
   type UidRange,
 } from '../../../src/policy/uid-range/ranges.ts';
+import { blockIndexes, blockSet } from '../../support/blocks.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';

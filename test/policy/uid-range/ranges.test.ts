@@ -2,32 +2,32 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import {
-  categoriesAt,
-  parseMcsLabel,
-  formatMcsLabel,
-  labelRank,
-  labelAt,
-  labelCount,
-  parseMcsRange,
-  formatMcsRange,
-  DEFAULT_RANGES,
-  validateRangeSettings,
-  blockAt,
-  blockCount,
-  blocksTouching,
-  indexOfBlock,
-  parseUidRange,
-  formatBlock,
-  formatUidRange,
-  type UidRange,
-} from '../../../src/policy/uid-range/ranges.ts';
-import {
   formatBlocks,
   lowestFreeBlock,
   parseBlocks,
   subtractBlocks,
   uniteBlocks,
 } from '../../../src/policy/uid-range/blocks.ts';
+import {
+  blockAt,
+  blockCount,
+  blocksTouching,
+  categoriesAt,
+  DEFAULT_RANGES,
+  formatBlock,
+  formatMcsLabel,
+  formatMcsRange,
+  formatUidRange,
+  indexOfBlock,
+  labelAt,
+  labelCount,
+  labelRank,
+  parseMcsLabel,
+  parseMcsRange,
+  parseUidRange,
+  type UidRange,
+  validateRangeSettings,
+} from '../../../src/policy/uid-range/ranges.ts';
 import { blockIndexes, blockSet } from '../../support/blocks.ts';
 
 suite('UID ranges', () => {

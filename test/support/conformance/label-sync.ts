@@ -2,23 +2,23 @@ import assert from 'node:assert/strict';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
+import { createRbac, readRoleRef } from '../../../src/policy/rbac/authorizer.ts';
 import {
-  createSccLevels,
-  managementSettings,
-  type LabelSyncInput,
-  isManaged,
-  createSccAccess,
-} from '../../../src/policy/rollout/label-sync.ts';
-import {
+  type AffectedNamespaces,
   findAffectedNamespaces,
   grantedSccs,
   serviceAccountSubjects,
-  type AffectedNamespaces,
 } from '../../../src/policy/rollout/affected-namespaces.ts';
-import { createRbac, readRoleRef } from '../../../src/policy/rbac/authorizer.ts';
-import { laxScc } from '../scc.ts';
+import {
+  createSccAccess,
+  createSccLevels,
+  isManaged,
+  type LabelSyncInput,
+  managementSettings,
+} from '../../../src/policy/rollout/label-sync.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
-import { area, type Area } from './cases.ts';
+import { laxScc } from '../scc.ts';
+import { type Area, area } from './cases.ts';
 import { buildNamespace, type CaseNamespace } from './rollout.ts';
 
 const SETTINGS = managementSettings({

@@ -1,31 +1,31 @@
 import assert from 'node:assert/strict';
-import { warningHeader } from '../../../src/dev-cluster/server.ts';
 import { parseWarnings } from '../../../src/cluster/connection.ts';
-import type { Pod, JsonObject } from '../../../src/kube/types.ts';
+import { warningHeader } from '../../../src/dev-cluster/server.ts';
+import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
+import type { JsonObject, Pod } from '../../../src/kube/types.ts';
+import type { Namespace } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
+import type { Level } from '../../../src/policy/pss/policy.ts';
+import type { DefaultLevel, EvaluationResult, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import {
+  enforcementConditions,
+  type EnforcementInput,
+  type EnforcementPlan,
+  planEnforcement,
+} from '../../../src/policy/rollout/enforcement.ts';
 import {
   classify,
   evaluateStepwise,
   finishEvaluation,
   isSelected,
-  predictLevel,
   parseDryRunWarnings,
+  predictLevel,
 } from '../../../src/policy/rollout/evaluation.ts';
-import { readinessCondition, readinessConditions } from '../../../src/policy/rollout/readiness.ts';
-import type { Level } from '../../../src/policy/pss/policy.ts';
 import { podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
-import {
-  planEnforcement,
-  enforcementConditions,
-  type EnforcementInput,
-  type EnforcementPlan,
-} from '../../../src/policy/rollout/enforcement.ts';
-import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
-import type { Namespace } from '../../../src/kube/types.ts';
-import type { DefaultLevel, EvaluationResult, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import { readinessCondition, readinessConditions } from '../../../src/policy/rollout/readiness.ts';
 import type { RolloutPhase } from '../../../src/policy/rollout/settings.ts';
 import { managedFieldsEntry } from '../namespace-writes.ts';
-import { area, type Area } from './cases.ts';
+import { type Area, area } from './cases.ts';
 
 /** A namespace in the form of the cases. */
 export interface CaseNamespace {

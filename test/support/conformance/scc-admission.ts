@@ -2,20 +2,20 @@
 import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
-import { type JsonObject, type Namespace, isObject } from '../../../src/kube/types.ts';
-import { createMayUse, podSubjects, findSubjectType } from '../../../src/policy/scc/access.ts';
-import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
-import { assignScc, validateScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
-import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
-import { prepareScc } from '../../../src/policy/scc/scc.ts';
-import { readRequest, isIgnoredUpdate } from '../../../src/policy/scc/request.ts';
+import { isObject, type JsonObject, type Namespace } from '../../../src/kube/types.ts';
+import { createMayUse, findSubjectType, podSubjects } from '../../../src/policy/scc/access.ts';
 import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
+import { assignScc, type SccDecision, type SccInput, validateScc } from '../../../src/policy/scc/index.ts';
 import { formatErrors } from '../../../src/policy/scc/messages.ts';
-import { canUseBy, laxScc, decodePodFields, type Grant } from '../scc.ts';
-import { area, type Area } from './cases.ts';
-import { answerReview } from '../../../src/policy/scc/review.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, sccMode } from '../../../src/policy/scc/mode.ts';
+import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
+import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
+import { isIgnoredUpdate, readRequest } from '../../../src/policy/scc/request.ts';
+import { answerReview } from '../../../src/policy/scc/review.ts';
+import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { isExecRequest } from '../../../src/server/webhooks/scc-exec.ts';
+import { canUseBy, decodePodFields, type Grant, laxScc } from '../scc.ts';
+import { type Area, area } from './cases.ts';
 
 interface User {
   readonly name: string;

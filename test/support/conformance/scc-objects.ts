@@ -4,28 +4,28 @@ import { parseIdBlock, parseIdBlocks, type SecurityContextConstraints } from '..
 import type { JsonObject, Namespace, Result } from '../../../src/kube/types.ts';
 import { bindScc, readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
-import type { Range } from '../../../src/policy/scc/scc-fields.ts';
-import { type Needs, prepareScc, explainScores } from '../../../src/policy/scc/scc.ts';
 import { createSccSet } from '../../../src/policy/scc/order.ts';
-import { laxScc } from '../scc.ts';
-import { area, type Area } from './cases.ts';
+import { explainScores, type Needs, prepareScc } from '../../../src/policy/scc/scc.ts';
+import type { Range } from '../../../src/policy/scc/scc-fields.ts';
 import {
-  createAllocator,
   blockAnnotations,
-  planRepair,
+  createAllocator,
   formatState,
+  planRepair,
 } from '../../../src/policy/uid-range/allocation.ts';
-import { blockIndexes, blockSet } from '../blocks.ts';
 import {
-  parseMcsLabel,
   formatMcsLabel,
-  labelRank,
+  formatMcsRange,
   isInMcsRange,
   labelCount,
+  labelRank,
+  parseMcsLabel,
   parseMcsRange,
-  formatMcsRange,
   parseUidRange,
 } from '../../../src/policy/uid-range/ranges.ts';
+import { blockIndexes, blockSet } from '../blocks.ts';
+import { laxScc } from '../scc.ts';
+import { type Area, area } from './cases.ts';
 
 interface DefaultExpect {
   readonly object?: unknown;

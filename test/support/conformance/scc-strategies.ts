@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { formatFieldError, invalidValue, type FieldError } from '../../../src/kube/field-error.ts';
+import { type FieldError, formatFieldError, invalidValue } from '../../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { decodeScc } from '../../../src/policy/scc/scc-fields.ts';
+import { SAFE_SYSCTLS } from '../../../src/policy/pod/safe-sysctls.ts';
+import { writePod } from '../../../src/policy/scc/complete.ts';
 import { VOLUME_TYPES } from '../../../src/policy/scc/pod.ts';
+import { decodeScc } from '../../../src/policy/scc/scc-fields.ts';
 import { GROUPS } from '../../../src/policy/scc/strategies/groups.ts';
 import { RUN_AS_USER } from '../../../src/policy/scc/strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from '../../../src/policy/scc/strategies/se-linux-context.ts';
@@ -11,17 +13,15 @@ import {
   seccompProfilesOfContainer,
   seccompProfilesOfPod,
 } from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
-import { SAFE_SYSCTLS } from '../../../src/policy/pod/safe-sysctls.ts';
-import { writePod } from '../../../src/policy/scc/complete.ts';
 import {
-  createContainerContext,
   containerErrors,
+  createContainerContext,
   createPodContext,
   generateContainer,
   laxScc,
   podErrors,
 } from '../scc.ts';
-import { area, type Area } from './cases.ts';
+import { type Area, area } from './cases.ts';
 
 interface Errors {
   readonly errors: readonly string[];

@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { ApiRequest } from '../../../src/dev-cluster/call.ts';
 import {
   createApiServer,
   createDevCluster,
   createHttpsCaller,
   type DevCluster,
 } from '../../../src/dev-cluster/index.ts';
-import type { ApiRequest } from '../../../src/dev-cluster/call.ts';
 import { ApiError } from '../../../src/kube/status.ts';
-import { createCredentials } from './process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
+import { createCredentials } from './process.ts';
 
 /** Serves the development cluster's API in this process. */
 export async function startDevControlPlane(): Promise<ControlPlane> {

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
-import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
-import type { Kinds } from '../../../src/kube/kinds.ts';
-import { writeFile, cp, readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { readdirSync, readFileSync } from 'node:fs';
+import { cp, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
 import { VERSION } from '../../../src/cli/command.ts';
-import { INSTALLATION } from '../../../src/kube/well-known.ts';
-import { isObject, type JsonObject } from '../../../src/kube/types.ts';
-import { defaultSettings, buildManifests, type ManifestSettings } from '../../../src/install/index.ts';
-import { objectMetadata, responseObject } from '../answers.ts';
-import type { ApiResponse, ApiClient } from '../api-client.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
+import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
+import { buildManifests, defaultSettings, type ManifestSettings } from '../../../src/install/index.ts';
+import type { Kinds } from '../../../src/kube/kinds.ts';
+import { isObject, type JsonObject } from '../../../src/kube/types.ts';
+import { INSTALLATION } from '../../../src/kube/well-known.ts';
+import { objectMetadata, responseObject } from '../answers.ts';
+import type { ApiClient, ApiResponse } from '../api-client.ts';
 import { MANIFESTS, writeOverlay } from '../kubectl.ts';
 
 /** The objects of an installation whose webhooks are at a port of loopback. */

@@ -1,11 +1,11 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { readFile } from 'node:fs/promises';
-import { generateKeyPairSync } from 'node:crypto';
-import { join } from 'node:path';
 import type { ApiClient } from '../api-client.ts';
-import type { RecordedCall, ControlPlane, ControlPlaneOptions } from './index.ts';
-import { createCredentials, type Credentials, freePorts, startDaemon, untilReady, type Daemon } from './process.ts';
+import type { ControlPlane, ControlPlaneOptions, RecordedCall } from './index.ts';
+import { createCredentials, type Credentials, type Daemon, freePorts, startDaemon, untilReady } from './process.ts';
 
 const PERIOD_MS = 200;
 /** Roles are aggregated once in this number of periods. */

@@ -1,15 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { readFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { writeKubeconfig } from '../../../src/dev-cluster/index.ts';
 import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
 import { createAuthority, createClient, createServing } from '../../../src/tls/issue.ts';
-import { createApiClient, type ApiClient } from '../api-client.ts';
+import { type ApiClient, createApiClient } from '../api-client.ts';
 
 /** A server process. */
 export interface Daemon {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { INSTALLATION } from '../../../src/kube/well-known.ts';
-import { readLog, waitForLog, start, type FinishedProcess } from '../serve-process.ts';
-import type { ControlPlane, RecordedCall } from './index.ts';
 import { isObject, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
+import { INSTALLATION } from '../../../src/kube/well-known.ts';
+import { type Backend, type Balancer, startBalancer } from '../balancer.ts';
 import { eventually } from '../eventually.ts';
-import { startBalancer, type Backend, type Balancer } from '../balancer.ts';
+import { type FinishedProcess, readLog, start, waitForLog } from '../serve-process.ts';
+import type { ControlPlane, RecordedCall } from './index.ts';
 import { apply, localObjects, replicaArguments } from './installation.ts';
 import { freePorts } from './process.ts';
 

@@ -4,8 +4,8 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 import { headersToPass, openUpstream, writeOpenKubeconfig } from '../api-upstream.ts';
-import { createTable, type Table } from './table.ts';
 import { createCollections, type Sizes } from './objects.ts';
+import { createTable, type Table } from './table.ts';
 
 export interface LargeCluster {
   readonly url: string;

@@ -2,8 +2,8 @@
  * Pod Security Admission: the decision, and the violations of the audit and warn policies.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
-import { at, isObject, listAt, mapAt, memoize, textAt, type JsonObject } from './json.ts';
-import { matchesType, POD_SECURITY_SCHEMA, NAMESPACE_SCHEMA, TEMPLATES } from './object-schema.ts';
+import { at, isObject, type JsonObject, listAt, mapAt, memoize, textAt } from './json.ts';
+import { matchesType, NAMESPACE_SCHEMA, POD_SECURITY_SCHEMA, TEMPLATES } from './object-schema.ts';
 import { findReasons } from './pod-security-standards.ts';
 
 interface Policy {

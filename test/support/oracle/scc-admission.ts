@@ -2,11 +2,11 @@
  * Admission by security context constraints.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
-import { at, copy, isObject, mapAt, memoize, textAt, type JsonObject } from './json.ts';
+import { at, copy, isObject, type JsonObject, mapAt, memoize, textAt } from './json.ts';
 import { matchesType, SCC_POD_SCHEMA } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
-import { sortSccs, serviceAccountSubject, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
-import { hasRanges, createProvider } from './scc-ranges.ts';
+import { type Authorizer, serviceAccountSubject, sortSccs, type Subject, subjectTypeFor } from './scc-order.ts';
+import { createProvider, hasRanges } from './scc-ranges.ts';
 import { findProblems } from './scc-validate.ts';
 import { areEqual, without } from './semantic-equality.ts';
 

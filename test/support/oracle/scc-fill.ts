@@ -2,7 +2,7 @@
  * The values that an SCC writes into a pod, field by field.
  * @see https://github.com/openshift/apiserver-library-go/tree/master/pkg/securitycontextconstraints
  */
-import { at, copy, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
+import { at, copy, isObject, type JsonObject, listAt, mapAt, textAt, textsAt } from './json.ts';
 import type { Provider } from './scc-ranges.ts';
 
 type Changeable = Record<string, unknown>;

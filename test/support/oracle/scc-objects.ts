@@ -2,8 +2,8 @@
  * Defaults and validation of SCC objects.
  * @see https://github.com/openshift/kubernetes/tree/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints
  */
-import { at, isObject, listAt, textAt, textsAt, type JsonObject } from './json.ts';
-import { matchesType, VOLUME_SOURCES, type Type } from './object-schema.ts';
+import { at, isObject, type JsonObject, listAt, textAt, textsAt } from './json.ts';
+import { matchesType, type Type, VOLUME_SOURCES } from './object-schema.ts';
 import { volumeType } from './scc-validate.ts';
 
 const texts: Type = { list: 'text' };

@@ -2,7 +2,7 @@
  * The order in which SCCs are tried, and the subjects that may use them.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/sort/byrestrictions.go
  */
-import { at, memoize, textAt, textsAt, type JsonObject } from './json.ts';
+import { at, type JsonObject, memoize, textAt, textsAt } from './json.ts';
 
 export const sortSccs = memoize((sccs) =>
   (sccs as readonly JsonObject[]).toSorted((a, b) => {

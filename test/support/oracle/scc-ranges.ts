@@ -2,7 +2,7 @@
  * The ID blocks of a namespace, and the binding of SCCs to a namespace.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
  */
-import { at, listAt, mapAt, textAt, type JsonObject } from './json.ts';
+import { at, type JsonObject, listAt, mapAt, textAt } from './json.ts';
 
 export interface Range {
   readonly min: number;

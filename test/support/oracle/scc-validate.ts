@@ -2,9 +2,9 @@
  * The fields of a pod that an SCC does not allow.
  * @see https://github.com/openshift/apiserver-library-go/tree/master/pkg/securitycontextconstraints
  */
-import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
+import { at, isObject, type JsonObject, listAt, mapAt, textAt, textsAt } from './json.ts';
 import { matchesType, PROJECTED, VOLUME_SOURCES } from './object-schema.ts';
-import { getAnnotation, CONTAINER_LISTS } from './scc-fill.ts';
+import { CONTAINER_LISTS, getAnnotation } from './scc-fill.ts';
 import type { Provider, Range } from './scc-ranges.ts';
 
 export function findProblems(pod: JsonObject, provider: Provider): readonly string[] {

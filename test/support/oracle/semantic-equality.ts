@@ -3,7 +3,7 @@
  * object. False values need no rule, since the API server omits them.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
  */
-import { isObject, memoize, type JsonObject } from './json.ts';
+import { isObject, type JsonObject, memoize } from './json.ts';
 
 /** Maps, and the members of every object. */
 const EMPTY_IS_ABSENT = [

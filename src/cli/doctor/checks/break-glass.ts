@@ -2,12 +2,12 @@ import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { RELAXED_LABEL } from '../../../kube/well-known.ts';
 import {
+  type BreakGlassStatus,
   breakGlassStatus,
   formatNote,
   parseFloorPolicy,
-  type BreakGlassStatus,
 } from '../../install/break-glass-state.ts';
-import { factValue, ok, problem, type Check, type Facts } from '../facts.ts';
+import { type Check, type Facts, factValue, ok, problem } from '../facts.ts';
 import { END_BREAK_GLASS } from '../fix.ts';
 
 /** Returns the break-glass state of the webhooks, the floor and the enforce labels of namespaces. */

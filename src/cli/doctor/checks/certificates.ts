@@ -5,15 +5,15 @@ import { INSTALLATION } from '../../../kube/well-known.ts';
 import { readCertificates } from '../../../tls/certificate-pair.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import {
-  evaluateFact,
-  ok,
-  problem,
-  warning,
   type Check,
   type CheckResult,
+  evaluateFact,
   type Fact,
   type Facts,
+  ok,
+  problem,
   type ServedCertificate,
+  warning,
 } from '../facts.ts';
 import { instruction, replicaLogs, run } from '../fix.ts';
 import { ownWebhooks, type RegisteredWebhook } from '../matching.ts';

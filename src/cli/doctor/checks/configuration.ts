@@ -1,5 +1,5 @@
 import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
-import { evaluateFact, info, ok, problem, warning, type Check, type CheckResult } from '../facts.ts';
+import { type Check, type CheckResult, evaluateFact, info, ok, problem, warning } from '../facts.ts';
 import { applyManifests, instruction, replicaLogs, run } from '../fix.ts';
 import { invalidReason } from '../gather.ts';
 

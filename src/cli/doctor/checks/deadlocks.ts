@@ -1,16 +1,16 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { INSTALLATION, NAMESPACE_NAME_LABEL } from '../../../kube/well-known.ts';
 import {
+  type Check,
+  type CheckResult,
   evaluateFact,
+  type Facts,
   factValue,
   info,
+  type NamespaceFact,
   ok,
   problem,
   warning,
-  type Check,
-  type CheckResult,
-  type Facts,
-  type NamespaceFact,
 } from '../facts.ts';
 import { changeWebhook } from '../fix.ts';
 import {
@@ -19,9 +19,9 @@ import {
   isCalled,
   namespaceTier,
   podCreation,
-  withoutBreakGlass,
   type RegisteredWebhook,
   type Request,
+  withoutBreakGlass,
 } from '../matching.ts';
 import { restoreWebhook } from './webhooks.ts';
 

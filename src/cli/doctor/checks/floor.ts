@@ -6,17 +6,17 @@ import { MIN_POLICY_MINOR } from '../../../policy/psa/admission-policies.ts';
 import { resolvePolicies, setsMode } from '../../../policy/psa/policy.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import {
+  type Check,
+  type CheckResult,
   evaluateFact,
+  type Facts,
   factValue,
+  type FloorObject,
+  type NamespaceFact,
   ok,
   problem,
   unknown,
   warning,
-  type Check,
-  type CheckResult,
-  type Facts,
-  type FloorObject,
-  type NamespaceFact,
 } from '../facts.ts';
 import { instruction, leaderCorrects, run } from '../fix.ts';
 

@@ -1,6 +1,6 @@
 import { webhookConfigurations } from '../../../install/index.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { evaluateFact, factValue, info, problem, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { type Check, type CheckResult, evaluateFact, type Facts, factValue, info, problem } from '../facts.ts';
 import { applyManifests, instruction } from '../fix.ts';
 
 const HOW_TO_INSTALL = instruction('install Portcullis, see portcullis install --help');

@@ -1,5 +1,5 @@
 import { deleteObsolete } from '../../install/installed.ts';
-import { evaluateFact, ok, problem, warning, type Check, type NeededAccess } from '../facts.ts';
+import { type Check, evaluateFact, type NeededAccess, ok, problem, warning } from '../facts.ts';
 import { applyManifests } from '../fix.ts';
 
 const OBJECT = 'service account';

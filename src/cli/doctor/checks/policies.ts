@@ -2,7 +2,7 @@ import { settingAt } from '../../../config/setting-paths.ts';
 import { decodePolicy } from '../../../install/index.ts';
 import { patchSettings } from '../../install/installed.ts';
 import { deleteAllCommand } from '../../install/policies.ts';
-import { type Check, factValue, type Facts, type Fix, type ServerlessFacts, warning } from '../facts.ts';
+import { type Check, type Facts, factValue, type Fix, type ServerlessFacts, warning } from '../facts.ts';
 import { instruction } from '../fix.ts';
 
 /** Reports the policies of a serverless installation. The fix deletes them if the server is at least as strict. */

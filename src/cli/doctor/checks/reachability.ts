@@ -2,15 +2,15 @@ import { summarizeNames } from '../../../kube/text.ts';
 import { docsUrl } from '../../command.ts';
 import { isOff } from '../../install/break-glass-state.ts';
 import {
-  info,
-  ok,
-  problem,
-  unknown,
   type Check,
   type CheckResult,
   type Facts,
   type Fix,
+  info,
+  ok,
   type Probe,
+  problem,
+  unknown,
 } from '../facts.ts';
 import { applyManifests, replicaLogs, run } from '../fix.ts';
 import { failsClosed, isCalled, ownWebhooks } from '../matching.ts';

@@ -1,7 +1,7 @@
 import type { Kinds } from '../../../kube/kinds.ts';
 import type { Pod } from '../../../kube/types.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
-import { evaluateFact, info, ok, problem, warning, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
 import { applyManifests, instruction, run, SELECTOR } from '../fix.ts';
 import { respondingWebhooks } from './reachability.ts';
 

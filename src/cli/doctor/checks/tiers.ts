@@ -1,5 +1,5 @@
 import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
-import { evaluateFact, ok, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { type Check, type CheckResult, evaluateFact, type Facts, ok } from '../facts.ts';
 import { run } from '../fix.ts';
 import { namespaceTier, withoutBreakGlass } from '../matching.ts';
 

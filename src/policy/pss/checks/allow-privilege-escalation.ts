@@ -1,4 +1,4 @@
-import { containerRule, forbidden, missing, type Check } from '../check.ts';
+import { type Check, containerRule, forbidden, missing } from '../check.ts';
 
 const FIELD = 'securityContext.allowPrivilegeEscalation';
 

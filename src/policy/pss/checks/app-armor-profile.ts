@@ -2,10 +2,12 @@ import { celList, celString } from '../../../kube/cel.ts';
 import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
 import { APP_ARMOR_ANNOTATION_PREFIX } from '../../pod/selection.ts';
-import { celPlural, celQuotedList, celSetters, type CelRule } from '../cel.ts';
+import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
+  type Check,
   distinct,
   findAnnotations,
+  type Finding,
   findSetters,
   forbidden,
   forbiddenAnnotation,
@@ -13,8 +15,6 @@ import {
   joinTexts,
   plural,
   quotedList,
-  type Check,
-  type Finding,
 } from '../check.ts';
 
 const FIELD = 'securityContext.appArmorProfile.type';

@@ -1,7 +1,7 @@
 import { celList } from '../../../kube/cel.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
-import { distinct, findContainers, forbidden, formatNames, quotedList, type Check, type Finding } from '../check.ts';
+import { celNames, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
+import { type Check, distinct, findContainers, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
 
 const FIELD = 'securityContext.capabilities.add';
 

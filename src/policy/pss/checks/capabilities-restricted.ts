@@ -1,15 +1,15 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, type CelRule } from '../cel.ts';
+import { celNames, type CelRule, offendingNames } from '../cel.ts';
 import {
+  type Check,
   distinct,
   findContainers,
+  type Finding,
   forbidden,
   formatNames,
   joinTexts,
   missing,
-  type Check,
-  type Finding,
 } from '../check.ts';
 import { addedCapabilitiesCel, findAddedCapabilities } from './capabilities-baseline.ts';
 

@@ -1,6 +1,6 @@
 import type { PodFields } from '../../pod/pod.ts';
 import type { CelRule } from '../cel.ts';
-import { forbidden, type Check, type Finding } from '../check.ts';
+import { type Check, type Finding, forbidden } from '../check.ts';
 
 const FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
 

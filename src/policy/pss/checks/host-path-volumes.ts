@@ -1,7 +1,7 @@
-import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import type { PodFields } from '../../pod/pod.ts';
+import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { celNames, type CelRule } from '../cel.ts';
-import { forbidden, formatNames, type Check, type Finding } from '../check.ts';
+import { type Check, type Finding, forbidden, formatNames } from '../check.ts';
 
 const CEL: CelRule = {
   variables: { hostPaths: 'variables.volumes.filter(v, has(v.hostPath)).map(v, v.name)' },

@@ -1,6 +1,6 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, celPlural, sortedSet, type CelRule } from '../cel.ts';
-import { distinct, forbidden, formatNames, plural, type Check, type Finding } from '../check.ts';
+import { celNames, celPlural, type CelRule, offendingNames, sortedSet } from '../cel.ts';
+import { type Check, distinct, type Finding, forbidden, formatNames, plural } from '../check.ts';
 
 const CONTAINER_PASSES = 'c.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)';
 const CEL: CelRule = {

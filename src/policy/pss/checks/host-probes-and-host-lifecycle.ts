@@ -1,6 +1,6 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, celPlural, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
-import { distinct, forbidden, plural, quotedList, type Check, type Finding } from '../check.ts';
+import { celNames, celPlural, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
+import { type Check, distinct, type Finding, forbidden, plural, quotedList } from '../check.ts';
 
 const HANDLERS = ['livenessProbe', 'readinessProbe', 'startupProbe', 'lifecycle.?postStart', 'lifecycle.?preStop'];
 const HOSTS = HANDLERS.flatMap((handler) =>

@@ -1,4 +1,4 @@
-import { containerRule, type Check } from '../check.ts';
+import { type Check, containerRule } from '../check.ts';
 
 const FIELD = 'securityContext.privileged';
 

@@ -1,5 +1,5 @@
 import { celString } from '../../../kube/cel.ts';
-import { containerRule, type Check } from '../check.ts';
+import { type Check, containerRule } from '../check.ts';
 
 const FIELD = 'securityContext.procMount';
 const ALLOWED = 'Default';

@@ -1,8 +1,8 @@
 import { celList } from '../../../kube/cel.ts';
+import { type PodFields, VOLUME_SOURCES, type VolumeFields } from '../../pod/pod.ts';
 import { VOLUME_CHOICES } from '../../pod/repair.ts';
-import { VOLUME_SOURCES, type PodFields, type VolumeFields } from '../../pod/pod.ts';
-import { celNames, celPlural, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
-import { distinct, forbidden, formatNames, plural, quotedList, type Check, type Finding } from '../check.ts';
+import { celNames, celPlural, celQuotedList, type CelRule, sortedSet } from '../cel.ts';
+import { type Check, distinct, type Finding, forbidden, formatNames, plural, quotedList } from '../check.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
   'configMap',

@@ -1,16 +1,16 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { celNames, celSetters, offendingNames, type CelRule } from '../cel.ts';
+import { celNames, type CelRule, celSetters, offendingNames } from '../cel.ts';
 import {
+  type Check,
+  EXPLICIT_ROOT,
   findContainers,
+  type Finding,
   findSetters,
   forbidden,
   formatNames,
   formatSetters,
-  missing,
-  EXPLICIT_ROOT,
   IMAGE_USER,
-  type Check,
-  type Finding,
+  missing,
 } from '../check.ts';
 
 const REASON = 'runAsNonRoot != true';

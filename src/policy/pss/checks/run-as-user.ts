@@ -1,4 +1,4 @@
-import { setterRule, EXPLICIT_ROOT, type Check } from '../check.ts';
+import { type Check, EXPLICIT_ROOT, setterRule } from '../check.ts';
 
 const RULE = setterRule({
   name: 'runAsUser',

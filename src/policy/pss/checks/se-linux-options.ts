@@ -1,17 +1,17 @@
 import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { SecurityContextFields } from '../../pod/pod.ts';
-import { celPlural, celQuotedList, celSetters, type CelRule } from '../cel.ts';
+import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
+  type Check,
   distinct,
+  type Finding,
   findSetters,
   forbidden,
   formatSetters,
   joinTexts,
   plural,
   quotedList,
-  type Check,
-  type Finding,
   type Rule,
   type Setter,
 } from '../check.ts';

@@ -4,13 +4,13 @@ import { quote } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
 import { celPlural, type CelRule } from '../cel.ts';
 import {
+  type Check,
   distinct,
   findAnnotations,
+  type Finding,
   forbiddenAnnotation,
   plural,
   setterRule,
-  type Check,
-  type Finding,
 } from '../check.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';

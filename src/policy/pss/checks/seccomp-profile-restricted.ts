@@ -1,6 +1,6 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, type CelRule } from '../cel.ts';
-import { findContainers, formatNames, missing, type Check, type Finding } from '../check.ts';
+import { celNames, type CelRule, offendingNames } from '../cel.ts';
+import { type Check, findContainers, type Finding, formatNames, missing } from '../check.ts';
 import { ONLY_SAFE_SECCOMP_PROFILES as SAFE } from './seccomp-profile-baseline.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';

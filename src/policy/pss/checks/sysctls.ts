@@ -1,7 +1,7 @@
 import { celList } from '../../../kube/cel.ts';
-import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
 import type { PodFields } from '../../pod/pod.ts';
-import { forbidden, type Check, type Finding, type Revision } from '../check.ts';
+import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
+import { type Check, type Finding, forbidden, type Revision } from '../check.ts';
 import { compareVersions, type Version } from '../policy.ts';
 
 const VERSIONS = [...new Set(SAFE_SYSCTLS.map(({ since }) => since))].sort(compareVersions);

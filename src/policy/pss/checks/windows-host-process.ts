@@ -1,4 +1,4 @@
-import { setterRule, type Check } from '../check.ts';
+import { type Check, setterRule } from '../check.ts';
 
 const FIELD = 'securityContext.windowsOptions.hostProcess';
 

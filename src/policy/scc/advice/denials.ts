@@ -2,7 +2,7 @@
 import { quote, shellQuote } from '../../../kube/text.ts';
 import type { SccMode } from '../mode.ts';
 import type { PodDenial } from './explain.ts';
-import { grantableScc, type AdmissionPlan, type PlannedWorkload } from './plan.ts';
+import { type AdmissionPlan, grantableScc, type PlannedWorkload } from './plan.ts';
 import { formatDisallowedField, type SuggestedScc } from './suggestion.ts';
 
 /** Describes the fields that the closest SCC does not allow. Returns `undefined` if there is no closest SCC. */

@@ -2,25 +2,25 @@
  * Evaluates a pod that does not exist yet: the verdict, how a denied pod can be admitted, and the result of each
  * SCC.
  */
+import { type Change, findChanges } from '../../../kube/pod-changes.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import type { JsonObject, Namespace, Pod } from '../../../kube/types.ts';
 import type { SubjectType } from '../access.ts';
 import { evaluate, type Evaluation } from '../assign.ts';
 import { completePod, writePod } from '../complete.ts';
+import type { SccDecision } from '../decision.ts';
 import { formatErrors } from '../messages.ts';
 import { bindingError } from '../namespace.ts';
-import type { SccDecision } from '../decision.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
 import { createSearch, type Search } from '../search.ts';
-import { findChanges, type Change } from '../../../kube/pod-changes.ts';
 import {
   copyScc,
+  type DisallowedField,
   findCustomScc,
   findDisallowedFields,
   findSuggestion,
   formatDisallowedField,
-  type DisallowedField,
   type Suggestion,
 } from './suggestion.ts';
 

@@ -1,18 +1,18 @@
 /** Warnings about SCCs: values without effect, SCCs that admit no pods, and pods that would move to another SCC. */
-import { decodeMutablePod, type PodFields } from '../../pod/pod.ts';
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import { deepEqual } from '../../../kube/equality.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import { compareBytes, printCount, quote } from '../../../kube/text.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
-import { createMayUse, podSubjects, type CanUse } from '../access.ts';
+import { decodeMutablePod, type PodFields } from '../../pod/pod.ts';
+import { type CanUse, createMayUse, podSubjects } from '../access.ts';
 import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
-import { VOLUME_TYPES } from '../pod.ts';
 import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
-import { OPENSHIFT_REQUIRED_SCCS, resolveCompatibility, type Compatibility, type Deviations } from '../mode.ts';
-import { readNamespaceRanges, type NamespaceRanges } from '../namespace.ts';
+import { type Compatibility, type Deviations, OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from '../mode.ts';
+import { type NamespaceRanges, readNamespaceRanges } from '../namespace.ts';
 import { createSccSet } from '../order.ts';
-import { explainOrder, prepareScc, type PreparedScc } from '../scc.ts';
+import { VOLUME_TYPES } from '../pod.ts';
+import { explainOrder, type PreparedScc, prepareScc } from '../scc.ts';
 import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
 import type { ContainerValues, PodValues } from '../strategies/strategy.ts';
 

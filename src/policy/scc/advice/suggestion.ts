@@ -1,5 +1,6 @@
 /** Suggestions for denied pods: the fields to change, the SCC to grant, or the custom SCC to create. */
 import type { FieldError } from '../../../kube/field-error.ts';
+import { findChanges } from '../../../kube/pod-changes.ts';
 import {
   POD_SCC_ANNOTATIONS,
   SECCOMP_CONTAINER_ANNOTATION_PREFIX,
@@ -11,7 +12,6 @@ import { completePod, writePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import type { PreparedScc } from '../scc.ts';
 import { admits, findContradiction, type Search, type SearchResult } from '../search.ts';
-import { findChanges } from '../../../kube/pod-changes.ts';
 
 /** A pod field that an SCC does not allow. */
 export interface DisallowedField {

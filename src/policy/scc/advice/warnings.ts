@@ -7,7 +7,7 @@ import { formatListWarning, formatValues, formatWarning, quoteName } from '../me
 import { getSccSet } from '../order.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
-import { admits, subjectType, type Admission, type Search, type SearchResult } from '../search.ts';
+import { type Admission, admits, type Search, type SearchResult, subjectType } from '../search.ts';
 import { standardUseRole } from '../standard.ts';
 import { findSuggestion, formatDisallowedField, type Suggestion } from './suggestion.ts';
 

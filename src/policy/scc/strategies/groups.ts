@@ -1,4 +1,4 @@
-import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import { type FieldError, invalidValue } from '../../../kube/field-error.ts';
 import { ANY_USER } from '../../pod/repair.ts';
 import type { GroupFields } from '../scc-fields.ts';
 import type { PodStrategy } from './strategy.ts';

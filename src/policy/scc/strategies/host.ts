@@ -1,4 +1,4 @@
-import { forbiddenField, invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import { type FieldError, forbiddenField, invalidValue } from '../../../kube/field-error.ts';
 import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './strategy.ts';

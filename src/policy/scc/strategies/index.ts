@@ -9,8 +9,8 @@ import {
 } from './privileges.ts';
 import { runAsUser } from './run-as-user.ts';
 import { seLinuxContextOfContainer, seLinuxContextOfPod } from './se-linux-context.ts';
-import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 import { seccompProfilesOfContainer, seccompProfilesOfPod } from './seccomp-profiles.ts';
+import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 import { allowedFlexVolumes, volumes } from './volumes.ts';
 
 /** Pod strategies in the order of their errors. */

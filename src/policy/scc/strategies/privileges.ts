@@ -1,4 +1,4 @@
-import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import { type FieldError, invalidValue } from '../../../kube/field-error.ts';
 import { sortedSet } from '../../../kube/text.ts';
 import type { Capabilities } from '../../pod/pod.ts';
 import { createLookup } from '../pod.ts';

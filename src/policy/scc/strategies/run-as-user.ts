@@ -1,4 +1,4 @@
-import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import { type FieldError, invalidValue, requiredField } from '../../../kube/field-error.ts';
 import { ANY_USER } from '../../pod/repair.ts';
 import type { RunAsUserFields } from '../scc-fields.ts';
 import type { ContainerStrategy } from './strategy.ts';

@@ -1,4 +1,4 @@
-import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import { type FieldError, invalidValue, requiredField } from '../../../kube/field-error.ts';
 import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxFields } from '../../pod/pod.ts';
 import type { SeLinuxContextFields } from '../scc-fields.ts';

@@ -1,7 +1,7 @@
-import { forbiddenField, type FieldError } from '../../../kube/field-error.ts';
+import { type FieldError, forbiddenField } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import type { SccFields } from '../scc-fields.ts';
 import type { SeccompProfile } from '../../pod/pod.ts';
+import type { SccFields } from '../scc-fields.ts';
 import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 
 const RUNTIME_DEFAULT = 'runtime/default';
