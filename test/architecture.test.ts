@@ -41,7 +41,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/kubelet': 'admission authorizer enforcement feature-gates transition version',
   'policy/olm': 'auto-labeler catalog-source hardening namespaces objects recognition',
   'policy/rollout': `affected-namespaces enforcement evaluation label-sync observed-config plan preview readiness relaxation reports
-    scc-level settings simulation state user-namespace-audit`,
+    scc-level settings state user-namespace-audit`,
   telemetry: 'counters logger metrics',
   config: 'ajv configuration files fix manifests objects portcullis-configuration rewrite setting-paths settings yaml',
   tls: 'certificate-pair files issue keyring protocol trust',

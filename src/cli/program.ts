@@ -81,7 +81,6 @@ const GROUPS: Readonly<
       () => import('./rollout/status.ts'),
     ],
     ['rollout plan', 'Plan the enforced level and the denials of each namespace', () => import('./rollout/plan.ts')],
-    ['rollout simulate', 'Simulate an enforcement mode without applying it', () => import('./rollout/simulate.ts')],
   ],
   'Operators (Operator Lifecycle Manager):': [
     [

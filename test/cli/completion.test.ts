@@ -17,7 +17,7 @@ describe('completion', () => {
     [['ro'], ['rollout']],
     [
       ['rollout', ''],
-      ['status', 'plan', 'simulate'],
+      ['status', 'plan'],
     ],
     [
       ['scc', 'p'],

@@ -35,7 +35,6 @@ describe('the rollout commands print', () => {
     ['status', 0, 'status.table.txt'],
     ['status -n apart', 0, 'status-apart.table.txt'],
     ['status -o json', 0, 'status.json.txt'],
-    ['simulate --mode=Legacy', 0, 'simulate-legacy.table.txt'],
   ];
   for (const [args, code, file] of OUTPUTS) {
     test(args, async () => {
@@ -466,80 +465,6 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
   });
 });
 
-describe('simulate', () => {
-  const asItIs = (text: string): string => text;
-  const enforcing = (text: string): string =>
-    withManagedLabel(text, 'privileged').replace(
-      'pod-security-default: privileged',
-      'pod-security-default: restricted',
-    );
-  const CASES: readonly (readonly [
-    name: string,
-    change: (text: string) => string,
-    arg: string,
-    events: readonly string[],
-    denying?: readonly string[],
-  ])[] = [
-    [
-      'Restricted',
-      asItIs,
-      '--mode=Restricted',
-      [
-        'status.enforcementMode becomes "Restricted".',
-        '3 namespaces are labeled: 1 privileged, 2 restricted.',
-        'The default becomes restricted after all labels have existed for 30s.',
-        '1 namespace without a label gets the default: apart.',
-      ],
-      ['apart', 'desk', 'shop'],
-    ],
-    [
-      'Restricted while the feature is off',
-      asItIs,
-      '--feature-gate=false',
-      [
-        'status.enforcementMode becomes "Restricted".',
-        'The OpenShiftPodSecurityAdmission feature is off, so nothing is enforced.',
-        'The default remains privileged.',
-      ],
-    ],
-    [
-      'no mode: the evaluation decides',
-      asItIs,
-      '--mode=',
-      [
-        'All namespaces are evaluated: 3 violating, 0 inconclusive.',
-        'spec.enforcementMode becomes "Legacy".',
-        'status.enforcementMode becomes "Legacy".',
-        'The default remains privileged.',
-      ],
-    ],
-    [
-      'Legacy while the cluster enforces',
-      enforcing,
-      '--mode=Legacy',
-      [
-        'status.enforcementMode becomes "Legacy".',
-        'The default becomes privileged immediately in every replica.',
-        '1 namespace loses the label that Portcullis set: agents.',
-      ],
-    ],
-    [
-      'the phase Evaluate',
-      asItIs,
-      '--phase=Evaluate',
-      ['status.enforcementMode remains "".', 'The default remains privileged.'],
-    ],
-  ];
-  for (const [name, change, arg, events, denying = []] of CASES) {
-    test(name, async () => {
-      const { code, stdout } = await runWith(change, 'simulate', '-o', 'json', arg);
-      const simulation = JSON.parse(stdout) as { events: string[]; denying: { name: string }[] };
-      const actual = { code, events: simulation.events, denying: simulation.denying.map(({ name }) => name) };
-      assert.deepEqual(actual, { code: denying.length === 0 ? 0 : 1, events, denying });
-    });
-  }
-});
-
 describe('on a cluster', () => {
   let live: TestCluster;
   let kubeconfig: string;
@@ -602,9 +527,9 @@ Next:
       { phase, requested, requestedBy, generation, verdict: shop?.verdict },
       { phase: 'Enforce', requested: 'Restricted', requestedBy: 'others', generation: 0, verdict: 'violating' },
     );
-    const simulated = await runProgram(['rollout', 'simulate', '--kubeconfig', kubeconfig]);
-    assert.equal(simulated.code, 1);
-    assert.match(simulated.stdout, /\nshop +privileged \(default\) +restricted +violating +1\n/);
+    const planned = await runProgram(['rollout', 'plan', '--kubeconfig', kubeconfig]);
+    assert.equal(planned.code, 1);
+    assert.match(planned.stdout, /\nshop +privileged \(default\) +restricted +violating +1\n/);
     assert.equal(await list(), earlier);
     assert.deepEqual(live.errors, []);
   });

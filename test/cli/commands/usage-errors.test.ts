@@ -164,11 +164,6 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
       'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
   ],
   [
-    'rollout simulate',
-    '--mode=restricted',
-    'invalid argument "restricted" for "--mode" flag: must be one of Restricted, Legacy, \'\'',
-  ],
-  [
     'serve',
     '--secure-port=http',
     'invalid argument "http" for "--secure-port" flag: must be a whole number from 0 to 65535',
