@@ -418,13 +418,7 @@ suite('an installation', () => {
 
   test('uninstall removes the installation, webhooks first', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    const { code, stderr } = await runProgram([
-      'uninstall',
-      '--yes',
-      '--force',
-      '--wait=1s',
-      `--kubeconfig=${kubeconfig}`,
-    ]);
+    const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     await Promise.all(system.replicas.map((replica) => replica.stop()));
     await succeeds(pod('baseline', 'free', PRIVILEGED));

@@ -218,13 +218,7 @@ suite('webhooks', () => {
     await eventually(async () => assert.ok((await closed()).includes('mutate.scc.portcullis.dev')), 15_000);
     await stopLoop();
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    const { code, stderr } = await runProgram([
-      'uninstall',
-      '--yes',
-      '--force',
-      '--wait=1s',
-      `--kubeconfig=${kubeconfig}`,
-    ]);
+    const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     stopLoop = createPods(plane, 'observed');
     assert.deepEqual(await readWebhooks(), []);

@@ -180,7 +180,7 @@ suite('the life of an installation', { skip: missingPrograms }, () => {
   });
 
   test('after the uninstallation, no controller is stuck', async () => {
-    await run('uninstall', '--force', '--yes', '--wait=500ms');
+    await run('uninstall', '--yes', '--wait=500ms');
     await Promise.all(system.replicas.map((replica) => replica.stop()));
     await load.replace('host', 'host');
     await load.settle(assertComplete, WAIT_MS);

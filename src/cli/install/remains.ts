@@ -12,13 +12,13 @@ import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
 import { PROGRAM } from '../command.ts';
 import { kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
-import { findLabelManagers, type UninstallScope } from './enforcement.ts';
 import { readPolicyObjects } from './policies.ts';
+import { findLabelManagers, type UninstallScope } from './removal.ts';
 
 const PURGE = uninstall('--purge-crds');
 
-function uninstall(option: string): ShellCommand {
-  return { program: PROGRAM, args: ['uninstall', option] };
+function uninstall(...options: readonly string[]): ShellCommand {
+  return { program: PROGRAM, args: ['uninstall', ...options] };
 }
 
 /** Describes each remaining item with a command. A dry run describes what would remain. */
@@ -46,7 +46,7 @@ export async function findRemains(
   const remains: readonly (readonly [objects: readonly AnyObject[], title: string, command: ShellCommand])[] = [
     [definitions, 'CustomResourceDefinitions with all their objects, such as settings and SCCs', PURGE],
     [grants.map(({ object }) => object), `${grants.length} roles and bindings that grant the use of SCCs`, PURGE],
-    [[...policies, ...managed], kept.join(', and '), uninstall('--force')],
+    [[...policies, ...managed], kept.join(', and '), uninstall()],
     ...labels.map(
       ({ key, labeled }) =>
         [

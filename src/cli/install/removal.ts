@@ -1,12 +1,34 @@
 /** Changes made by uninstalling, and functions that report them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectPath, type ResourceInfo, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { JsonObject, Node } from '../../kube/types.ts';
-import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../../kube/well-known.ts';
+import type { JsonObject, Namespace, Node } from '../../kube/types.ts';
+import {
+  BREAK_GLASS_MANAGER,
+  KUBELET_CONDITION,
+  KUBELET_STATE_ANNOTATION,
+  KUBELET_TAINT,
+  LABEL_SYNC_MANAGER,
+  RUN_LEVEL_ZERO_MANAGER,
+} from '../../kube/well-known.ts';
+import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { type DryRun, dryRunSuffix } from '../cluster.ts';
-import { findLabelManagers } from './enforcement.ts';
+
+/** Scope of an uninstallation. */
+export interface UninstallScope {
+  /** Namespace of the installation. */
+  readonly namespace: string;
+  /** Keeps the Pod Security labels that Portcullis set. */
+  readonly keepsLabels: boolean;
+  /** Keeps the policies of a serverless installation. */
+  readonly keepsPolicies: boolean;
+  /** Deletes the CRDs with all their objects, and the SCC grants. */
+  readonly purgesDefinitions: boolean;
+  /** The SCC CRD belongs to another product. */
+  readonly hasForeignSccs: boolean;
+}
 
 interface RemovalTarget {
   readonly client: ClusterClient;
@@ -102,6 +124,18 @@ function releaseFields({ client, dryRun }: Removal, manager: string, path: strin
     contentType: 'application/apply-patch+yaml',
     body: object,
   });
+}
+
+/** Field managers that set Pod Security labels through server-side apply. */
+const LABEL_MANAGERS = [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER, BREAK_GLASS_MANAGER] as const;
+
+/** Label managers that own fields of a namespace. Empty for a terminating namespace. */
+export function findLabelManagers(namespace: Namespace): readonly string[] {
+  if (isTerminating(namespace)) return [];
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  const isOwner = (name: string): boolean =>
+    owners.some(({ manager, operation }) => manager === name && operation === 'Apply');
+  return LABEL_MANAGERS.filter(isOwner);
 }
 
 /** Removes labels and annotations that only the Portcullis label controllers own. Resolves to true if there are any. */

@@ -1,23 +1,15 @@
-import { type AnyObject, DEFINITIONS } from '../../cluster/client.ts';
+import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import { namespaced, objectName, type ResourceInfo, RESOURCES } from '../../kube/resources.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
+import { COMPONENT_LABEL, FLOOR_LABELS, PART_OF, PART_OF_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
-import {
-  ENFORCEMENT_KINDS,
-  findEnforcement,
-  isEndingPolicy,
-  readForeignSccs,
-  readRolloutState,
-  type UninstallScope,
-} from './enforcement.ts';
 import { findGrants, findRemains } from './remains.ts';
 import {
   createRemoval,
@@ -28,12 +20,12 @@ import {
   type Removal,
   removeLabels,
   removeNodeReports,
+  type UninstallScope,
 } from './removal.ts';
 
 const DETAILS = `
-Prints the enforcement that ends, and fails while something is enforced, unless --force is given. The command
-then ends enforcement while the replicas still respond, so no pod is denied because of the uninstallation:
-it revokes the permissions of the leader to restore what is removed, and deletes the policies, the
+Asks for confirmation, and ends enforcement while the replicas still respond, so no pod is denied because of the
+uninstallation: it revokes the permissions of the leader to restore what is removed, and deletes the policies, the
 validating webhooks, the Pod Security labels that Portcullis set, and the mutating webhooks. After each step,
 it waits until API servers have observed it. It then deletes the replicas, and all other objects with the
 label app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of what
@@ -51,14 +43,14 @@ remove it there: otherwise the tool restores it.
 Examples:
   portcullis uninstall --dry-run=server
   portcullis uninstall
-  portcullis uninstall --force --keep-labels
+  portcullis uninstall --keep-labels
   portcullis uninstall --keep-policies
   portcullis uninstall --yes --purge-crds
 
 Exit codes:
   0  success
   1  some objects could not be deleted
-  2  wrong usage, not confirmed, something is enforced, or the cluster cannot be read
+  2  wrong usage, not confirmed, or the cluster cannot be read
 `;
 
 export const command = defineCommand({
@@ -67,7 +59,6 @@ export const command = defineCommand({
     ...clusterOptions,
     ...namespaceOption,
     ...dryRunOption,
-    force: flag({ help: 'Uninstall even if policies are enforced' }),
     yes: flag({ short: 'y', help: 'Skip the confirmation' }),
     wait: option('DURATION', durationMs, 5000, {
       help: 'Wait for API servers to observe each step that ends enforcement',
@@ -85,7 +76,6 @@ export const command = defineCommand({
     const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
     const { 'keep-labels': keepsLabels, 'keep-policies': keepsPolicies } = options;
     return await withCluster(options, io, async (client) => {
-      const store = await readRolloutState(client, namespace, ENFORCEMENT_KINDS);
       const hasForeignSccs = await readForeignSccs(client);
       const scope: UninstallScope = {
         namespace,
@@ -95,14 +85,13 @@ export const command = defineCommand({
         hasForeignSccs,
       };
       const print = (line: string): void => void io.text.write(`${printable(line)}\n`);
-      const enforcement = await findEnforcement(client, store, scope);
-      printList(print, 'The enforcement becomes weaker:', enforcement);
       const target = { client, namespace, waitMs };
       if (dryRun === 'none') {
         const plan = createRemoval({ ...target, dryRun: 'client' }, () => undefined);
         await uninstall(plan, scope);
-        if (plan.counts.reported > 0)
-          await checkPermission(enforcement, { ...options, server: client.connection.server }, io);
+        if (plan.counts.reported > 0 && !options.yes) {
+          await confirm(`${scope.purgesDefinitions ? PURGED : 'Portcullis'} from ${client.connection.server}`, io);
+        }
       }
       const removal = createRemoval({ ...target, dryRun }, print);
       await uninstall(removal, scope);
@@ -110,51 +99,35 @@ export const command = defineCommand({
         print(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       }
       const remains = await findRemains(client, scope);
-      printList(print, 'These remain, with the commands that remove them:', remains);
+      if (remains.length > 0) print('These remain, with the commands that remove them:');
+      for (const item of remains) print(`- ${item}`);
       return removal.counts.failed === 0 ? EXIT.passed : EXIT.violations;
     });
   },
 });
 
-/** Prints a title and a list, or nothing if the list is empty. */
-function printList(print: (line: string) => void, title: string, items: readonly string[]): void {
-  if (items.length > 0) [title, ...items.map((item) => `- ${item}`)].forEach(print);
+/** True if the SCC CRD belongs to another product, such as OpenShift, which sets namespace labels and ranges itself. */
+async function readForeignSccs(client: ClusterClient): Promise<boolean> {
+  const { group, resource } = RESOURCES.SecurityContextConstraints;
+  const definition = await client.get(DEFINITIONS, `${resource}.${group}`);
+  return definition !== undefined && !isPartOfPortcullis(definition);
 }
 
-interface Permission {
-  readonly force: boolean;
-  readonly yes: boolean;
-  readonly 'purge-crds': boolean;
-  /** Address of the API server. */
-  readonly server: string;
-}
-
-/** Rejects with a UserError if the options and the user's response do not permit uninstalling. */
-async function checkPermission(
-  enforcement: readonly string[],
-  { force, yes, 'purge-crds': purges, server }: Permission,
-  io: Io,
-): Promise<void> {
-  if (enforcement.length > 0 && !force) {
-    throw new UserError('nothing was deleted, because Portcullis enforces: end enforcement first, or use --force');
-  }
-  const purged = purges ? ', and its settings and all SecurityContextConstraints' : '';
-  if (yes || (await confirm(`This removes Portcullis${purged} from ${server}.`, io))) return;
-  throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
-}
+const PURGED = 'Portcullis, and its settings and all SecurityContextConstraints';
 
 /** Maximum length of a response in characters. */
 const MAX_RESPONSE = 1000;
 
-/** Prints a question to stderr. Resolves to true if the response on stdin is `yes`. */
-async function confirm(question: string, { stdin, stderr }: Io): Promise<boolean> {
-  stderr.write(`${question} Type "yes" to continue:\n`);
+/** Asks for confirmation. Rejects with a UserError unless the response on stdin is `yes`. */
+async function confirm(removed: string, { stdin, stderr }: Io): Promise<void> {
+  stderr.write(`This removes ${removed}, and ends all enforcement by Portcullis. Type "yes" to continue:\n`);
   let response = '';
   for await (const chunk of stdin) {
     response += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8');
     if (response.includes('\n') || response.length > MAX_RESPONSE) break;
   }
-  return response.split('\n', 1)[0]?.trim() === 'yes';
+  if (response.split('\n', 1)[0]?.trim() === 'yes') return;
+  throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
 }
 
 /** Selects the objects of Portcullis. */
@@ -189,6 +162,14 @@ const OTHER_KINDS = [
   RESOURCES.Secret,
   RESOURCES.Report,
 ];
+
+/** True for policies that are deleted before the webhooks, because they deny pods that no webhook has defaulted. */
+function isEndingPolicy({ metadata }: AnyObject, { keepsPolicies }: UninstallScope): boolean {
+  const component = metadata.labels?.[COMPONENT_LABEL];
+  return (
+    component === FLOOR_LABELS[COMPONENT_LABEL] || (!keepsPolicies && component === POLICY_LABELS[COMPONENT_LABEL])
+  );
+}
 
 /** Deletes an installation. Rejects like `request` if objects cannot be listed. */
 async function uninstall(removal: Removal, scope: UninstallScope): Promise<void> {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { parseAllDocuments } from 'yaml';
 import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
@@ -42,11 +41,6 @@ function deleted(group: string, ...kinds: readonly string[]): readonly string[] 
   return kinds.flatMap((kind) => getNames(kind).map((name) => `${kind.toLowerCase()}s${suffix}/${name} deleted`));
 }
 
-/** The enforcement of static webhooks. */
-const ENFORCEMENT = [
-  'The enforcement becomes weaker:',
-  '- no webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
-];
 const REMAIN = 'These remain, with the commands that remove them:';
 const DEFINITIONS_REMAIN =
   '- CustomResourceDefinitions with all their objects, such as settings and SCCs: portcullis uninstall --purge-crds';
@@ -91,7 +85,6 @@ const PLANNED = [...VALIDATING, ...MUTATING, ...replicas(BINDINGS)];
 
 const WAITING = 'Waiting 0 s for API servers to observe the deletion.';
 const REMOVED = [
-  ...ENFORCEMENT,
   ...REVOKED,
   ...VALIDATING,
   WAITING,
@@ -132,12 +125,7 @@ describe('uninstall', () => {
   });
 
   test('deletes webhooks first and keeps SCCs; a second run deletes nothing', async () => {
-    assert.deepEqual(await run(), {
-      code: 2,
-      stdout: lines(...ENFORCEMENT),
-      stderr: 'error: nothing was deleted, because Portcullis enforces: end enforcement first, or use --force\n',
-    });
-    assert.deepEqual(await run(['--yes', '--force']), {
+    assert.deepEqual(await run(['--yes']), {
       code: 0,
       stdout: lines(...REMOVED, ...REMAINS),
       stderr: '',
@@ -166,7 +154,7 @@ describe('uninstall', () => {
     ['client', ' (dry run)'],
   ]) {
     test(`a dry run of the ${mode} changes nothing`, async () => {
-      const stdout = lines(...ENFORCEMENT, ...PLANNED.map((line) => `${line}${suffix}`), ...REMAINS);
+      const stdout = lines(...PLANNED.map((line) => `${line}${suffix}`), ...REMAINS);
       assert.deepEqual(await run([`--dry-run=${mode}`]), { code: 0, stdout, stderr: '' });
       for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
         assert.equal(await get(apiVersion, kind, metadata?.name ?? '', metadata?.namespace), 200, kind);
@@ -183,15 +171,14 @@ describe('uninstall', () => {
   for (const [name, stdin] of answers) {
     test(`does not delete anything after ${name}`, async () => {
       const { port } = cluster;
-      const question = `This removes Portcullis from https://127.0.0.1:${port}. Type "yes" to continue:\n`;
-      const stdout = lines(...ENFORCEMENT);
-      assert.deepEqual(await run(['--force'], { stdin }), { code: 2, stdout, stderr: `${question}${NOT_CONFIRMED}` });
+      const question = `This removes Portcullis from https://127.0.0.1:${port}, and ends all enforcement by Portcullis. Type "yes" to continue:\n`;
+      assert.deepEqual(await run([], { stdin }), { code: 2, stdout: '', stderr: `${question}${NOT_CONFIRMED}` });
       assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 200);
     });
   }
 
   test('continues after yes', async () => {
-    assert.equal((await run(['--force'], { stdin: 'yes\n' })).code, 0);
+    assert.equal((await run([], { stdin: 'yes\n' })).code, 0);
     assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 404);
   });
 
@@ -205,7 +192,7 @@ describe('uninstall', () => {
     const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
     const type = { 'content-type': 'application/json-patch+json' };
     await cluster.admin.send('PATCH', '/api/v1/namespaces/portcullis', ops, type);
-    assert.deepEqual(await run(['--yes', '--force']), {
+    assert.deepEqual(await run(['--yes']), {
       code: 0,
       stdout: lines(...REMOVED, REMAIN, DEFINITIONS_REMAIN),
       stderr: '',
@@ -234,41 +221,6 @@ describe('uninstall', () => {
       ['securitycontextconstraints.security.openshift.io/mine is deleted with its CRD (server dry run)'],
     );
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
-  });
-
-  test('--keep-policies lists only the enforcement that the policies do not have', async () => {
-    const settings = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
-    const exemptions = { namespaces: ['kube-system'] };
-    const spec = { podSecurity: { defaults: { enforce: 'baseline' }, exemptions } };
-    const created = await cluster.admin.send('POST', settings, { metadata: { name: 'cluster' }, spec });
-    assert.equal(created.status, 201, created.text);
-    for (const [level, ending] of [
-      ['privileged', 'podSecurity.defaults.enforce from baseline to privileged'],
-      [
-        'baseline',
-        'no webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
-      ],
-    ] as const) {
-      const set = [
-        '--set=podSecurity.exemptions.namespaces=[kube-system]',
-        `--set=podSecurity.defaults.enforce=${level}`,
-      ];
-      const { stdout: policies } = await runProgram(['install', '--without-server', '--for-kubernetes=1.36', ...set]);
-      const objects = parseAllDocuments(policies).map((one) => one.toJS() as KubeObject);
-      for (const object of objects) await create(object);
-      const { stdout } = await run(['--keep-policies', '--dry-run=client']);
-      assert.deepEqual(stdout.split('\n').slice(0, 2), ['The enforcement becomes weaker:', `- ${ending}`]);
-      const { stdout: all } = await run(['--dry-run=client']);
-      assert.match(
-        all,
-        /^- podSecurity.defaults.enforce from baseline to privileged\n- no policies in the API server: enforce-baseline\./m,
-      );
-      for (const { kind = '', metadata } of objects) {
-        const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
-        await cluster.admin.send('DELETE', `/apis/admissionregistration.k8s.io/v1/${resource}/${metadata?.name ?? ''}`);
-      }
-    }
-    await cluster.admin.send('DELETE', `${settings}/cluster`);
   });
 
   test('grants of SCCs are listed, and deleted with the CRDs', async () => {
@@ -320,7 +272,7 @@ describe('uninstall', () => {
     await applied(`${path}/old/status`, { status: { conditions: [condition] } });
     const annotations = { 'portcullis.dev/kubelet-version-state': 'outdated' };
     await applied(`${path}/old`, { metadata: { name: 'old', annotations } });
-    const { stdout } = await run(['--yes', '--force']);
+    const { stdout } = await run(['--yes']);
     assert.deepEqual(stdout.match(/^nodes\/.*$/gm), [
       'nodes/old report about the kubelet version removed',
       'nodes/old taint portcullis.dev/kubelet-outdated removed',
@@ -389,7 +341,7 @@ describe('uninstall', () => {
       '- labels portcullis.dev/scc of users: kubectl label namespaces -l portcullis.dev/scc portcullis.dev/scc-',
       '- annotations openshift.io/sa.scc.* that Portcullis set on own: kubectl annotate namespaces own openshift.io/sa.scc.uid-range- openshift.io/sa.scc.supplemental-groups- openshift.io/sa.scc.mcs-',
     ];
-    const KEPT = '- Pod Security labels that Portcullis set on own, shared: portcullis uninstall --force';
+    const KEPT = '- Pod Security labels that Portcullis set on own, shared: portcullis uninstall';
     const cases: readonly {
       readonly name: string;
       readonly args: readonly string[];
@@ -435,7 +387,7 @@ describe('uninstall', () => {
         const dry = await run(['--dry-run=server', ...args]);
         assert.deepEqual(list(dry.stdout), [REMAIN, ...remains, NAMESPACE_REMAINS]);
         assert.deepEqual(await read(), BEFORE);
-        const { code, stdout } = await run(['--yes', '--force', ...args]);
+        const { code, stdout } = await run(['--yes', ...args]);
         assert.deepEqual(list(stdout), [REMAIN, ...remains, NAMESPACE_REMAINS]);
         assert.equal(code, 0, stdout);
         assert.deepEqual(await read(), result);
@@ -443,16 +395,15 @@ describe('uninstall', () => {
     }
 
     test('mutating webhooks are deleted after the labels, and the leader cannot restore these', async () => {
-      const { stdout } = await run(['--yes', '--force']);
+      const { stdout } = await run(['--yes']);
       const steps = [
-        ...REMOVED.slice(ENFORCEMENT.length, REMOVED.indexOf(WAITING) + 1),
+        ...REMOVED.slice(0, REMOVED.indexOf(WAITING) + 1),
         `namespaces/own labels of ${SYNCER} removed`,
         `namespaces/shared labels of ${SYNCER} removed`,
         'Waiting 0 s for API servers to observe the change of the labels.',
         ...MUTATING,
       ];
-      assert.deepEqual(stdout.split('\n').slice(3, 3 + steps.length), steps);
-      assert.equal(stdout.split('\n')[2], '- no labels that Portcullis set: own=baseline');
+      assert.deepEqual(stdout.split('\n').slice(0, steps.length), steps);
     });
   });
 
@@ -465,7 +416,7 @@ describe('uninstall', () => {
     const path = '/api/v1/namespaces/relaxed';
     const apply = { 'content-type': 'application/apply-patch+yaml' };
     await cluster.admin.send('PATCH', `${path}?fieldManager=portcullis-break-glass`, relaxed, apply);
-    const { stdout } = await run(['--yes', '--force']);
+    const { stdout } = await run(['--yes']);
     assert.match(stdout, /^namespaces\/relaxed labels of portcullis-break-glass removed$/m);
     const { body } = await cluster.admin.send('GET', path);
     assert.deepEqual((body as Namespace).metadata?.labels, { 'kubernetes.io/metadata.name': 'relaxed' });
@@ -478,71 +429,14 @@ describe('uninstall', () => {
     const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'floor' };
     for (const kind of POLICY_KINDS) await create({ apiVersion, kind, metadata: { name, labels } });
     const floor = POLICY_KINDS.toReversed().map((kind) => `${resourceName(kind)}/${name} deleted`);
-    const [title = '', webhooks = '', ...others] = REMOVED;
-    const ending = `- no policies in the API server: ${name}`;
-    const expected = [title, webhooks, ending, ...REVOKED, ...floor, ...others.slice(REVOKED.length)];
+    const expected = [...REVOKED, ...floor, ...REMOVED.slice(REVOKED.length)];
     const plan = await run(['--dry-run=client']);
     assert.equal(plan.stdout.match(/^\S+\/floor\..* deleted \(dry run\)$/gm)?.length, 2);
-    assert.deepEqual(await run(['--yes', '--force']), {
+    assert.deepEqual(await run(['--yes']), {
       code: 0,
       stdout: lines(...expected, ...REMAINS),
       stderr: '',
     });
-  });
-
-  describe('enforcement that ends', () => {
-    const WEBHOOK_NAMES = 'exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev';
-    const cases: readonly (readonly [name: string, spec: object, lines: readonly string[]])[] = [
-      ['SCCs by default', { scc: { mode: 'enforce' } }, ['scc.mode from enforce to off']],
-      [
-        'SCCs in labeled namespaces, and a default level',
-        { podSecurity: { defaults: { enforce: 'baseline' } }, rollout: { phase: 'Disabled' } },
-        ['podSecurity.defaults.enforce from baseline to privileged', 'no SCCs in labeled'],
-      ],
-      [
-        'webhooks of settings that enforce nothing',
-        { scc: { mode: 'off' } },
-        [`no webhooks with failurePolicy Fail: ${WEBHOOK_NAMES}`],
-      ],
-      [
-        'the last valid settings',
-        { rollout: { enforcementDate: '2026-02-30' } },
-        [
-          'the last valid settings are unknown: PortcullisConfiguration "cluster" is invalid: spec.rollout.enforcementDate: Invalid value: "2026-02-30": must be a date such as 2027-01-31',
-        ],
-      ],
-    ];
-    const path = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
-    before(async () => {
-      // Settings that an earlier version accepted may be invalid.
-      const definition =
-        '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
-      const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
-      const patch = [{ op: 'replace', path: '/spec/versions/0/schema', value: { openAPIV3Schema } }];
-      const type = { 'content-type': 'application/json-patch+json' };
-      assert.equal((await cluster.admin.send('PATCH', definition, patch, type)).status, 200);
-    });
-    for (const [name, spec, expected] of cases) {
-      test(name, async () => {
-        const labels = { 'portcullis.dev/scc': 'enforce' };
-        await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'labeled', labels } });
-        const [apiVersion, kind] = ['config.portcullis.dev/v1alpha1', 'PortcullisConfiguration'];
-        const { status, text } = await cluster.admin.send('POST', path, {
-          apiVersion,
-          kind,
-          metadata: { name: 'cluster' },
-          spec,
-        });
-        assert.equal(status, 201, text);
-        assert.deepEqual(await run(['--yes']), {
-          code: 2,
-          stdout: lines('The enforcement becomes weaker:', ...expected.map((line) => `- ${line}`)),
-          stderr: 'error: nothing was deleted, because Portcullis enforces: end enforcement first, or use --force\n',
-        });
-        await cluster.admin.send('DELETE', `${path}/cluster`);
-        await cluster.admin.send('DELETE', '/api/v1/namespaces/labeled');
-      });
-    }
   });
 
   describe('documented commands', { skip: !hasKubectl && 'there is no kubectl' }, () => {
@@ -575,7 +469,7 @@ describe('uninstall', () => {
     const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
     const type = { 'content-type': 'application/json-patch+json' };
     await cluster.admin.send('PATCH', `${path}/securitycontextconstraints.security.openshift.io`, ops, type);
-    const { code, stdout } = await run(['--yes', '--force', '--purge-crds']);
+    const { code, stdout } = await run(['--yes', '--purge-crds']);
     const kept = 'SCCs and their roles are kept: the SCC CRD belongs to another product.';
     const scc =
       'customresourcedefinitions.apiextensions.k8s.io/securitycontextconstraints.security.openshift.io deleted';
@@ -603,8 +497,7 @@ describe('uninstall deletes nothing', () => {
       {
         code: 2,
         stdout: '',
-        stderr:
-          'error: this needs the verb "list" on namespaces, portcullisconfigurations.config.portcullis.dev, validatingwebhookconfigurations.admissionregistration.k8s.io, mutatingwebhookconfigurations.admissionregistration.k8s.io, psaenforcementconfigs.config.openshift.io, featuregates.config.openshift.io: User "jo" cannot list them\n',
+        stderr: 'error: SERVER: User "jo" cannot list them\n',
       },
     ],
     [
