@@ -32,7 +32,7 @@ const PURE_LAYERS = 5;
 /** The files of a part that other parts may import. All others are private. Every file of `kube` is public. */
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/pod': 'pod reader repair safe-sysctls selection templates',
-  'policy/pss': 'cel cel-policy evaluate index policy',
+  'policy/pss': 'cel cel-policy evaluate exceptions index policy',
   'policy/psa': 'admission-policies configuration decision decode defaults input policy review',
   'policy/scc': `access advice/denials advice/explain advice/plan advice/pod-audit advice/scc-warnings advice/suggestion assign
     decision mode namespace objects order request review scc-fields scc standard strategies/index`,

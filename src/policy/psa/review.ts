@@ -9,6 +9,7 @@ import { forbidden, internalError, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { PodFields } from '../pod/pod.ts';
 import { evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
+import { evaluateExcepted, type ExceptedEvaluation } from '../pss/exceptions.ts';
 import type { Policy, Version } from '../pss/policy.ts';
 import { type Exemption, findExemption, type NamespaceRules } from './configuration.ts';
 import type { PodSecurityCount, PodSecurityReview } from './decision.ts';
@@ -85,12 +86,16 @@ function reviewPodObject(input: PodSecurityInput, rules: NamespaceRules): PodSec
   return evaluatePolicies(pod, rules, input);
 }
 
-/** Equal policies are the same object and are evaluated only once. */
+/**
+ * Equal policies are the same object and are evaluated only once. Exceptions apply only to the enforced policy, so audit
+ * annotations and warnings show what they allow.
+ */
 function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecurityInput): PodSecurityReview {
   const { enforce, audit, warn } = rules;
   const { request, emulationVersion } = input;
-  const enforced = evaluate(pod, enforce, emulationVersion);
-  const audited = audit === enforce ? enforced : evaluate(pod, audit, emulationVersion);
+  const plain = evaluate(pod, enforce, emulationVersion);
+  const audited = audit === enforce ? plain : evaluate(pod, audit, emulationVersion);
+  const { evaluation: enforced, exceptions } = applyExceptions(pod, enforce, input, plain);
   if (!enforced.allowed) {
     const findings = startFindings(rules);
     recordEnforcement(findings, rules, 'deny');
@@ -98,13 +103,27 @@ function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecur
     const cause = `violates ${formatViolation(rules, 'enforce', enforced)}`;
     return conclude(findings, forbidden(PODS, request.name ?? '', cause));
   }
-  const warned = warn === enforce ? enforced : warn === audit ? audited : evaluate(pod, warn, emulationVersion);
-  if (audited.allowed && warned.allowed && rules.errors.length === 0) return rules.passed;
+  const warned = warn === enforce ? plain : warn === audit ? audited : evaluate(pod, warn, emulationVersion);
+  const isPassed = audited.allowed && warned.allowed && rules.errors.length === 0;
+  if (isPassed && exceptions.length === 0) return rules.passed;
   const findings = startFindings(rules);
   recordEnforcement(findings, rules, 'allow');
   recordAudit(findings, rules, audited);
   recordWarning(findings, rules, warned);
+  if (exceptions.length > 0) findings.auditAnnotations['exception'] = exceptions.join(', ');
   return conclude(findings);
+}
+
+/** Evaluates a pod that violates the enforced policy again with the exceptions of its namespace, if there are any. */
+function applyExceptions(
+  pod: PodFields,
+  { level, version }: Policy,
+  { request, emulationVersion, findExceptions }: PodSecurityInput,
+  plain: Evaluation,
+): ExceptedEvaluation {
+  const exceptions = plain.allowed ? undefined : findExceptions?.(request.namespace ?? '');
+  if (!exceptions?.length) return { evaluation: plain, exceptions: [] };
+  return evaluateExcepted(pod, { level, version, emulationVersion }, exceptions);
 }
 
 function evaluate(pod: PodFields, policy: Policy, emulationVersion: Version | undefined): Evaluation {
@@ -137,7 +156,7 @@ function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
 }
 
 function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: NamespacePolicy): PodSecurityReview {
-  const { podSecurity, emulationVersion } = input;
+  const { podSecurity } = input;
   if (decoded.outcome === 'failed') {
     const { error, isTooLarge } = decoded;
     return allowWithError(`failed to decode object: ${error}`, isTooLarge ? [error] : []);
@@ -147,11 +166,8 @@ function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: Nam
   if (!pod) return podTemplatePath(kind.group, kind.kind) ? ALLOWED : unexpectedType(printKind(kind));
   const exemption = findExemption(input.request, podSecurity.exemptions, pod);
   if (exemption) return exempt(exemption);
-  const audited = evaluate(pod, policies.audit, emulationVersion);
-  const warned = policies.warn === policies.audit ? audited : evaluate(pod, policies.warn, emulationVersion);
   const findings = startFindings(policies);
-  recordAudit(findings, policies, audited);
-  recordWarning(findings, policies, warned);
+  recordAuditAndWarning(findings, pod, '', { input, policies });
   return conclude(findings);
 }
 
@@ -182,9 +198,20 @@ function recordTemplate(
     findings.counts.push({ metric: 'exemptions' });
     return;
   }
-  const { audit, warn } = policies;
+  recordAuditAndWarning(findings, pod, location, { input, policies });
+}
+
+/** A template whose pods an exception allows gets no warning, unless the warn level differs from the enforced level. */
+function recordAuditAndWarning(
+  findings: Findings,
+  pod: PodFields,
+  location: string,
+  { input, policies }: { readonly input: PodSecurityInput; readonly policies: NamespacePolicy },
+): void {
+  const { enforce, audit, warn } = policies;
   const audited = evaluate(pod, audit, input.emulationVersion);
-  const warned = warn === audit ? audited : evaluate(pod, warn, input.emulationVersion);
+  const plain = warn === audit ? audited : evaluate(pod, warn, input.emulationVersion);
+  const warned = warn === enforce ? applyExceptions(pod, warn, input, plain).evaluation : plain;
   recordAudit(findings, policies, audited, location);
   recordWarning(findings, policies, warned, location);
 }

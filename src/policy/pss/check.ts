@@ -65,6 +65,8 @@ export interface Finding {
   readonly detail: string;
   /** Returns the offending fields. Only evaluations that need the fields call it. */
   fields(): readonly FieldError[];
+  /** Returns offending fields that upstream reports only once the others are fixed. Absent if there are none. */
+  omitted?(): readonly FieldError[];
 }
 
 /** Note for repairs that make the kubelet reject images that run as root. */

@@ -8,7 +8,7 @@ import type { PodLike } from '../../kube/types.ts';
 import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
 import type { DecodeError } from '../pod/reader.ts';
 import type { Repair } from '../pod/repair.ts';
-import { type Check, isExcepted, joinTexts, type Revision } from './check.ts';
+import { type Check, type Finding, isExcepted, joinTexts, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
 import { compareVersions, type Level, parseVersion, type Policy, type Version } from './policy.ts';
 
@@ -43,6 +43,8 @@ export interface SelectOptions extends Policy {
 export interface EvaluateOptions extends SelectOptions {
   /** Adds the offending fields to each violation. */
   readonly fields?: boolean;
+  /** Returns true for a finding that is not a violation. If absent, every finding is a violation. */
+  readonly isCovered?: (check: string, finding: Finding) => boolean;
 }
 
 /** A check at one version. */
@@ -135,7 +137,7 @@ function runChecks(selection: readonly SelectedCheck[], pod: PodFields, options:
   for (const { id, check, unless } of selection) {
     if (unless !== undefined && isExcepted(pod, unless)) continue;
     const finding = check(pod);
-    if (finding === undefined) continue;
+    if (finding === undefined || options.isCovered?.(id, finding) === true) continue;
     const { detail, reason } = finding;
     const violation = { check: id, reason, detail };
     (violations ??= []).push(options.fields === true ? { ...violation, fields: finding.fields() } : violation);

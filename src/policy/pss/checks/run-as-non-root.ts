@@ -57,18 +57,21 @@ export const runAsNonRoot: Check = {
 /** Containers without a value are reported only if none is explicitly false. */
 function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
   const explicit = findSetters(pod, (setter) => setter.runAsNonRoot === false);
+  const implicit = findContainers(pod, (container) => container.runAsNonRoot === undefined);
+  const missingFields = () => implicit.map((container) => missing(container, FIELD));
   if (explicit.length > 0) {
     return {
       reason: REASON,
       detail: `${formatSetters(explicit)} must not set securityContext.runAsNonRoot=false`,
       fields: () => explicit.map((setter) => forbidden(setter, FIELD, false)),
+      // Containers inherit the value of the pod.
+      ...(pod.runAsNonRoot === undefined ? { omitted: missingFields } : {}),
     };
   }
-  const implicit = pod.runAsNonRoot ? [] : findContainers(pod, (container) => container.runAsNonRoot === undefined);
-  if (implicit.length === 0) return undefined;
+  if (pod.runAsNonRoot || implicit.length === 0) return undefined;
   return {
     reason: REASON,
     detail: `pod or ${formatNames('container', implicit)} must set securityContext.runAsNonRoot=true`,
-    fields: () => implicit.map((container) => missing(container, FIELD)),
+    fields: missingFields,
   };
 }

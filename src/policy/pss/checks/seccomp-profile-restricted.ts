@@ -42,12 +42,14 @@ export const seccompProfileRestricted: Check = {
 /** Containers without a profile are reported only if no profile is unsafe. */
 function mustHaveProfile(pod: PodFields): Finding | undefined {
   const unsafe = SAFE.check(pod);
-  if (unsafe !== undefined || pod.seccompProfile !== undefined) return unsafe;
+  if (pod.seccompProfile !== undefined) return unsafe;
   const offenders = findContainers(pod, (container) => container.seccompProfile === undefined);
+  const fields = () => offenders.map((container) => missing(container, FIELD));
+  if (unsafe !== undefined) return { ...unsafe, omitted: fields };
   if (offenders.length === 0) return undefined;
   return {
     reason: 'seccompProfile',
     detail: `pod or ${formatNames('container', offenders)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"`,
-    fields: () => offenders.map((container) => missing(container, FIELD)),
+    fields,
   };
 }

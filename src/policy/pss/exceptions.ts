@@ -1,0 +1,184 @@
+/**
+ * Exceptions from Pod Security checks. An exception covers findings of one service account's pods, each by its check,
+ * container, image and values. A check is passed if each of its findings is covered by a single entry of an exception.
+ */
+import type { FieldError } from '../../kube/field-error.ts';
+import { sortedSet } from '../../kube/text.ts';
+import type { ContainerFields, PodFields } from '../pod/pod.ts';
+import type { Finding } from './check.ts';
+import { checks } from './checks/index.ts';
+import { evaluateDecoded, type EvaluateOptions, type Evaluation } from './evaluate.ts';
+
+/** An approved exception in the namespace of the pod. */
+export interface ExceptionRule {
+  readonly name: string;
+  readonly serviceAccountName: string;
+  readonly allow: readonly AllowedFinding[];
+  /** Unix time in milliseconds. */
+  readonly expiresAtMs: number;
+}
+
+/** An entry of an exception, which covers findings of one check. */
+export interface AllowedFinding {
+  readonly check: string;
+  /** Name of an init container or regular container. If absent, the entry covers findings of pod-level fields only. */
+  readonly container?: string;
+  /** A repository, optionally followed by a digest. Required with `container`. */
+  readonly image?: string;
+  /** The values that the entry allows. Absent for the checks in `CHECKS_WITHOUT_VALUES`. */
+  readonly values?: readonly string[];
+}
+
+/** Checks whose findings have no values. */
+export const CHECKS_WITHOUT_VALUES: readonly string[] = [
+  'allowPrivilegeEscalation',
+  'privileged',
+  'runAsNonRoot',
+  'runAsUser',
+  'windowsHostProcess',
+];
+
+/** The value of a field that does not have a required value: no seccomp profile, or capabilities that are not dropped. */
+const UNSET = 'nil';
+
+/** A check and the checks that it overrides, or that override it, report the same fields at different levels. */
+const RELATED: ReadonlySet<string> = new Set(
+  checks.flatMap(({ id, versions }) => [
+    `${id} ${id}`,
+    ...versions.flatMap(({ overrides = [] }) => overrides.flatMap((one) => [`${id} ${one}`, `${one} ${id}`])),
+  ]),
+);
+
+/** Returns true if an entry for one check also covers the findings of the other. */
+export function isSameControl(check: string, other: string): boolean {
+  return RELATED.has(`${check} ${other}`);
+}
+
+/** Returns the exceptions that have not expired. */
+export function unexpired(exceptions: readonly ExceptionRule[], nowMs: number): readonly ExceptionRule[] {
+  return exceptions.filter(({ expiresAtMs }) => nowMs < expiresAtMs);
+}
+
+/** An evaluation, and the sorted names of the exceptions that cover findings of checks that the pod passes. */
+export interface ExceptedEvaluation {
+  readonly evaluation: Evaluation;
+  readonly exceptions: readonly string[];
+}
+
+/** Evaluates a pod with exceptions. The result does not depend on their order. */
+export function evaluateExcepted(
+  pod: PodFields,
+  options: EvaluateOptions,
+  exceptions: readonly ExceptionRule[],
+): ExceptedEvaluation {
+  const own = exceptions.filter(
+    ({ serviceAccountName }) => serviceAccountName === (pod.serviceAccountName || 'default'),
+  );
+  const used: string[] = [];
+  const isCovered = (check: string, finding: Finding): boolean => {
+    const names = listFindings(pod, check, finding).map((one) => {
+      const covering = own.filter(({ allow }) => allow.some((entry) => covers(entry, one)));
+      return covering.map(({ name }) => name);
+    });
+    if (names.some((covering) => covering.length === 0)) return false;
+    used.push(...names.flat());
+    return true;
+  };
+  const evaluation = evaluateDecoded({ pod }, own.length === 0 ? options : { ...options, isCovered });
+  return { evaluation, exceptions: sortedSet(used) };
+}
+
+interface Located {
+  readonly check: string;
+  readonly path: string;
+  /** The container with the field. Absent for pod-level fields. */
+  readonly container: ContainerFields | undefined;
+  /** The offending values. `undefined` if no entry can name them. */
+  readonly values: readonly string[] | undefined;
+}
+
+function listFindings(pod: PodFields, check: string, { fields, omitted }: Finding): readonly Located[] {
+  const errors = [...fields(), ...(omitted?.() ?? [])];
+  // A finding without fields cannot be covered.
+  if (errors.length === 0) return [{ check, path: '', container: undefined, values: undefined }];
+  const containers = new Map(pod.containers.map((container) => [container.location, container]));
+  return errors.map((error) => ({
+    check,
+    path: error.path,
+    container: containers.get(OWNER.exec(error.path)?.[1] ?? ''),
+    values: readValues(pod, check, error),
+  }));
+}
+
+const OWNER = /^spec\.(\w+\[\d+\])\./;
+
+const VOLUME = /^spec\.volumes\[(\d+)\](?:\.(\w+))?$/;
+const ANNOTATION = /^metadata\.annotations\[(.*)\]$/s;
+
+function readValues(pod: PodFields, check: string, { type, path, value }: FieldError): readonly string[] | undefined {
+  if (CHECKS_WITHOUT_VALUES.includes(check)) return [];
+  const [, annotation] = ANNOTATION.exec(path) ?? [];
+  if (annotation !== undefined) return [`${annotation}=${String(value)}`];
+  const [, index, source = 'unknown'] = VOLUME.exec(path) ?? [];
+  if (index !== undefined) return source === 'hostPath' ? hostPathValues(pod, Number(index)) : [source];
+  const field = path.slice(path.lastIndexOf('.') + 1);
+  if (field === 'drop' || type === 'FieldValueRequired') return [UNSET];
+  if (Array.isArray(value)) return value.map(String);
+  // Other fields of the check may have the same value.
+  if (value === true) return [field];
+  return [field === 'user' || field === 'role' ? `${field}=${String(value)}` : String(value)];
+}
+
+/** A relative path could be equal to the name of a volume type. */
+function hostPathValues({ volumes }: PodFields, index: number): readonly string[] | undefined {
+  const path = volumes.find((volume) => volume.index === index)?.hostPath;
+  return path?.startsWith('/') === true ? [path] : undefined;
+}
+
+function covers({ check, container, image, values }: AllowedFinding, finding: Located): boolean {
+  return isSameControl(check, finding.check) && coversOwner(container, image, finding) && coversValues(values, finding);
+}
+
+function coversValues(allowed: readonly string[] | undefined, { values }: Located): boolean {
+  if (values === undefined) return false;
+  return values.length === 0 ? allowed === undefined : values.every((one) => allowed?.includes(one) === true);
+}
+
+/** Ephemeral containers are never covered, because a user adds them to a running pod. */
+function coversOwner(name: string | undefined, image: string | undefined, { container }: Located): boolean {
+  if (container === undefined) return name === undefined;
+  if (container.list === 'ephemeralContainers' || container.name !== name || image === undefined) return false;
+  const allowed = readImage(image);
+  const actual = readImage(container.image);
+  if (allowed === undefined || actual === undefined || allowed.tag !== undefined) return false;
+  return allowed.repository === actual.repository && (allowed.digest === undefined || allowed.digest === actual.digest);
+}
+
+interface ImageReference {
+  /** With the registry, such as `docker.io/library/nginx`. */
+  readonly repository: string;
+  readonly tag: string | undefined;
+  readonly digest: string | undefined;
+}
+
+const COMPONENT = '[a-z0-9]+(?:(?:\\.|__?|-+)[a-z0-9]+)*';
+const DOMAIN_COMPONENT = '[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?';
+const IMAGE = new RegExp(
+  `^(?:(?<registry>${DOMAIN_COMPONENT}(?:\\.${DOMAIN_COMPONENT})*(?::\\d+)?)/)?(?<path>${COMPONENT}(?:/${COMPONENT})*)(?::(?<tag>\\w[\\w.-]{0,127}))?(?:@(?<digest>sha256:[0-9a-f]{64}))?$`,
+);
+const MAX_IMAGE = 1024;
+
+/**
+ * Reads an image reference. A reference without a registry is in docker.io. Returns `undefined` for other texts.
+ * @see https://github.com/distribution/reference/blob/v0.6.0/normalize.go
+ */
+export function readImage(text: string): ImageReference | undefined {
+  const groups = text.length > MAX_IMAGE ? undefined : IMAGE.exec(text)?.groups;
+  if (groups?.['path'] === undefined) return undefined;
+  const { registry, path, tag, digest } = groups;
+  const isRegistry = registry !== undefined && /[.:A-Z]|^localhost$/.test(registry);
+  const host = !isRegistry || registry === 'index.docker.io' ? 'docker.io' : registry;
+  const name = isRegistry || registry === undefined ? path : `${registry}/${path}`;
+  const prefix = host === 'docker.io' && !name.includes('/') ? 'library/' : '';
+  return { repository: `${host}/${prefix}${name}`, tag, digest };
+}
