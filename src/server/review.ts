@@ -173,6 +173,7 @@ function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, 
         store,
         now,
         deadlineMs: timeoutMs === undefined ? undefined : receivedMs + timeoutMs,
+        address: request.ip,
         bodyBytes: body.length,
         isRepeated,
         // This is not a getter, because V8 keeps a getter's closure, and thus the review, until the next full garbage

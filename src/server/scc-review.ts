@@ -101,8 +101,8 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
 
 /**
  * Where SCCs are enforced, a denial waits for the namespace, its ranges, and the standard SCCs of a new installation.
- * If the waiting room is full, the pod is denied immediately. An HTTP error would admit it under `failurePolicy:
- * Ignore`. Controllers retry in either case.
+ * A displaced review is denied immediately. An HTTP error would admit the pod under `failurePolicy: Ignore`. Controllers
+ * retry in either case.
  */
 function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | Postponed | undefined> {
   return whenAvailable(decideNow(review, deps), (first) => {

@@ -3,39 +3,39 @@ import type { Kind } from '../kube/kinds.ts';
 import type { Namespace } from '../kube/types.ts';
 import type { Postponed, WebhookContext } from './webhook.ts';
 
+/** Maximum total size of the request bodies of waiting reviews. */
+const MAX_BYTES = 16 * 1024 * 1024;
 /**
- * Default limits on the number of waiting reviews and on the size of their request bodies. They exceed the default
- * concurrency limits of three API servers.
+ * Size that a smaller body counts as, so at most 2,048 reviews wait. This exceeds the default concurrency limits of
+ * three API servers.
  */
-const DEFAULT_LIMITS = { reviews: 2000, bytes: 16 * 1024 * 1024 };
+const MIN_BYTES = 8 * 1024;
 
 type IsReady = (namespace: Namespace) => boolean;
 
 export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
-/** Bounds the reviews that wait for objects. */
-export function createWaitingRoom(limits = DEFAULT_LIMITS) {
-  const used = { reviews: 0, bytes: 0 };
+/** Bounds the reviews that wait. */
+export function createWaitingRoom(maxBytes = MAX_BYTES) {
+  const shares = createShares(maxBytes);
   let last = Promise.resolve();
   const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
   const postpone = (context: WebhookContext, condition: Condition): Postponed | undefined => {
-    const { bodyBytes: bytes = 0, isRepeated = false } = context;
-    if (isRepeated) return undefined;
-    if (used.reviews >= limits.reviews || used.bytes + bytes > limits.bytes) return undefined;
-    used.reviews++;
-    used.bytes += bytes;
-    const fulfilled = untilFulfilled(context, condition).then(turn);
-    const until = fulfilled.finally(() => {
-      used.reviews--;
-      used.bytes -= bytes;
+    if (context.isRepeated) return undefined;
+    const displaced = Promise.withResolvers<undefined>();
+    const wait = createWait(context, condition);
+    const leave = shares.add(context, () => {
+      wait.end();
+      displaced.resolve(undefined);
     });
-    return { until };
+    const ended = wait.ended.then((isFulfilled) => (isFulfilled ? turn() : undefined));
+    return { until: Promise.race([ended, displaced.promise]).finally(leave) };
   };
   return {
     /**
-     * Postpones a review until the namespace is ready, its deadline is reached, or the client disconnects. Each review
-     * continues in a separate turn of the event loop, so many reviews do not block it. Returns `undefined` if a limit
-     * is exceeded or the review has already waited.
+     * Postpones a review until the namespace is ready, its deadline is reached, the client disconnects, or the review is
+     * displaced. Reviews of a namespace that becomes ready continue in separate turns of the event loop, so many of them
+     * do not block it. Returns `undefined` if the review has already waited.
      */
     wait(name: string, context: WebhookContext, isReady: IsReady): Postponed | undefined {
       return postpone(context, namespaceReady(context.store, name, isReady));
@@ -44,8 +44,55 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
     waitForPods(context: WebhookContext): Postponed | undefined {
       return postpone(context, podsRead(context.store));
     },
+    /** Counts a review that waits for something else. Returns the function that ends its wait. */
+    enter: shares.add,
   };
 }
+
+/** The waiting reviews from one address, oldest first, by the function that displaces them. */
+interface Share {
+  bytes: number;
+  readonly reviews: Map<() => void, number>;
+}
+
+/**
+ * Shares the limit among addresses. Beyond it, the oldest review of the address with the largest share is displaced, so
+ * a client cannot displace reviews from an address that uses less.
+ */
+function createShares(maxBytes: number) {
+  const shares = new Map<string, Share>();
+  let used = 0;
+  const remove = (address: string, displace: () => void): void => {
+    const share = shares.get(address);
+    const bytes = share?.reviews.get(displace);
+    if (!share || bytes === undefined) return;
+    share.reviews.delete(displace);
+    share.bytes -= bytes;
+    used -= bytes;
+    if (share.reviews.size === 0) shares.delete(address);
+  };
+  const displaceOldest = (): void => {
+    const [address, { reviews }] = [...shares].reduce((most, next) => (next[1].bytes > most[1].bytes ? next : most));
+    const [oldest] = reviews.keys();
+    if (!oldest) return;
+    remove(address, oldest);
+    oldest();
+  };
+  return {
+    add({ address = '', bodyBytes = 0 }: Client, displace: () => void): () => void {
+      const bytes = Math.max(bodyBytes, MIN_BYTES);
+      const share = shares.get(address) ?? { bytes: 0, reviews: new Map() };
+      shares.set(address, share);
+      share.reviews.set(displace, bytes);
+      share.bytes += bytes;
+      used += bytes;
+      while (used > maxBytes) displaceOldest();
+      return () => remove(address, displace);
+    },
+  };
+}
+
+type Client = Pick<WebhookContext, 'address' | 'bodyBytes'>;
 
 /** Kinds whose changes may satisfy the condition in all namespaces. */
 const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
@@ -74,33 +121,38 @@ function podsRead(store: Store): Condition {
   return { isFulfilled: () => store.synced('Pod'), subscribe: (check) => store.onSynced(check) };
 }
 
-function untilFulfilled(context: WebhookContext, { isFulfilled, subscribe }: Condition): Promise<void> {
+/**
+ * Starts a wait until the condition is fulfilled, the deadline is reached, or the client disconnects. It resolves to true
+ * if the condition is fulfilled.
+ */
+function createWait(context: WebhookContext, { isFulfilled, subscribe }: Condition) {
   const signal = context.getSignal?.();
-  return new Promise((resolve, reject) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      unsubscribe();
-      signal?.removeEventListener('abort', end);
-      resolve();
-    };
-    const check = (): void => {
-      try {
-        if (isFulfilled()) end();
-      } catch (error) {
-        reject(error instanceof Error ? error : new Error(String(error)));
-        end();
-      }
-    };
-    const timer = setTimeout(end, remainingMs(context));
-    const unsubscribe = subscribe(check);
-    signal?.addEventListener('abort', end, { once: true });
-    if (signal?.aborted) end();
-    else check();
-  });
+  const ended = Promise.withResolvers<boolean>();
+  const finish = (fulfilled: boolean): void => {
+    clearTimeout(timer);
+    unsubscribe();
+    signal?.removeEventListener('abort', end);
+    ended.resolve(fulfilled);
+  };
+  const end = (): void => finish(false);
+  const check = (): void => {
+    try {
+      if (isFulfilled()) finish(true);
+    } catch (error) {
+      ended.reject(error instanceof Error ? error : new Error(String(error)));
+      end();
+    }
+  };
+  const timer = setTimeout(end, remainingMs(context));
+  const unsubscribe = subscribe(check);
+  signal?.addEventListener('abort', end, { once: true });
+  if (signal?.aborted) end();
+  else check();
+  return { ended: ended.promise, end };
 }
 
 /** Time for which OpenShift waits for a namespace's ranges. */
-const MAX_WAIT_MS = 10_000;
+export const MAX_WAIT_MS = 10_000;
 /** Reserved for the response within the API server's timeout. */
 const MARGIN_MS = 500;
 

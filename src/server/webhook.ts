@@ -10,6 +10,8 @@ export interface WebhookContext {
   readonly deadlineMs?: number | undefined;
   /** Creates a signal that is aborted if the connection closes before the response. */
   getSignal?(): AbortSignal;
+  /** Remote address of the client. */
+  readonly address?: string;
   /** Length of the request body. */
   readonly bodyBytes?: number;
   /** True for the second attempt, after waiting. It does not wait again. */

@@ -20,7 +20,7 @@ import { post, sendRaw } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
 
 /** Reviews do not wait for missing namespaces. */
-const NO_ROOM = { reviews: 0, bytes: 0 };
+const NO_ROOM = 0;
 const JSON_TYPE = 'application/json';
 const PATH = '/psa/validate';
 const LEVELS = ['privileged', 'baseline', 'restricted'] as const;

@@ -2,22 +2,25 @@
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { suite, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { createStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
+import type { Webhook } from '../../src/server/webhook.ts';
 import { startAdmissionServer } from '../support/admission-server.ts';
 import { eventually } from '../support/eventually.ts';
-import { post } from '../support/https.ts';
+import { post, type Response } from '../support/https.ts';
 import {
   buildPod,
   createSccTestWebhooks,
+  createTestWebhooks,
   formatSccDenial,
   podRequest,
   putStandardSccs,
   RANGES,
-  type SccClient,
   type SccTestWebhooks,
 } from '../support/scc-webhooks.ts';
 
@@ -211,41 +214,82 @@ suite('limits of waiting reviews', () => {
   const MIB = 1024 * 1024;
   const cases: readonly {
     readonly name: string;
-    readonly client: Omit<SccClient, 'getSignal'>;
+    readonly bodyBytes: number;
     /** Number of reviews that may wait. */
     readonly limit: number;
     readonly namespace?: Namespace;
     readonly message: string;
   }[] = [
-    { name: '2000 small reviews, no namespace', client: { bodyBytes: 2000 }, limit: 2000, message: NOT_FOUND },
-    { name: '16 MiB, no namespace', client: { bodyBytes: 3 * MIB }, limit: 5, message: NOT_FOUND },
-    { name: '16 MiB to the byte', client: { bodyBytes: 8 * MIB }, limit: 2, message: NOT_FOUND },
+    { name: '2048 small reviews, no namespace', bodyBytes: 2000, limit: 2048, message: NOT_FOUND },
+    { name: '16 MiB, no namespace', bodyBytes: 3 * MIB, limit: 5, message: NOT_FOUND },
+    { name: '16 MiB to the byte', bodyBytes: 8 * MIB, limit: 2, message: NOT_FOUND },
     {
-      name: '2000 small reviews, no ranges',
-      client: { bodyBytes: 2000 },
-      limit: 2000,
+      name: '2048 small reviews, no ranges',
+      bodyBytes: 2000,
+      limit: 2048,
       namespace: { metadata: { name: 'shop' } },
       message: NO_RANGE,
     },
   ];
-  for (const { name, client, limit, namespace, message } of cases) {
-    test(name, async () => {
+  for (const { name, bodyBytes, limit, namespace, message } of cases) {
+    test(`${name}: beyond them, the oldest review from the address with the most is denied`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
-      const controller = new AbortController();
-      const waiting = Array.from({ length: limit }, () =>
-        rig.send('/scc/mutate', CREATE, 15_000, { ...client, getSignal: () => controller.signal }),
+      const denied: string[] = [];
+      const send = async (address: string, index: number): Promise<void> => {
+        const decision = await rig.send('/scc/mutate', CREATE, 15_000, { bodyBytes, address });
+        if (!decision.allowed) denied.push(`${address} ${index} ${decision.status.message}`);
+      };
+      const waiting = [send('10.0.0.1', 0)];
+      for (let index = 1; index < limit; index++) waiting.push(send('10.0.0.2', index));
+      await turn();
+      assert.deepEqual(denied, []);
+      waiting.push(send('10.0.0.2', limit), send('10.0.0.2', limit + 1));
+      await turn();
+      assert.deepEqual(
+        denied.splice(0),
+        [1, 2].map((index) => `10.0.0.2 ${index} ${message}`),
       );
-      assert.ok(waiting.every((decision) => decision instanceof Promise));
-      for (const path of ['/scc/mutate', '/scc/validate']) {
-        assert.equal(denial(rig.decide(path, CREATE, 15_000, client)), message);
-      }
-      controller.abort();
-      await Promise.all(waiting);
-      const next = rig.send('/scc/mutate', CREATE, 15_000, client);
-      assert.ok(next instanceof Promise, WAITING);
       rig.putNamespace();
-      assert.equal((await next).allowed, true);
+      await Promise.all(waiting);
+      assert.deepEqual(denied, []);
+    });
+  }
+
+  const strangers: readonly (readonly [name: string, address: string])[] = [
+    ['another address', '127.0.0.2'],
+    ['the same address', '127.0.0.1'],
+  ];
+  for (const [name, localAddress] of strangers) {
+    test(`over TLS: 16 MiB of reviews for missing namespaces from ${name} do not deny a pod in a new namespace`, async (t) => {
+      const store = createStore();
+      const arrived = Promise.withResolvers<undefined>();
+      const webhooks = createTestWebhooks(store, {}).map((webhook): Webhook => ({
+        ...webhook,
+        decide(request, context) {
+          if (request.namespace === 'shop') arrived.resolve(undefined);
+          return webhook.decide(request, context);
+        },
+      }));
+      const server = await startAdmissionServer(webhooks, { store });
+      const agent = new Agent({ localAddress });
+      t.after(async () => {
+        agent.destroy();
+        await server.stop();
+      });
+      const send = (body: string, from?: Agent): Promise<Response> =>
+        post(server, '/scc/mutate?timeout=15s', body, 'application/json', from);
+      // 128 reviews of the largest size that is not reduced fill the limit exactly.
+      const missing = JSON.stringify({ request: { ...CREATE, namespace: 'none' } }).padEnd(128 * 1024);
+      const flood = Array.from({ length: 140 }, () => send(missing, agent));
+      for (const each of flood) each.catch(() => undefined);
+      // The limit is reached.
+      const { body } = await Promise.race(flood);
+      assert.match(body, /"message":"error fetching namespace \\"none\\": namespace \\"none\\" not found"/);
+      const reply = send(JSON.stringify({ request: CREATE }));
+      await arrived.promise;
+      store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES } });
+      assert.match((await reply).body, /"allowed":true/);
     });
   }
 
@@ -257,8 +301,8 @@ suite('limits of waiting reviews', () => {
       done++;
     });
     rig.putNamespace();
-    await new Promise((resolve) => setImmediate(resolve));
-    await new Promise((resolve) => setImmediate(resolve));
+    await turn();
+    await turn();
     assert.ok(done < 10, `${done}`);
     await Promise.all(waiting);
   });

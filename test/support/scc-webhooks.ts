@@ -38,7 +38,7 @@ export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
 }
 
 /** The properties of a client connection. */
-export type SccClient = Pick<WebhookContext, 'getSignal' | 'bodyBytes'>;
+export type SccClient = Pick<WebhookContext, 'getSignal' | 'bodyBytes' | 'address'>;
 
 export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
