@@ -1,13 +1,12 @@
-import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/decision.ts';
+import { createPodReads } from '../pod-reads.ts';
 import {
   enforcesSccs,
   isPodRequest,
@@ -16,8 +15,7 @@ import {
   type SccReview,
   type SccReviewDeps,
 } from '../scc-review.ts';
-import { remainingMs } from '../waiting-room.ts';
-import { isPostponed, rule, type Webhook, type WebhookContext, whenAvailable } from '../webhook.ts';
+import { isPostponed, rule, type Webhook, whenAvailable } from '../webhook.ts';
 
 export const SCC_EXEC: WebhookRegistration = {
   name: 'exec.scc.portcullis.dev',
@@ -42,31 +40,12 @@ export function isExecRequest(request: Pick<AdmissionRequest, 'operation' | 'res
   return request.operation === 'CONNECT' && isPodRequest(request) && SUBRESOURCES.includes(request.subResource ?? '');
 }
 
-/** Maximum concurrent reads of pods. Clients other than API servers can also trigger reads. */
-const MAX_READS = 100;
-
-/** Part of the response margin that a read may use after waiting for the namespace. */
-const MIN_READ_MS = 250;
-
 /**
  * Creates the webhook that denies exec and attach requests for pods that the user is not permitted to create.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_exec.go
  */
 export function createSccExecWebhook(deps: SccExecDeps): Webhook {
-  let reads = 0;
-  const readPod = async ({ name = '', namespace = '' }: AdmissionRequest, context: WebhookContext): Promise<Pod> => {
-    if (dnsSubdomainErrors(name).length + dnsLabelErrors(namespace).length > 0) throw new ApiError(podNotFound(name));
-    if (reads >= MAX_READS) throw new Error('too many concurrent pod reads; try again');
-    reads++;
-    try {
-      const limitMs = Math.max(MIN_READ_MS, remainingMs(context));
-      const pod = await withTimeout(systemClock, limitMs, (signal) => deps.cluster.get('Pod', name, namespace, signal));
-      if (pod.metadata?.name === name) return pod;
-      throw new Error('the response is not the pod');
-    } finally {
-      reads--;
-    }
-  };
+  const readPod = createPodReads(deps);
   return {
     path: SCC_EXEC.path,
     enforces: (request, store) => isExecRequest(request) && enforcesSccs(request, store, deps.settings()),
@@ -75,7 +54,9 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
       if (!isExecRequest(request)) return allow();
       const { mode } = namespaceMode(context.store, namespace, deps.settings());
       if (mode === 'off') return allow();
-      return readPod(request, context).then(
+      const isNamed = dnsSubdomainErrors(name).length + dnsLabelErrors(namespace).length === 0;
+      const pod = isNamed ? readPod(name, namespace, context) : Promise.reject(new ApiError(podNotFound(name)));
+      return pod.then(
         (object) => {
           const decide: SccReview['decide'] = (cluster) =>
             assignScc({ operation: 'CREATE', object, userInfo, ...cluster });

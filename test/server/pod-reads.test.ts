@@ -1,0 +1,135 @@
+/** Many `exec` requests at the same time, over TLS: concurrent reads of pods, shared reads, other clients, limits. */
+import assert from 'node:assert/strict';
+import { Agent } from 'node:https';
+import { suite, test, type TestContext } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
+import type { Pod } from '../../src/kube/types.ts';
+import type { Webhook } from '../../src/server/webhook.ts';
+import { startAdmissionServer } from '../support/admission-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { post } from '../support/https.ts';
+import { buildPod, createTestWebhooks, podRequest, RANGES } from '../support/scc-webhooks.ts';
+
+const MAX_READS = 100;
+const API_SERVER = '127.0.0.1';
+const STRANGER = '127.0.0.2';
+
+interface Read {
+  readonly name: string;
+  /** Answers the read, by default with a pod that every user may create. */
+  answer(spec?: object): void;
+}
+
+interface Rig {
+  /** The reads that have been sent to the API server. */
+  readonly reads: readonly Read[];
+  /** Sends a review and resolves to `allowed` or the reason of the denial. */
+  exec(name: string, address?: string, bytes?: number): Promise<string>;
+  /** Resolves once the server has received this number of reviews. */
+  received(count: number): Promise<void>;
+}
+
+async function startRig(t: TestContext): Promise<Rig> {
+  const store = createStore();
+  store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES } });
+  const reads: Read[] = [];
+  const get = (_kind: string, name: string): Promise<never> => {
+    const read = Promise.withResolvers<Pod>();
+    reads.push({ name, answer: (spec = {}) => read.resolve(buildPod({}, { name, ...spec }) as unknown as Pod) });
+    return read.promise as Promise<never>;
+  };
+  let count = 0;
+  const webhooks = createTestWebhooks(store, { cluster: { get } }).map((webhook): Webhook => ({
+    ...webhook,
+    decide(request, context) {
+      count++;
+      return webhook.decide(request, context);
+    },
+  }));
+  const server = await startAdmissionServer(webhooks, { store });
+  const agents = [API_SERVER, STRANGER].map((localAddress) => [localAddress, new Agent({ localAddress })] as const);
+  t.after(async () => {
+    for (const [, agent] of agents) agent.destroy();
+    await server.stop();
+  });
+  return {
+    reads,
+    async exec(name, address = API_SERVER, bytes = 0) {
+      const body = JSON.stringify({ request: podRequest(null, { name, operation: 'CONNECT', subResource: 'exec' }) });
+      const reply = await post(
+        server,
+        '/scc/exec?timeout=10s',
+        body.padEnd(bytes),
+        'application/json',
+        new Map(agents).get(address),
+      );
+      const { response } = JSON.parse(reply.body) as { response: { status?: { message: string } } };
+      return response.status?.message ?? 'allowed';
+    },
+    received: (expected) => eventually(() => assert.equal(count, expected)),
+  };
+}
+
+/** Sends `exec` requests to pods with different names. */
+function execMany({ exec }: Rig, count: number, address?: string, bytes?: number): readonly Promise<string>[] {
+  return Array.from({ length: count }, (_, index) => {
+    const result = exec(`pod-${index}`, address, bytes);
+    result.catch(() => undefined);
+    return result;
+  });
+}
+
+suite('reads of pods', () => {
+  test('250 requests at the same time are allowed, with 100 reads at the same time', async (t) => {
+    const rig = await startRig(t);
+    const results = execMany(rig, 250);
+    await rig.received(250);
+    for (const sent of [100, 200, 250]) {
+      await eventually(() => assert.equal(rig.reads.length, sent));
+      for (const read of rig.reads) read.answer();
+    }
+    assert.deepEqual([...new Set(await Promise.all(results))], ['allowed']);
+  });
+
+  test('waiting requests for a pod share a read, which starts after all of them', async (t) => {
+    const rig = await startRig(t);
+    const others = execMany(rig, MAX_READS);
+    await rig.received(MAX_READS);
+    const early = Array.from({ length: 20 }, () => rig.exec('web'));
+    await rig.received(MAX_READS + 20);
+    rig.reads[0]?.answer();
+    await eventually(() => assert.deepEqual(rig.reads[MAX_READS]?.name, 'web'));
+    const late = rig.exec('web');
+    await rig.received(MAX_READS + 21);
+    rig.reads[MAX_READS]?.answer();
+    await eventually(() => assert.deepEqual(rig.reads[MAX_READS + 1]?.name, 'web'));
+    const debug = { name: 'debug', image: 'i', securityContext: { privileged: true } };
+    rig.reads[MAX_READS + 1]?.answer({ ephemeralContainers: [debug] });
+    for (const read of rig.reads) read.answer();
+    assert.deepEqual([...new Set(await Promise.all([...early, ...others]))], ['allowed']);
+    assert.match(await late, /^exec operation is not allowed because the pod's security context exceeds your/);
+    assert.equal(rig.reads.length, MAX_READS + 2);
+  });
+
+  test('the address with the fewest reads is next', async (t) => {
+    const rig = await startRig(t);
+    void execMany(rig, MAX_READS + 50, STRANGER);
+    await rig.received(MAX_READS + 50);
+    const result = rig.exec('web');
+    await rig.received(MAX_READS + 51);
+    rig.reads[0]?.answer();
+    await eventually(() => assert.equal(rig.reads[MAX_READS]?.name, 'web'));
+    rig.reads[MAX_READS]?.answer();
+    assert.equal(await result, 'allowed');
+  });
+
+  test('beyond 16 MiB of waiting requests, the oldest from the address with the most is denied', async (t) => {
+    const rig = await startRig(t);
+    const result = rig.exec('web');
+    await rig.received(1);
+    const denied = await Promise.race(execMany(rig, 130, STRANGER, 128 * 1024));
+    assert.equal(denied, 'failed to get pod: too many concurrent pod reads; try again');
+    rig.reads[0]?.answer();
+    assert.equal(await result, 'allowed');
+  });
+});
