@@ -1,4 +1,4 @@
-/** The imports between the parts of src/. ESLint checks the rules for single files. */
+/** The imports between the parts of src/, and the rules that Oxlint cannot express. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -87,7 +87,10 @@ const MANIFEST = { path: '../package.json', importer: 'cli/command.ts' };
 function findViolations(sources: Sources): string[] {
   return [...sources].flatMap(([path, text]) => {
     if (findPart(path) === undefined) return [`src/${path}: its folder is in no layer`];
-    const violations = findImports(path, text).flatMap((one) => importViolations(sources, path, one));
+    const violations = [
+      ...findImports(path, text).flatMap((one) => importViolations(sources, path, one)),
+      ...findSyntaxViolations(path, text),
+    ];
     return violations.map((violation) => `src/${path}: ${violation}`);
   });
 }
@@ -106,6 +109,16 @@ function findPart(path: string): string | undefined {
 
 function layerIndex(part: string): number {
   return LAYERS.findIndex((layer) => layer.includes(part));
+}
+
+const parsed = new Map<string, ts.SourceFile>();
+
+function parse(path: string, text: string): ts.SourceFile {
+  const existing = parsed.get(path);
+  if (existing?.text === text) return existing;
+  const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  parsed.set(path, file);
+  return file;
 }
 
 interface Import {
@@ -130,8 +143,38 @@ function findImports(path: string, text: string): readonly Import[] {
       add(node.arguments[0], false, true);
     ts.forEachChild(node, visit);
   };
-  visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest));
+  visit(parse(path, text));
   return imports;
+}
+
+/** The interpreter of CEL registers classes as types. */
+const CLASSES = 'dev-cluster/cel.ts';
+
+function findSyntaxViolations(path: string, text: string): readonly string[] {
+  const violations: string[] = [];
+  const isPure = layerIndex(findPart(path) ?? '') < PURE_LAYERS;
+  const visit = (node: ts.Node): void => {
+    if (ts.isClassLike(node) && path !== CLASSES && !node.heritageClauses?.some(extendsError)) {
+      violations.push('declares a class that is not an error');
+    }
+    if (isPure && ts.canHaveModifiers(node) && node.modifiers?.some(isAsync)) {
+      violations.push('has an asynchronous function, but its layer is pure');
+    }
+    if (isPure && ts.isNewExpression(node) && node.expression.getText() === 'Date' && node.arguments?.length === 0) {
+      violations.push('reads the clock, but its layer is pure');
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(parse(path, text));
+  return violations;
+}
+
+function extendsError({ types }: ts.HeritageClause): boolean {
+  return types.some(({ expression }) => expression.getText().endsWith('Error'));
+}
+
+function isAsync({ kind }: ts.ModifierLike): boolean {
+  return kind === ts.SyntaxKind.AsyncKeyword;
 }
 
 function importViolations(sources: Sources, path: string, { specifier, typeOnly }: Import): string[] {
@@ -271,6 +314,10 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
     'imports node:path, but its layer is pure',
   ],
   ['web/a.tsx', `import { join } from 'node:path';`, 'imports node:path, but browsers have no Node modules'],
+  ['cluster/a.ts', 'export class A extends TypeError {} async () => new Date();'],
+  ['cluster/a.ts', 'export class A extends Map {}', 'declares a class that is not an error'],
+  ['kube/a.ts', 'const x = async () => {};', 'has an asynchronous function, but its layer is pure'],
+  ['policy/psa/a.ts', 'const x = [new Date(), new Date(0)];', 'reads the clock, but its layer is pure'],
 ];
 
 test('violations are found', () => {

@@ -8,13 +8,15 @@ const OPTIONS = { strict: true, validateSchema: false } as const;
 /** Returns the first validation error on one line, or `undefined` if the value is valid. */
 export type SchemaCheck = (value: unknown) => string | undefined;
 
+/** Ajv logs that the option `unicode` is deprecated. */
+const UTF16_LENGTHS = { unicode: false, logger: false } as const;
+
 /**
  * Compiles a JSON schema. Validation does not change the value: nothing is coerced, defaulted or removed. String
  * lengths are measured as in JavaScript, because counting code points takes longer than all other checks of a review.
  */
 export function compileSchema(schema: SchemaObject): SchemaCheck {
-  // Ajv logs that the option for lengths is deprecated.
-  const validate = new Ajv2020({ ...OPTIONS, allErrors: false, unicode: false, logger: false }).compile(schema);
+  const validate = new Ajv2020({ ...OPTIONS, ...UTF16_LENGTHS, allErrors: false }).compile(schema);
   return (value) => (validate(value) ? undefined : describeError(validate.errors?.[0]));
 }
 

@@ -141,9 +141,11 @@ for (const authorization of ['rbac', 'sar']) {
       assert.equal(denied.status, 403, denied.text);
       await eventually(async () => {
         const { text } = await client.send('GET', '/apis/events.k8s.io/v1/namespaces/before/events');
-        const { items } = JSON.parse(text) as { items: readonly { reason: string; note: string; regarding: object }[] };
+        const { items } = JSON.parse(text) as {
+          items: readonly { reason: string; note: string; regarding: { name?: string } }[];
+        };
         const { reason, note, regarding } = items.find((one) => one.reason === 'SCCViolation') ?? {};
-        assert.deepEqual([reason, (regarding as { name?: string } | undefined)?.name], ['SCCViolation', 'web']);
+        assert.deepEqual([reason, regarding?.name], ['SCCViolation', 'web']);
         assert.match(note ?? '', /^unable to validate .*To fix: portcullis explain deployment\/web -n before$/);
       });
     });

@@ -254,8 +254,7 @@ suite('helm', { skip: withoutHelm }, () => {
     const without = objects.filter(({ metadata }) => metadata.labels?.['team'] !== 'a');
     assert.deepEqual([objects.length > 40, without], [true, []]);
     assert.ok(objects.every(({ metadata }) => metadata.annotations?.['note'] === 'b'));
-    const found = objects.find(({ kind }) => kind === 'Deployment') as ReturnType<typeof deployment> | undefined;
-    assert.equal(found?.spec?.template.metadata?.labels?.['team'], 'c');
+    assert.match(JSON.stringify(objects.find(({ kind }) => kind === 'Deployment')), /"team":"c"/);
   });
 
   test('rendered manifests contain no hook, which kubectl and Argo CD would apply as an object', () => {

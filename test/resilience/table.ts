@@ -3,8 +3,6 @@ import type { TestEvent } from 'node:test/reporters';
 
 const HEADER = ['| fault | reviews | failed | wrong | recovery |', '|---|---|---|---|---|'];
 
-// The runner loads the default export.
-// eslint-disable-next-line no-restricted-exports
 export default async function* formatRows(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const rows: string[] = [];
   for await (const { type, data } of events) {
