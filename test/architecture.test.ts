@@ -242,7 +242,7 @@ function findCircles(sources: Sources): string[][] {
   return circles.filter((circle, index) => circle[0] === inCircle[index]);
 }
 
-test('the sources have no violations', () => {
+test('the source files have no violations', () => {
   const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) =>
     /\.(tsx?|json|css)$/.test(path),
   );
@@ -268,7 +268,7 @@ test('the sources have no violations', () => {
   );
 });
 
-test('a circle of imports is found', () => {
+test('an import cycle is found', () => {
   const sources = new Map([
     ['kube/a.ts', "import { b } from './b.ts';"],
     ['kube/b.ts', "import type { C } from './c.ts';"],

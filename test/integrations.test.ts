@@ -83,13 +83,13 @@ suite('the GitHub action', () => {
     assert.deepEqual([code, result], [0, 0]);
   });
 
-  test('fails for files that cannot be read', async () => {
+  test('fails for unreadable files', async () => {
     const { code, stderr } = await runAction({ FILES: 'absent; echo injected', LEVEL: 'restricted' });
     assert.deepEqual([code, stderr], [2, 'error: the path "absent; echo injected" does not exist\n']);
   });
 });
 
-test('the hook of pre-commit checks the files of a commit', async () => {
+test('the pre-commit hook checks the files of a commit', async () => {
   const [hook] = await readYaml<readonly { readonly entry: string }[]>('.pre-commit-hooks.yaml');
   const [, shell = '', script = ''] = /^(sh) -c '([^']+)' --$/.exec(hook?.entry ?? '') ?? [];
   const program = `portcullis() { "${process.execPath}" src/main.ts "$@"; }\n`;
@@ -116,7 +116,7 @@ interface Workflow {
 
 suite('workflows', async () => {
   for (const file of (await readdir('.github/workflows')).map((name) => `.github/workflows/${name}`)) {
-    test(`${file} uses existing scripts and fixed versions of actions`, async () => {
+    test(`${file} uses existing scripts and pinned actions`, async () => {
       const jobs = Object.values((await readYaml<Workflow>(file)).jobs);
       for (const script of jobs.flatMap(({ strategy }) => strategy?.matrix['suite'] ?? [])) {
         assert.ok(Object.hasOwn(packageJson.scripts, script), script);
@@ -146,7 +146,7 @@ test('kubectl is not older than the tested versions', { skip: !hasKubectl && 'th
   assert.ok(Number(minor) >= Math.min(...TESTED_KUBECTL), `v1.${minor}: add it to scripts/docs/support.ts`);
 });
 
-test('no file refers to a page of the product that does not exist', async () => {
+test('no file refers to a missing page', async () => {
   const files = ['README.md', 'action.yml', 'CHANGELOG.md', 'webhook-config/helm/portcullis/values.yaml'];
   for (const file of files) assert.doesNotMatch(await readFile(file, 'utf8'), /https?:\/\/portcullis\.dev/, file);
 });

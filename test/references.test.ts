@@ -46,7 +46,7 @@ function findAnchors(text: string): readonly string[] {
   );
 }
 
-suite('every link within the documents has a target', () => {
+suite('every link within the docs has a target', () => {
   for (const [path, text] of documents) {
     test(path, () => {
       const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)];
@@ -67,7 +67,7 @@ test('docs/README.md lists every page', () => {
   assert.deepEqual(listed.toSorted(), expected.toSorted());
 });
 
-test('docs/reference/labels-and-annotations.md lists the labels and annotations of the sources, and no others', async () => {
+test('docs/reference/labels-and-annotations.md lists exactly the labels and annotations in the source code', async () => {
   const names =
     /(?<=['`])(?:[a-z.]+\.)?(?:portcullis\.dev|openshift\.io|pod-security\.kubernetes\.io)\/[\w.-]+(?=['`])/g;
   const isVersion = /\/(?:v\d\w*|cluster)$/;
@@ -78,7 +78,7 @@ test('docs/reference/labels-and-annotations.md lists the labels and annotations 
   assert.deepEqual([...new Set(find(page))].sort(), [...new Set(sources.flatMap(find))].sort());
 });
 
-suite('the documents describe valid settings', () => {
+suite('the docs describe valid settings', () => {
   const validate = new Ajv({ strict: false }).compile(schema);
   const options = { controllers: CONTROLLER_NAMES, namespace: 'portcullis' };
 

@@ -53,7 +53,7 @@ describe('completion', () => {
   }
 });
 
-describe('the program in a shell', () => {
+describe('completion in a shell', () => {
   let folder: string;
   let env: NodeJS.ProcessEnv;
   before(async () => {
@@ -94,7 +94,7 @@ describe('the program in a shell', () => {
     });
   }
 
-  test('kubectl calls its plugins', { skip: !hasKubectl && 'no kubectl' }, async () => {
+  test('kubectl calls its completion plugins', { skip: !hasKubectl && 'no kubectl' }, async () => {
     const own = await run('portcullis', ['scc', 'who-can', '--help']);
     const asPlugin = own
       .replace('Usage: portcullis ', 'Usage: kubectl portcullis ')

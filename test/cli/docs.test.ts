@@ -170,7 +170,7 @@ suite('the program parses its invocations', () => {
   }
 });
 
-suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }, () => {
   let server: RunningServer;
   let folder = '';
   before(async () => {
@@ -279,7 +279,7 @@ suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubect
     });
   }
 
-  test('each reason for skipping a command applies to one', () => {
+  test('each reason to skip a command applies to a command', () => {
     const lines = [...DOCUMENTS.keys()]
       .flatMap((page) => findBlocks(page))
       .join('')

@@ -49,7 +49,7 @@ metadata:
 `;
 
 describe('manifests', () => {
-  test('are completed with assumptions, which are listed', async () => {
+  test('get defaults for missing objects, which are listed as assumptions', async () => {
     const { store, source, assumptions, namespace, user } = await readText(`${DEPLOYMENT}---
 apiVersion: v1
 kind: Pod
@@ -79,7 +79,7 @@ ${RANGED}`);
     assert.equal(store.get('Deployment', 'web', 'shop')?.spec?.revisionHistoryLimit, 10);
   });
 
-  test('of a complete cluster are not completed', async () => {
+  test('of a complete cluster get no defaults', async () => {
     const { assumptions, store } = await readText(`${RANGED}---
 apiVersion: v1
 kind: ServiceAccount
@@ -101,7 +101,7 @@ items:
     assert.deepEqual(store.list('Deployment'), []);
   });
 
-  test('with a custom SCC are completed with the standard SCCs, without replacing objects', async () => {
+  test('with a custom SCC get the standard SCCs, without replacing objects', async () => {
     const { assumptions, store } = await readText(`apiVersion: security.openshift.io/v1
 kind: SecurityContextConstraints
 metadata: {name: own}
@@ -125,7 +125,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     assert.deepEqual([getNames(store.list('Pod')), namespace], [['shop/a'], 'shop']);
   });
 
-  test('are completed only with the needed kinds', async () => {
+  test('get defaults only for the required kinds', async () => {
     const { assumptions } = await readText(DEPLOYMENT, {}, ['SecurityContextConstraints']);
     assert.equal(assumptions.length, 1);
   });
@@ -181,7 +181,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     test(`${name} are rejected`, () => assert.rejects(readText(text), { name: 'UserError', message }));
   }
 
-  test('with any content are read or rejected with a position', async () => {
+  test('with arbitrary content are read, or rejected with a position', async () => {
     const value = fc.oneof(fc.constantFrom('a', '', null, {}, []), fc.jsonValue({ maxDepth: 3 }));
     const part = (...fields: readonly string[]): fc.Arbitrary<unknown> =>
       fc.oneof(value, fc.record(Object.fromEntries(fields.map((field) => [field, value])), { requiredKeys: [] }));
@@ -234,7 +234,7 @@ describe('a cluster', () => {
   });
   after(async () => await cluster.stop());
 
-  test('without SCCs is completed with the standard SCCs', async () => {
+  test('without SCCs gets the standard SCCs', async () => {
     const { store, source, assumptions, namespace, user } = await readInventory({ ...NOTHING, kubeconfig }, ioWith(), {
       kinds: ALL,
       gaps: 'fill',
@@ -267,7 +267,7 @@ describe('a cluster', () => {
     assert.deepEqual(store.list('SecurityContextConstraints'), []);
   });
 
-  test('is read for the needed kinds and namespace only', async () => {
+  test('is read only for the required kinds and namespace', async () => {
     const needs = { kinds: ['Namespace', 'ServiceAccount'] as const, only: 'kube-public' };
     const { store } = await readInventory({ ...NOTHING, kubeconfig }, ioWith(), needs);
     assert.deepEqual(getNames(store.list('Namespace')), ['kube-public']);

@@ -273,7 +273,7 @@ describe('run', () => {
     ['kubectl-scc', ['next'], NEXT.replace('portcullis scc', 'kubectl scc')],
   ];
   for (const [file, args, text] of calls) {
-    test(`prints commands with the name ${file}, and data unchanged`, async () => {
+    test(`prints commands with the name ${file}, but data unchanged`, async () => {
       const command = defineCommand({
         options: {},
         run(_values, _operands, io) {
@@ -289,12 +289,12 @@ describe('run', () => {
     });
   }
 
-  test('rethrows the error of a defect', async () => {
+  test('rethrows unexpected errors', async () => {
     await assert.rejects(runWith(['bug']), TypeError);
   });
 });
 
-test('every command of the program shows its help', async () => {
+test('every command shows its help', async () => {
   const { stdout } = await runProgram(['--help']);
   const commands = [...stdout.matchAll(/^ {2}((?:[a-z][a-z-]* ?){1,2}?) {2,}\S/gm)].map(([, name = '']) => name.trim());
   assert.deepEqual(

@@ -186,7 +186,7 @@ suite('the readiness check serving-certificate', () => {
     });
   }
 
-  test('the result is computed again after changes and as time passes', async () => {
+  test('the result is recomputed after changes and over time', async () => {
     const store = createStore();
     const { metrics, logger } = createRecorder();
     const options = { pair, isTemporary: true, protocol: protocolSettings(), clientAuthorities: undefined } as const;

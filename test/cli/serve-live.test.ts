@@ -73,7 +73,7 @@ suite('a server with a live cluster', () => {
   });
   after(() => cluster.stop());
 
-  test('becomes ready, and decides by the objects of the cluster', async () => {
+  test('becomes ready, and decides based on the objects in the cluster', async () => {
     assert.equal(await probe(running, '/readyz/informer-sync'), 'ok');
     assert.equal(await probe(running, '/readyz/cluster'), 'ok');
     const info = 'portcullis_kubernetes_version_info{server="v1.36",evaluated="v1.36"} 1';
@@ -143,7 +143,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await eventually(async () => assert.equal((await cluster.admin.send('GET', enforcement)).status, 200));
   });
 
-  test('stays in force while a later one is invalid', async () => {
+  test('stays in effect while a later one is invalid', async () => {
     await change({ podSecurity: { exemptions: { namespaces: ['strict'] } }, scc: { exemptNamespaces: ['Bad_Name'] } });
     const inForce = /^Applied False NotInForce: the leader applies the settings of generation 2$/;
     await reported(/^generation 3, replicas 2$/, INVALID, inForce);
@@ -180,7 +180,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await eventually(async () => assert.equal(await mode(), 'report'));
   });
 
-  test('keeps what other clients have changed, and gets the other initial settings', async () => {
+  test('keeps fields that other clients have changed, and receives the other initial settings', async () => {
     await change({ scc: { mode: 'off' } });
     await running.stop();
     const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
@@ -203,7 +203,7 @@ const APPLIED = /^Applied True InForce: all replicas have applied these settings
 const INVALID =
   /^Accepted False Invalid: PortcullisConfiguration "cluster" is invalid: spec\.scc\.exemptNamespaces\[0\]: Invalid value: "Bad_Name": /;
 
-test('a replica is not ready while no settings were ever valid', async () => {
+test('a replica is not ready until it has read valid settings', async () => {
   const cluster = await startCluster();
   await installLaxSettings(cluster.cluster);
   await installCrds(cluster.cluster);
@@ -244,7 +244,7 @@ test('reviews do not wait for kinds that only controllers read', async () => {
   await cluster.stop();
 });
 
-test('a replica whose list of pods does not end is ready, and only controllers that read pods wait', async () => {
+test('a replica whose pod list does not complete is ready, and only controllers that read pods wait', async () => {
   const cluster = await startCluster();
   await installLaxSettings(cluster.cluster);
   await installCrds(cluster.cluster);
@@ -275,7 +275,7 @@ test('a replica whose list of pods does not end is ready, and only controllers t
 });
 
 suite('an outage of the API server', () => {
-  test('changes no decision and does not affect readiness', async () => {
+  test('does not affect decisions or readiness', async () => {
     const cluster = await startCluster();
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
@@ -312,7 +312,7 @@ suite('an outage of the API server', () => {
     assert.equal((await cold.stop()).code, 0);
   });
 
-  test('is reported by the named check', () => {
+  test('is reported by its own readiness check', () => {
     const ages = (podsMs: number, failures: readonly (readonly [Kind, string])[] = []) => ({
       failures: () => new Map(failures),
       lastEventAgesMs: () =>

@@ -101,7 +101,7 @@ for (const authorization of ['rbac', 'sar']) {
       assert.equal(buildScc(pod), 'short');
     });
 
-    test('a short SCC of the manifests is completed', async () => {
+    test('a short SCC in the manifests is defaulted', async () => {
       const { body } = await started.client.send(
         'GET',
         '/apis/security.openshift.io/v1/securitycontextconstraints/short',
@@ -121,7 +121,7 @@ for (const authorization of ['rbac', 'sar']) {
       );
     });
 
-    test('a denied pod of a ReplicaSet is an event on its Deployment', async () => {
+    test('a denied pod of a ReplicaSet is reported as an event on its Deployment', async () => {
       const { client } = started;
       const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'c', image: 'i' }] } };
       const deployment = {
@@ -194,7 +194,7 @@ suite('by default', () => {
     assert.deepEqual((spec.containers[0] as { securityContext: unknown }).securityContext, {});
   });
 
-  test('the label of a namespace enforces', async () => {
+  test('a namespace label enables enforcement', async () => {
     await createNamespace(started, 'ahead', { 'portcullis.dev/scc': 'enforce' });
     assert.equal(buildScc(await createPod(started, 'ahead', {})), 'short');
     assert.equal((await createPod(started, 'ahead', { privileged: true })).status, 403);
@@ -208,7 +208,7 @@ suite('off', () => {
   });
   after(() => stop(started));
 
-  test('the label of a namespace has no effect', async () => {
+  test('a namespace label has no effect', async () => {
     await createNamespace(started, 'shop', { 'portcullis.dev/scc': 'enforce' });
     const answer = await createPod(started, 'shop', { privileged: true });
     assert.deepEqual([answer.status, buildScc(answer), answer.warnings], [201, undefined, []]);

@@ -40,7 +40,7 @@ async function ask(running: RunningServer, ca?: string): Promise<boolean> {
   return (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed;
 }
 
-suite('an address that is not available is explained', () => {
+suite('an unavailable address is explained', () => {
   test('an invalid address', async () => {
     const args = [...FREE_PORTS, `--cert-dir=${folder}/invalid`, '--bind-address=999.1.1.1'];
     const { code, stderr } = await start(args).finished;
@@ -74,7 +74,7 @@ test('a folder that cannot contain certificates is explained', async () => {
 
 suite('a running server', () => {
   test(
-    'continues if its greeting cannot be written',
+    'continues if its startup message cannot be written',
     { skip: !existsSync('/dev/full') && 'no /dev/full' },
     async () => {
       const full = openSync('/dev/full', 'w');
@@ -114,7 +114,7 @@ suite('a running server', () => {
   });
 
   test(
-    'on a terminal prints readable log lines, and its greeting last',
+    'prints readable log lines on a terminal, and its startup message last',
     { skip: !hasScript && 'no script' },
     async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'portcullis-terminal-'));
@@ -139,7 +139,7 @@ suite('a running server', () => {
     },
   );
 
-  test('serves unready after SIGTERM for the shutdown delay', async () => {
+  test('serves requests while unready during the shutdown delay after SIGTERM', async () => {
     const running = await serve(['--shutdown-delay-duration=700ms']);
     const finished = running.stop('SIGTERM');
     await running.logged('stopping');

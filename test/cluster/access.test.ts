@@ -128,7 +128,7 @@ suite('changes', () => {
   }
 });
 
-test('after any changes the results equal those of a new authorizer', () => {
+test('after arbitrary changes, the results equal those of a new authorizer', () => {
   const names = fc.constantFrom('a', 'b');
   const namespaces = fc.constantFrom('shop', 'other');
   const subjects = fc.array(

@@ -92,7 +92,7 @@ describe('the cluster', () => {
     assert.equal((await find({ env, context: 'work' })).server, 'https://a.test:6443');
   });
 
-  test('comes from the file in the home folder', async () => {
+  test('comes from the file in the home directory', async () => {
     await file('home/.kube/config', SECOND);
     assert.equal((await find({ env: { HOME: join(folder, 'home') } })).server, 'https://b.test');
   });
@@ -180,7 +180,7 @@ describe('no cluster is found', () => {
   });
 });
 
-test('any kubeconfig yields a cluster or an error with the name of the file', async () => {
+test('every kubeconfig results in a cluster or an error with the file name', async () => {
   const entry = (key: string, fields: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
     fc.array(
       fc.record({ name: value, [key]: fc.oneof(value, fc.record(fields, { requiredKeys: [] })) }, { requiredKeys: [] }),

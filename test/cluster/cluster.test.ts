@@ -95,7 +95,7 @@ describe('a live cluster', () => {
     await found(() => (live.store.get('Pod', 'p3', 'shop') ? undefined : true));
   });
 
-  test('notifies of a write once, although the watch delivers it too', async () => {
+  test('notifies once about a write that the watch also delivers', async () => {
     const told: string[] = [];
     const leave = live.store.subscribe(({ type, object }) => {
       if (object.metadata?.name?.startsWith('mine')) told.push(`${type} ${object.metadata.name}`);
@@ -122,7 +122,7 @@ describe('a live cluster', () => {
     await found(() => (live.store.get('ServiceAccount', 'held', 'shop') ? undefined : true));
   });
 
-  test('a kind is watched as soon as it is defined', async () => {
+  test('a kind is watched as soon as its CRD exists', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     assert.equal(live.serves('SecurityContextConstraints'), false);
     for (const definition of CRDS) await server.admin.send('POST', path, definition);

@@ -134,10 +134,10 @@ describe('a busy server', () => {
     });
   }
 
-  test('is not retried after the signal is aborted', () => abortedRequest(busy(429, '50')));
+  test('is not retried once the signal is aborted', () => abortedRequest(busy(429, '50')));
 });
 
-describe('a server that cannot be reached', () => {
+describe('an unreachable server', () => {
   const UNREACHABLE = 'Unable to connect to the server: ';
   const UNTRUSTED = `${UNREACHABLE}tls: failed to verify certificate: x509: certificate`;
   const TIMEOUT = `${UNREACHABLE}no response from <server> within 0.1 s`;
@@ -208,7 +208,7 @@ describe('a server that cannot be reached', () => {
   test('an aborted signal', () => abortedRequest(silent));
 });
 
-test('a GET is repeated if the server closes the kept connection', async () => {
+test('a GET is retried if the server closes the idle connection', async () => {
   const { request } = await connectTo([json({}), (_response, { socket }) => socket.destroy(), json({ again: true })]);
   await request(GET);
   assert.deepEqual(await request(GET), { again: true });
@@ -231,7 +231,7 @@ describe('credentials', () => {
     assert.deepEqual(await headersFor({ username: 'alice', password: 'secret' }), [expected]);
   });
 
-  test('a renewed token file is in effect after a while, and a token file precedes a token', async (t) => {
+  test('a renewed token file takes effect, and a token file takes precedence over a token', async (t) => {
     t.mock.timers.enable({ apis: ['Date'] });
     const tokenFile = await server.file('token', 'first\n');
     const { request } = await connectTo([json({})], { user: { tokenFile, token: 'old' } });
@@ -246,7 +246,7 @@ describe('credentials', () => {
     );
   });
 
-  test('the connections of a replaced authority are closed', async (t) => {
+  test('connections verified with a replaced CA are closed', async (t) => {
     t.mock.timers.enable({ apis: ['Date'] });
     const file = await server.file('ca.crt', server.authority);
     const closed: Promise<unknown>[] = [];
@@ -396,7 +396,7 @@ const CASES: readonly (readonly [name: string, headers: readonly string[], texts
   ['malformed warnings', ['299 existing pods', '', '"a"', '299 - "open'], []],
 ];
 
-suite('warnings of an API server', () => {
+suite('warnings from an API server', () => {
   for (const [name, headers, texts] of CASES) {
     test(name, () => assert.deepEqual(parseWarnings(headers), texts));
   }

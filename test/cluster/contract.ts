@@ -15,7 +15,7 @@ const options = { fieldManager: 'contract' };
 
 /** Tests an implementation. The cluster must not have objects in the namespaces `contract-*`. */
 export function clusterContract(name: string, makeCluster: () => Promise<ContractCluster>): void {
-  describe(`${name} implements the contract of a cluster`, () => {
+  describe(`${name} implements the cluster contract`, () => {
     let made: ContractCluster;
     let cluster: Cluster;
     before(async () => {
@@ -105,7 +105,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       await rejects(cluster.create('ServiceAccount', account('wet'), dry), 409, 'serviceaccounts "wet" already exists');
     });
 
-    test('a status is written by applyStatus only', async () => {
+    test('only applyStatus writes the status', async () => {
       const spec = { containers: [{ name: 'c', image: 'i' }] };
       await cluster.create('Pod', { ...account('status'), spec }, options);
       const running = { ...account('status'), status: { phase: 'Running' } };
@@ -137,7 +137,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(after.metadata?.labels, { a: '1', c: '2' });
     });
 
-    test('applying a field of another manager is a 409 unless forced', async () => {
+    test('applying a field that another manager owns is a 409 unless forced', async () => {
       const labels = (wanted: Record<string, string>) => account('fought', { labels: wanted });
       await cluster.apply('ServiceAccount', labels({ a: '1' }), { fieldManager: 'one' });
       const message = 'Apply failed with 1 conflict: conflict with "one": .metadata.labels.a';
@@ -159,7 +159,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.ok((await made.events()).includes('Tested'));
     });
 
-    test('reviewAccess follows roles and bindings', async () => {
+    test('reviewAccess evaluates roles and bindings', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }];
       await cluster.create('Role', { ...account('reader'), rules }, options);
       const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'reader' };

@@ -67,7 +67,7 @@ describe('events', () => {
     });
   });
 
-  test('become a series when they repeat, also concurrently', async () => {
+  test('become a series when they repeat, even concurrently', async () => {
     begin();
     await Promise.all([tell(note('a')), tell(note('a')), tell(note('b'))]);
     clock.advance(599_999);
@@ -116,7 +116,7 @@ describe('events', () => {
     ]);
   });
 
-  test('are limited per object to 25 at once and then one in five minutes', async () => {
+  test('are limited to a burst of 25 per object, then one every five minutes', async () => {
     begin();
     for (let index = 0; index < 40; index++) await tell(note(`n${index}`));
     assert.equal(server.requests.length, 25);

@@ -52,7 +52,7 @@ describe('a development cluster over TLS', () => {
   const getNames = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
-  test('is read completely in pages', async () => {
+  test('is read completely, in pages', async () => {
     const counts: number[] = [];
     const options = { pageSize: 2, onProgress: (count: number) => counts.push(count) };
     const { store, unserved } = await readCluster(admin, ALL, options);
@@ -108,7 +108,7 @@ describe('a development cluster over TLS', () => {
     });
   });
 
-  test('reviews the own identity and the permissions of users', async () => {
+  test('reviews its own identity and the permissions of users', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     assert.deepEqual(await reviewSelf(alice), { username: 'alice', groups: ['dev', 'system:authenticated'] });
     const use = {
@@ -194,7 +194,7 @@ describe('readCluster rejects', () => {
     assert.deepEqual(queries, [...pages, ...pages, ...pages, '']);
   });
 
-  test('a list without an end', async () => {
+  test('an endless list', async () => {
     let page = 0;
     const endless: Connection = {
       ...connection,
@@ -211,7 +211,7 @@ describe('readCluster rejects', () => {
     assert.equal(await reviewSelf(connection), undefined);
   });
 
-  test('an aborted signal ends the reading', async () => {
+  test('an aborted signal stops the read', async () => {
     server.respond(() => undefined);
     const stopping = new AbortController();
     setTimeout(() => stopping.abort(), 50);

@@ -135,7 +135,7 @@ describe('kept parts', () => {
     assert.equal(a.status, b.status);
   });
 
-  test('a change of dropped fields is not a change of the pod', () => {
+  test('a change to dropped fields does not change the pod', () => {
     const projection = createProjections()('Pod');
     const pod = (resourceVersion: string, podIP: string, phase: string): Pod =>
       projection.project({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
@@ -216,7 +216,7 @@ describe('metadata', () => {
   });
 });
 
-test('a pod is kept with its phase and the start of its ephemeral containers', () => {
+test('a pod keeps its phase and the start times of its ephemeral containers', () => {
   const running = { startedAt: '2026-01-02T03:04:05Z' };
   const status = {
     phase: 'Running',
@@ -235,7 +235,7 @@ test('a pod is kept with its phase and the start of its ephemeral containers', (
   });
 });
 
-test('a node is kept with its labels, its taints and the state of its kubelet', () => {
+test('a node keeps its labels, its taints and the state of its kubelet', () => {
   const heartbeat = { lastHeartbeatTime: '2026-01-02T03:04:05Z' };
   const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastTransitionTime: '2026-01-01T00:00:00Z' };
   const metadata = { name: 'node-1', uid: 'u', labels: { type: 'kwok' } };
@@ -266,7 +266,7 @@ test('a node is kept with its labels, its taints and the state of its kubelet', 
   assert.deepEqual(keep('Node', odd), kept);
 });
 
-test('the configuration of nodes has the kind of its API group', () => {
+test('the node configuration has the kind of its API group', () => {
   const spec = { minimumKubeletVersion: '1.33.0' };
   assert.deepEqual(keep('NodesConfig', { metadata: { name: 'cluster' }, spec }), {
     apiVersion: 'config.openshift.io/v1',

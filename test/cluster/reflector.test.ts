@@ -133,7 +133,7 @@ describe('a reflector', () => {
     return `watch ${query.get('resourceVersion')}`;
   };
 
-  test('lists in pages, then watches from the version of the list', () =>
+  test('lists in pages, then watches from the resource version of the list', () =>
     play(
       [
         list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
@@ -178,7 +178,7 @@ describe('a reflector', () => {
       },
     ));
 
-  test('watches that end at once are repeated with backoff', () =>
+  test('watches that end immediately are retried with backoff', () =>
     play([list(5, []), (response) => response.end(), (response) => response.end()], async (scene) => {
       await scene.soon(() => scene.failures.length === 1);
       scene.clock.advance(799);
@@ -240,7 +240,7 @@ describe('a reflector', () => {
     ['an error without a status', watching(['ERROR', {}]), 'ApiError: the watch failed +800'],
   ];
   for (const [name, answer, failure] of lost) {
-    test(`${name} is followed by a list, of which only changes are reported`, () =>
+    test(`${name} is followed by a list, and only changes are reported`, () =>
       play(
         [
           list(5, [role('a', 1), role('b', 2), role('c', 3)]),
@@ -257,7 +257,7 @@ describe('a reflector', () => {
       ));
   }
 
-  test('an expired list starts over, and objects deleted in between are removed', () =>
+  test('an expired list starts over, and objects deleted in the meantime are removed', () =>
     play(
       [
         list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
@@ -296,7 +296,7 @@ describe('a reflector', () => {
       },
     ));
 
-  test('after a timeout, a list has smaller pages and more time', async () => {
+  test('after a timeout, a list uses smaller pages and a longer timeout', async () => {
     const silent: Responder = () => undefined;
     const clock = createFakeClock();
     const through = await server.connect({ timeoutMs: 1000, clock });
@@ -363,7 +363,7 @@ describe('a reflector', () => {
     );
   });
 
-  test('retryNow lists at once, then every second until the resource is served', () => {
+  test('retryNow lists immediately, then every second until the resource is served', () => {
     const missing = json('404 page not found', 404);
     return play(
       [missing, missing, list(9, [role('b', 8)])],
@@ -388,7 +388,7 @@ describe('a reflector', () => {
 
 const line = fc.string({ unit: 'grapheme', maxLength: 20 }).map((text) => text.replaceAll('\n', ''));
 
-test('lines do not depend on the sizes of chunks', () => {
+test('lines do not depend on chunk sizes', () => {
   fc.assert(
     fc.property(fc.array(line), fc.array(fc.integer({ min: 1, max: 9 })), (lines, sizes) => {
       const bytes = Buffer.from(lines.map((text) => `${text}\n`).join(''));

@@ -33,7 +33,7 @@ suite('the version of a running API server', () => {
   before(async () => void (server = await startScriptedServer()));
   after(() => server.stop());
 
-  test('is read at start, each minute and on request, and survives failures', async () => {
+  test('is read at startup, every minute and on request, and is kept after failures', async () => {
     server.respond(version('35'), refusal(403, 'no'), refusal(403, 'no'), version('36'), version('37'));
     const clock = createFakeClock();
     const { logger, log } = createRecorder('info');

@@ -14,7 +14,7 @@ function ownedBy(apiVersion: string, kind: string, name: string, controller = tr
   return { apiVersion, kind, name, controller };
 }
 
-test('objects of other workloads are omitted, objects of other owners are included', () => {
+test('pods of other workloads are omitted, pods of other owners are included', () => {
   const objects: readonly (readonly [Kind, Kinds[Kind]])[] = [
     ['Pod', object('web-1-a', ownedBy(APPS, 'ReplicaSet', 'web-1'))],
     ['ReplicaSet', object('web-1', ownedBy(APPS, 'Deployment', 'web'))],

@@ -22,7 +22,7 @@ function printUnfixed({ unfixed }: FixedText): readonly string[] {
   });
 }
 
-describe('values of unfixable form are listed with the reason', () => {
+describe('values that cannot be fixed are listed with the reason', () => {
   const shared = 'is used for other fields, too: replace its aliases by copies';
   const cases: readonly (readonly [name: string, text: string, ...unfixed: string[]])[] = [
     [
@@ -42,7 +42,7 @@ describe('values of unfixable form are listed with the reason', () => {
       'hostPathVolumes spec.volumes[0].hostPath: volume "v": use a persistentVolumeClaim for data that must outlive the pod | use an emptyDir for the data of a single pod | use a configMap, secret, downwardAPI or projected volume for files from the cluster | keep the volume, and move the pod to a separate namespace that enforces a less strict level',
     ],
     [
-      'a field of a wrong type',
+      'a field with the wrong type',
       `${HEAD}spec: {hostPID: "true"}\n`,
       'decode spec.hostPID: json: cannot unmarshal string into Go struct field PodSpec.spec.hostPID of type bool: Give the field a value of the type that the Kubernetes API documents.',
     ],
@@ -56,7 +56,7 @@ describe('values of unfixable form are listed with the reason', () => {
   }
 });
 
-describe('text that cannot be read', () => {
+describe('unreadable text', () => {
   const template = 'A template must be rendered first: helm template CHART | portcullis check -f -';
   const cases: readonly (readonly [name: string, text: string, message: string])[] = [
     [
@@ -85,7 +85,7 @@ describe('text that cannot be read', () => {
   }
 });
 
-describe('the text of a fix', () => {
+describe('the description of a fix', () => {
   const container = 'allowPrivilegeEscalation: false';
   const pod = 'runAsNonRoot: true';
   const cases: readonly (readonly [name: string, before: string, after: string])[] = [

@@ -327,7 +327,7 @@ const POD = 'apiVersion: v1\nkind: Pod\n';
 const stdin = Readable.from([]);
 
 describe('readManifests', () => {
-  test('a folder means all its manifests: sorted, recursive, without hidden files, each once', async (context) => {
+  test('a folder stands for all its manifests, sorted, recursive, without hidden files, each once', async (context) => {
     const folder = await folderWith(context, {
       'b.yaml': POD,
       'a/z.yml': POD,
@@ -367,7 +367,7 @@ describe('readManifests', () => {
     ]);
   });
 
-  test('the folder of a Helm chart is an error, and its files are not read', async (context) => {
+  test('a Helm chart folder is an error, and its files are not read', async (context) => {
     const files = {
       'chart/Chart.yaml': 'name: c',
       'chart/values.yaml': 'a: 1',

@@ -21,7 +21,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { eventually } from '../support/eventually.ts';
 
 suite('an observable', () => {
-  test('calls every listener after a change, also after an error of another listener', () => {
+  test('calls every listener after a change, even if another listener fails', () => {
     const errors: unknown[] = [];
     const calls: string[] = [];
     const observable = createObservable(1, (error) => errors.push(error));
@@ -37,7 +37,7 @@ suite('an observable', () => {
     assert.deepEqual(errors.map(String), ['Error: listener failed', 'Error: listener failed']);
   });
 
-  test('is derived from another: only a change of the selection notifies', () => {
+  test('is derived from another, and notifies only if the selected value changes', () => {
     const source = createObservable({ a: 1, b: 1 });
     const calls: number[] = [];
     const selected = select(source, ({ a }) => a);
@@ -107,7 +107,7 @@ async function next(settings: Observable<Settings>): Promise<Settings> {
 }
 
 suite('settings in force', { timeout: 10_000 }, () => {
-  test('change with the file, and keep the last valid value after an error', async (t) => {
+  test('follow the file, and keep the last valid value after an error', async (t) => {
     const { file, settings, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
     await writeFile(file, configuration('Nonsense', 'two'));
@@ -124,7 +124,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual(settings.status(), {});
   });
 
-  test('are replaced after their preparation, unless a later document was loaded', async (t) => {
+  test('are replaced once prepared, unless a later document was loaded', async (t) => {
     const { file, settings, release } = await watchedSettings(t, configuration('Disabled', 'one'));
     const read = async (mode: string) =>
       (await loadSettings(file, DECODE).then(({ settings: value }) => ({
@@ -145,7 +145,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual([settings.value.scc.mode, settings.status()], ['enforce', { generation: 3 }]);
   });
 
-  test('are replaced after their preparation, even if a later document is invalid', async (t) => {
+  test('are replaced once prepared, even if a later document is invalid', async (t) => {
     const { file, settings, release, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
     const { settings: value } = await loadSettings(file, DECODE);
     const enforce: Settings = { ...value, scc: { ...value.scc, mode: 'enforce' } };
@@ -207,7 +207,7 @@ suite('watching a file', { timeout: 10_000 }, () => {
     assert.deepEqual(reported, ['two']);
   });
 
-  test('continues after the file was a named pipe', async () => {
+  test('continues after the file has been a named pipe', async () => {
     const file = join(folder, 'pipe');
     execFileSync('mkfifo', [file]);
     const reported = await watch(file, async (seen) => {
@@ -220,7 +220,7 @@ suite('watching a file', { timeout: 10_000 }, () => {
   });
 });
 
-suite('reports of repeated reads', () => {
+suite('reports after repeated reads', () => {
   const gone = new Error('gone');
   /** The results of successive reads of a file that contained `one`. The content `late` is rejected twice. */
   const CASES: readonly (readonly [name: string, reads: readonly (string | Error)[], reported: readonly string[]])[] = [

@@ -10,7 +10,7 @@ interface Cases {
   readonly fixtures: Readonly<Record<string, unknown>>;
 }
 
-suite('areas of the rollout', () => {
+suite('rollout areas', () => {
   const { cases, fixtures } = readCases<Cases>('rollout/cases.json');
   // scc.test.ts compares the levels of SCCs.
   const compared = cases.filter(({ area }) => !area.startsWith('scc-to-pss/'));

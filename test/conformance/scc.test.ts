@@ -21,7 +21,7 @@ import { canUseBy, type Grant, laxScc } from '../support/scc.ts';
 
 const standard = readCases<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
 
-suite('areas of SCC admission', () => {
+suite('SCC admission areas', () => {
   testAreas(readCases<readonly Case[]>('scc/cases.json'), {
     ...STRATEGY_AREAS,
     ...objectAreas(standard),
@@ -32,7 +32,7 @@ suite('areas of SCC admission', () => {
   });
 });
 
-test('the standard SCCs are those of the platform as they are stored, except for their metadata', () => {
+test('the standard SCCs equal those stored by OpenShift, except for their metadata', () => {
   const withoutMetadata = (sccs: readonly SecurityContextConstraints[]) =>
     new Map(sccs.map(({ metadata, ...fields }) => [metadata?.name, fields]));
   assert.deepEqual(withoutMetadata(STANDARD_SCCS.map(({ scc }) => scc)), withoutMetadata(standard.map(defaultScc)));

@@ -35,7 +35,7 @@ function sorted(value: unknown): unknown {
   return isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
 }
 
-suite('the policies of the floor', () => {
+suite('the floor policies', () => {
   let cluster: DevCluster;
   let running: ControllerRun[];
   let settings: ReturnType<typeof createObservable<Settings>>;
@@ -113,7 +113,7 @@ suite('the policies of the floor', () => {
     await idle();
   };
 
-  test('exist while the mode is enforce', async () => {
+  test('exist in enforce mode', async () => {
     await start();
     assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
     await setLevel('baseline');
@@ -129,7 +129,7 @@ suite('the policies of the floor', () => {
     assert.deepEqual(names(), []);
   });
 
-  test('apply to all namespaces except for exempt ones and that of the installation', async () => {
+  test('apply to all namespaces except exempt namespaces and the installation namespace', async () => {
     await start();
     await setLevel('baseline');
     const policy = cluster.store.get('ValidatingAdmissionPolicy', BASELINE);
@@ -141,7 +141,7 @@ suite('the policies of the floor', () => {
     assert.deepEqual([binding?.spec?.policyName, binding?.spec?.validationActions], [BASELINE, ['Deny']]);
   });
 
-  test('of former versions, which apply SCCs, are deleted', async () => {
+  test('of earlier versions that apply SCCs are deleted', async () => {
     await start();
     const { spec } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
     const former = ['floor.named.scc.portcullis.dev', 'floor.unnamed.scc.portcullis.dev'];
@@ -161,7 +161,7 @@ suite('the policies of the floor', () => {
     assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
   });
 
-  test('follow the version of the API server, and that of the settings', async () => {
+  test('follow the version of the API server and the version in the settings', async () => {
     version.set(undefined);
     await start();
     assert.deepEqual(names(), []);
@@ -176,7 +176,7 @@ suite('the policies of the floor', () => {
     assert.ok(specs().join().includes('.distinct()'));
   });
 
-  test('are restored after changes by others', async () => {
+  test('are restored after other clients change them', async () => {
     await start();
     const before = specs();
     await edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
@@ -208,7 +208,7 @@ suite('the policies of the floor', () => {
     assert.deepEqual(names(), ['enforce-baseline.psa.portcullis.dev', 'floor.copy']);
   });
 
-  test('are neither created nor corrected while break-glass is on', async () => {
+  test('are neither created nor corrected during break-glass', async () => {
     await start();
     await cluster.create(
       'ValidatingWebhookConfiguration',
@@ -285,7 +285,7 @@ suite('the policies of the floor', () => {
     assert.deepEqual(names(), []);
   });
 
-  test('belong to the ClusterRole of the controller, and are deleted with the namespace of the installation', async () => {
+  test("are owned by the controller's ClusterRole, and are deleted with the installation namespace", async () => {
     const role = await cluster.create('ClusterRole', { metadata: { name: ROLE }, rules: [] }, TEST_MANAGER);
     await start();
     for (const { metadata } of list()) assert.equal(metadata?.ownerReferences?.[0]?.uid, role.metadata?.uid);
@@ -318,7 +318,7 @@ suite('the policies of the floor', () => {
     assert.equal(names().length, 4);
   });
 
-  test('open webhooks after they have settled, and close them again as soon as one changes', async () => {
+  test('let webhooks fail open after they have settled, and fail closed again as soon as one changes', async () => {
     const policies = await start();
     await change({ scc: { ...settings.value.scc, mode: 'enforce' } });
     const run = await start(webhookConfigurations);

@@ -137,7 +137,7 @@ plugins:
     });
   });
 
-  test('is raised after labels have settled, and is in force once all replicas run it', async () => {
+  test('is raised after labels have settled, and takes effect once all replicas apply it', async () => {
     await run();
     await report('a', 'privileged', 1);
     await decide('Restricted');
@@ -198,7 +198,7 @@ plugins:
     ],
   ];
   for (const [way, go, reason] of WAYS_DOWN) {
-    test(`is lowered at once by ${way}, then labels are released`, async () => {
+    test(`is lowered immediately by ${way}, then labels are released`, async () => {
       await raise();
       await go();
       assert.equal(published(), 'privileged 3 Hold', 'replicas may still run it');
@@ -219,7 +219,7 @@ plugins:
     assert.equal(published(), 'privileged 3 Advise');
   });
 
-  test('is raised at most once in five minutes', async () => {
+  test('is raised at most once every five minutes', async () => {
     await raise();
     await decide('Legacy');
     await report('a', 'privileged', 3);

@@ -200,7 +200,7 @@ suite('the condition KubeletMinimumEnforced', () => {
     });
   }
 
-  test('each check is about another node, since API servers cache decisions', async () => {
+  test('each check uses a different node, because API servers cache decisions', async () => {
     await putInForce('1.33.0');
     const users = await run({ '': webhook });
     await pass(5_000);
@@ -210,7 +210,7 @@ suite('the condition KubeletMinimumEnforced', () => {
     assert.notEqual(users[0], users[1]);
   });
 
-  test('it is checked five seconds after a change and every five minutes, and removed without a minimum', async () => {
+  test('it is checked five seconds after a change and every five minutes, and removed if there is no minimum', async () => {
     const users = await run({ '': node });
     await pass(5 * MINUTES);
     assert.deepEqual([users.length, condition()], [0, undefined]);

@@ -86,7 +86,7 @@ suite('the minimum kubelet version', () => {
     return events.map(({ type, reason }) => `${type} ${reason}`).sort();
   };
 
-  test('a raise waits for all nodes, and is rendered after it is in force', async () => {
+  test('a raise waits for all nodes, and is rendered once it is in effect', async () => {
     await addNode('old', 'v1.29.0');
     await addNode('new', 'v1.30.1', {}, {});
     request({ minimumVersion: '1.30.0' });
@@ -112,7 +112,7 @@ suite('the minimum kubelet version', () => {
     });
   });
 
-  test('a lower minimum is rendered at once, and in force after a node of each pool has restarted', async () => {
+  test('a lower minimum is rendered immediately, and takes effect after a node of each pool has restarted', async () => {
     await addNode('a', 'v1.30.0', { 'node-role.kubernetes.io/worker': '' });
     await addNode('b', 'v1.30.0', { 'node-role.kubernetes.io/control-plane': '' });
     request({ minimumVersion: '1.30.0' });
@@ -132,7 +132,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
-  test('an invalid and a deleted request keep the minimum in force', async () => {
+  test('an invalid or deleted request keeps the minimum in effect', async () => {
     const apply = (minimumKubeletVersion: string) => {
       const config = { metadata: { name: 'cluster' }, spec: { minimumKubeletVersion } };
       return cluster.apply('NodesConfig', config, BY_TEST);

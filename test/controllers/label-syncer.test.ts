@@ -120,7 +120,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('follows the grants of service accounts and reports the level privileged', async () => {
+  test('follows the grants of service accounts and reports the privileged level', async () => {
     await run();
     await create('shop');
     await grant('anyuid', 'shop', 'default');
@@ -135,7 +135,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('changes no label while break-glass is on, and labels new namespaces afterwards', async () => {
+  test('changes no labels during break-glass, and labels new namespaces afterwards', async () => {
     const annotations = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
     const on = { metadata: { name: 'psa.portcullis.dev', annotations } };
     await run();
@@ -209,7 +209,7 @@ suite('the label syncer', () => {
     });
   }
 
-  test('keeps labels of users and adds the others', async () => {
+  test('keeps labels set by users and adds the others', async () => {
     await createLabeled('shop', 'privileged');
     await run();
     assert.equal(getLabels('shop'), 'privileged:latest restricted:latest privileged:latest restricted');
@@ -220,7 +220,7 @@ suite('the label syncer', () => {
     assert.equal((await events()).length, 1, 'recorded once');
   });
 
-  test('overwrites labels of users in a namespace that opts in', async () => {
+  test('overwrites labels set by users in a namespace that opts in', async () => {
     await createLabeled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
     await run();
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
@@ -250,7 +250,7 @@ suite('the label syncer', () => {
     );
   });
 
-  test('keeps enforce labels in mode Hold and removes them in mode Advise', async () => {
+  test('keeps enforce labels in Hold mode and removes them in Advise mode', async () => {
     await run();
     await create('shop');
     await publish('Hold');
@@ -267,7 +267,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('late'), ENFORCED('restricted'));
   });
 
-  test('removes its labels in the phase Disabled, and keeps those of others', async () => {
+  test('removes its labels in the Disabled phase, and keeps labels of other managers', async () => {
     await createLabeled('bank', 'baseline');
     await run();
     await create('shop');
@@ -280,7 +280,7 @@ suite('the label syncer', () => {
     assert.equal(writes, 0);
   });
 
-  test('removes no labels in the phase Disabled after the end of the rollout', async () => {
+  test('removes no labels in the Disabled phase after the end of the rollout', async () => {
     await run();
     await create('shop');
     await publish('Hold');

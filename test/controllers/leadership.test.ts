@@ -136,7 +136,7 @@ suite('leader election', () => {
     assert.deepEqual(candidate.told, ['started']);
   });
 
-  test('of candidates that create the Lease at the same time, one leads', async () => {
+  test('one of several candidates that create the Lease at the same time leads', async () => {
     for (const identity of ['a', 'b', 'c', 'd']) election.candidate(identity);
     await election.settle();
     assert.equal(leaders().length, 1);
@@ -147,7 +147,7 @@ suite('leader election', () => {
     assert.deepEqual(told, ['started']);
   });
 
-  test('of candidates that take over at the same time, one leads', async () => {
+  test('one of several candidates that take over at the same time leads', async () => {
     const [first, second] = await pair();
     const third = election.candidate('c', { random: () => 0 });
     first.machine.pause();
@@ -160,7 +160,7 @@ suite('leader election', () => {
     assert.equal([...second.told, ...third.told].length, 1);
   });
 
-  test('after a crash another candidate leads once the Lease has expired', async () => {
+  test('after a crash, another candidate leads once the Lease has expired', async () => {
     const [first, second] = await pair();
     const renewedMs = election.clock.now();
     first.machine.pause();
@@ -189,7 +189,7 @@ suite('leader election', () => {
     assert.equal(spec().leaseDurationSeconds, 15);
   });
 
-  test('the Lease expires if the work does not end', async () => {
+  test('the Lease expires if the running work does not end', async () => {
     let end = (): void => undefined;
     const first = election.candidate('a', { onStopped: () => new Promise((resolve) => (end = resolve)) });
     await election.settle();
@@ -203,7 +203,7 @@ suite('leader election', () => {
     assert.equal(spec().holderIdentity, 'b');
   });
 
-  test('an error of onStopped is logged, and the Lease is released', async () => {
+  test('an error in onStopped is logged, and the Lease is released', async () => {
     const first = election.candidate('a', { onStopped: () => Promise.reject(new Error('boom')) });
     await election.settle();
     await first.stop();
@@ -211,7 +211,7 @@ suite('leader election', () => {
     assert.ok(messages(first).includes('the controllers of the leader failed to stop'));
   });
 
-  test('an error of onStarted ends leadership', async () => {
+  test('an error in onStarted ends leadership', async () => {
     const first = election.candidate('a', {
       onStarted() {
         throw new Error('boom');
@@ -315,7 +315,7 @@ suite('leader election', () => {
     await stopping;
   });
 
-  test('the reason of failed renewals is logged once', async () => {
+  test('the reason for failed renewals is logged once', async () => {
     const [first] = await pair();
     overNetwork(first, REFUSED);
     await election.pass(30_000);
@@ -399,7 +399,7 @@ suite('leader election', () => {
     assert.equal(spec().holderIdentity, 'a');
   });
 
-  test('a Lease with changes of other managers is renewed, and the changes are kept', async () => {
+  test('a Lease changed by other managers is renewed, and the changes are kept', async () => {
     const [first] = await pair();
     const held = lease();
     assert.ok(held);
@@ -410,7 +410,7 @@ suite('leader election', () => {
     assert.deepEqual(lease()?.metadata?.labels, { team: 'red' });
   });
 
-  test('changes of the Lease other than renewals do not extend it', async () => {
+  test('changes other than renewals do not extend the Lease', async () => {
     const [first, second] = await pair();
     first.machine.pause();
     for (let round = 0; round < 20; round++) {
@@ -423,7 +423,7 @@ suite('leader election', () => {
     await takeoverMs(second, 5_000);
   });
 
-  test('an empty Lease is free; one without a duration lasts the configured duration', async () => {
+  test('an empty Lease is free, and a Lease without a duration lasts the configured duration', async () => {
     const metadata = { name, namespace: NAMESPACE };
     await started.cluster.create('Lease', { metadata }, BY_TEST);
     const first = election.candidate('a');
@@ -450,7 +450,7 @@ suite('leader election', () => {
     ],
   ];
   for (const [what, verdict, message] of errors) {
-    test(`no candidate leads while writes are ${what} by a webhook`, async () => {
+    test(`no candidate leads while a webhook causes writes to be ${what}`, async () => {
       let isAllowed = false;
       webhook = await startVerdictWebhook(started.cluster, ['leases'], () => (isAllowed ? allow() : verdict()));
       const first = election.candidate('a');
@@ -479,7 +479,7 @@ suite('leader election', () => {
     assert.ok((await takeoverMs(second)) >= 12_000);
   });
 
-  test('a release that hangs does not delay the end', async () => {
+  test('a release that hangs does not delay shutdown', async () => {
     const [first] = await pair();
     overNetwork(first, HANGS);
     const stopping = first.stop();
@@ -508,7 +508,7 @@ suite('leader election', () => {
     assert.deepEqual(lease()?.metadata?.labels, { late: 'yes' });
   });
 
-  test('changes of leadership are recorded as events of the Lease', async () => {
+  test('leadership changes are recorded as events on the Lease', async () => {
     const first = election.candidate('a');
     await election.settle();
     await first.stop();
@@ -645,7 +645,7 @@ suite('replicas that share a Lease', () => {
   const messages = ({ log }: Replica) =>
     log.filter(({ level }) => Number(level) >= 30).map(({ msg, controller }) => [controller, msg].join(' ').trim());
 
-  test('each replica runs its own controllers, one runs those of the leader', async () => {
+  test('each replica runs its own controllers, and one runs the leader controllers', async () => {
     const first = replica('a', both('a'));
     await settle();
     const second = replica('b', both('b'));
@@ -680,7 +680,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([first.isLeading(), holder()], [true, 'a']);
   });
 
-  test('a restarted replica does not wait for the Lease of its former process', async () => {
+  test('a restarted replica does not wait for the Lease of its previous process', async () => {
     const renewTime = '2026-01-01T00:00:00.000000Z';
     const spec = { holderIdentity: 'a_1', leaseDurationSeconds: 3_600, renewTime };
     await started.cluster.create('Lease', { metadata: { name, namespace: NAMESPACE }, spec }, BY_TEST);
@@ -692,7 +692,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([restarted.isLeading(), holder()], [true, 'a_2']);
   });
 
-  test('a new leader records the last renewal by the former one', async () => {
+  test('a new leader records the last renewal by the previous leader', async () => {
     const former = () =>
       started.cluster.store.get('Lease', name, NAMESPACE)?.metadata?.annotations?.[
         'portcullis.dev/former-leader-renewed'
@@ -711,7 +711,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([second.isLeading(), former()], [true, written]);
   });
 
-  test('a leader that leads again records its last renewal before', async () => {
+  test('a leader that leads again records its previous renewal', async () => {
     const read = () => started.cluster.store.get('Lease', name, NAMESPACE)?.metadata;
     const first = replica('a', both('a'));
     await settle();
@@ -748,7 +748,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual(await wakeAll('one'), [`b leader ${name}`, `b replica ${name}`]);
   });
 
-  test('a disconnected replica stops the controllers of the leader only, and starts them when it leads again', async () => {
+  test('a disconnected replica stops only the leader controllers, and starts them when it leads again', async () => {
     const first = replica('a', both('a'));
     await settle();
     first.machine.network(() => ({ outcome: 'hangs' }));

@@ -102,7 +102,7 @@ suite('the OLM auto-labeler', () => {
   };
   const rows = (): unknown[] => running.log.flatMap(({ msg, row }) => (msg === 'namespace evaluated' ? [row] : []));
 
-  test('labels the namespace of an operator, and releases it a while after the last one', async () => {
+  test('labels the namespace of an operator, and releases it some time after the last operator is removed', async () => {
     await installOlm();
     await createNamespace(NAME);
     await run();
@@ -153,7 +153,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
   });
 
-  test('releases at the start what lost its operators while no replica ran', async () => {
+  test('releases at startup the namespaces that lost their operators while no replica was running', async () => {
     await installOlm();
     const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
     await createNamespace(NAME, managed);
@@ -223,7 +223,7 @@ suite('the OLM auto-labeler', () => {
     ]);
   });
 
-  test('the mode shipped only adds labels; off changes nothing', async () => {
+  test('shipped mode only adds labels, and off changes nothing', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -241,7 +241,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
   });
 
-  test('without a mode, it does not run beside the labeler of OpenShift', async () => {
+  test('without a mode, it does not run alongside the OpenShift labeler', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -262,7 +262,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), 'true true');
   });
 
-  test('is idle without the Operator Lifecycle Manager, also if it is removed later', async () => {
+  test('is idle without the Operator Lifecycle Manager, even if it is removed later', async () => {
     const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
     await createNamespace(NAME, managed);
     await run();
@@ -283,7 +283,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual([state('openshift-other'), condition()], ['true true', missing]);
   });
 
-  test('a namespace that is being deleted or that is gone needs no work', async () => {
+  test('a terminating or deleted namespace needs no work', async () => {
     await installOlm();
     await createNamespace(NAME, { finalizers: ['example.org/hold'] });
     await createCsv('a.v1', NAME);

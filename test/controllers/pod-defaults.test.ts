@@ -20,7 +20,7 @@ import {
 const PAIR = createServing(createAuthority({ now: START_DATE, days: 365 }), NAMES, { now: START_DATE, days: 30 });
 const BREAK_GLASS = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
 
-suite('the defaults of pods', () => {
+suite('pod defaults', () => {
   let cluster: DevCluster;
   let isServed: boolean;
   let running: readonly ControllerRun[];
@@ -77,7 +77,7 @@ suite('the defaults of pods', () => {
     await pass(10_000);
   };
 
-  test('are set by a policy while the mode is apply', async () => {
+  test('are set by a policy in apply mode', async () => {
     await start();
     await pass(10_000);
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
@@ -90,7 +90,7 @@ suite('the defaults of pods', () => {
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
   });
 
-  test('are set by a webhook before the API server serves policies, and by both until it has observed the policy', async () => {
+  test('are set by a webhook until the API server serves policies, and by both until it has observed the policy', async () => {
     isServed = false;
     await start();
     assert.deepEqual(kinds(), ['MutatingWebhookConfiguration']);
@@ -122,7 +122,7 @@ suite('the defaults of pods', () => {
     assert.deepEqual(kinds(), [kind]);
   });
 
-  test('are removed with the namespace of the installation', async () => {
+  test('are removed with the installation namespace', async () => {
     await start();
     await cluster.remove('Namespace', NAMESPACE);
     await pass(0);

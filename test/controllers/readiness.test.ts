@@ -198,7 +198,7 @@ suite('readiness', () => {
     return cluster.store.revision(kind) - before;
   };
 
-  test('a cluster without violations is evaluated at once and then every four hours', async () => {
+  test('a cluster without violations is evaluated immediately and then every four hours', async () => {
     await create('shop');
     await deploy('shop', 'web');
     await run();
@@ -229,7 +229,7 @@ suite('readiness', () => {
     assert.ok(time() >= firstMs + 4 * 3_600_000);
   });
 
-  test('violations are listed, reported once and lead to the mode Legacy', async () => {
+  test('violations are listed, reported once and result in Legacy mode', async () => {
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
     await create('bank', { labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } });
@@ -357,7 +357,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted');
   });
 
-  test('mode Restricted takes effect despite violations, with a warning', async () => {
+  test('Restricted mode takes effect despite violations, with a warning', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
@@ -374,7 +374,7 @@ suite('readiness', () => {
     assert.equal(decided(), 'Legacy/Legacy');
   });
 
-  test('phase Evaluate resets the decision, and phase Disabled changes nothing', async () => {
+  test('the Evaluate phase resets the decision, and the Disabled phase changes nothing', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await run();
     assert.equal(decided(), '/Restricted');
@@ -436,7 +436,7 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['shop Current'], 'the namespace would be labeled restricted');
   });
 
-  test('completed pods do not count, and pods admitted by the permissions of users do', async () => {
+  test('completed pods do not count, but pods admitted by user permissions do', async () => {
     await create('shop');
     await runPod('shop', 'done', ON_HOST);
     const done = { metadata: { name: 'done', namespace: 'shop' }, status: { phase: 'Succeeded' } };
@@ -741,7 +741,7 @@ suite('readiness', () => {
       assert.deepEqual(count('ClusterReport'), [0], 'its owner is gone, so Kubernetes deletes the others');
     });
 
-    test('in the phase Disabled, reports and metrics contain the workloads that are denied now', async () => {
+    test('in the Disabled phase, reports and metrics contain the workloads that are currently denied', async () => {
       await serve('openreports.io');
       settings.rollout = { ...settings.rollout, phase: 'Disabled' };
       const spec = { podSecurity: { defaults: { enforce: 'privileged' } } };
@@ -791,7 +791,7 @@ suite('readiness', () => {
       assert.deepEqual(count('ClusterReport'), [1], 'restored after an interval');
     });
 
-    test('the verdicts follow a change from and to the phase Disabled', async () => {
+    test('the verdicts follow changes from and to the Disabled phase', async () => {
       await serve('openreports.io');
       await create('shop');
       await deploy('shop', 'web', ON_HOST);
@@ -808,7 +808,7 @@ suite('readiness', () => {
       }
     });
 
-    test('the API is that which the cluster serves, also if it is installed later', async () => {
+    test('the controller uses the API that the cluster serves, even if it is installed later', async () => {
       await create('shop');
       await run();
       await minute();

@@ -176,7 +176,7 @@ suite('the enabled controllers', () => {
     });
   }
 
-  test('every definition creates a controller of its name, and has a description of one line', () => {
+  test('every definition creates a controller of that name, and has a one-line description', () => {
     assert.equal(new Set(CONTROLLER_NAMES).size, CONTROLLERS.length);
     for (const definition of CONTROLLERS) {
       const { name, runsOn } = createController(definition);
@@ -185,7 +185,7 @@ suite('the enabled controllers', () => {
     }
   });
 
-  test('permissions to patch namespaces name the labels and annotations that they are used for', () => {
+  test('permissions to patch namespaces list the labels and annotations that require them', () => {
     const sets = CONTROLLERS.flatMap(({ permissions }) => permissions);
     const patches = sets.filter(({ clusterRules = [] }) =>
       clusterRules.some(({ resources, verbs }) => resources?.includes('namespaces') && verbs.includes('patch')),
@@ -222,7 +222,7 @@ suite('the enabled controllers', () => {
   });
 });
 
-test('a change of the settings of SCC admission or of ranges replaces the controllers that have read them', () => {
+test('a change to the SCC or range settings replaces the controllers that have read them', () => {
   const settings = createObservable(createTestSettings({}).value);
   const select = createControllerSelector(createContext({ settings }), () => ALL);
   const before = select();

@@ -94,7 +94,7 @@ suite('the runtime of controllers', () => {
     assert.ok(!seen.includes('late'));
   });
 
-  test('an error of a source is logged and does not reach the writer', async () => {
+  test('an error in a source is logged and does not reach the writer', async () => {
     const broken = watch('Namespace', ({ metadata }) => {
       if (metadata?.name === 'broken-source') throw new Error('boom');
       return [];
@@ -173,14 +173,14 @@ suite('the runtime of controllers', () => {
     });
   }
 
-  test('retries of all keys are limited: a burst of 100, then ten per second', async () => {
+  test('retries of all keys are limited to a burst of 100, then ten per second', async () => {
     const running = start(controller(() => Promise.reject(new Error('boom')), { initialKeys: many(103) }));
     await running.idle();
     assert.deepEqual(delays().slice(98), [5, 5, 100, 200, 300]);
     await running.stop();
   });
 
-  test('conflicts do not count against the rate of all keys', async () => {
+  test('conflicts do not count against the overall retry rate', async () => {
     const failing = (key: string) => Promise.reject(key === 'last' ? new Error('boom') : conflicting);
     const running = start(controller(failing, { initialKeys: [...many(1000), 'last'] }));
     await running.idle();
@@ -197,7 +197,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
-  test('the shortest of several delays of a key counts', async () => {
+  test('the shortest of several delays for a key applies', async () => {
     const enqueueAll = (key: string, { enqueue }: ReconcileContext) => {
       if (key === 'start') for (const delayMs of [100, 30, 60]) enqueue('a', delayMs);
       return fine();
@@ -313,7 +313,7 @@ suite('the runtime of controllers', () => {
   }
 
   for (const concurrency of [1, 16]) {
-    test(`yields the thread during much work, ${concurrency} at a time`, async () => {
+    test(`yields the thread under load, ${concurrency} at a time`, async () => {
       const keys = Array.from({ length: 32 }, (_, index) => `key-${index}`);
       let turns = 0;
       const timer = setInterval(() => turns++, 0);
@@ -336,7 +336,7 @@ suite('the runtime of controllers', () => {
     });
   }
 
-  test('stop waits for running reconciles and starts no others', async () => {
+  test('stop waits for running reconciles and starts no new ones', async () => {
     let finish = (): void => undefined;
     let signal: AbortSignal | undefined;
     let ended = false;
@@ -363,7 +363,7 @@ suite('the runtime of controllers', () => {
     assert.deepEqual(seen, ['a']);
   });
 
-  test('errors after the stop are not logged', async () => {
+  test('errors after stop are not logged', async () => {
     const running = start(
       controller(
         (_key, { signal }) =>

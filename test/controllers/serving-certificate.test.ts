@@ -87,7 +87,7 @@ suite('the serving certificate controller', () => {
     );
   });
 
-  test('records an event for each step of a rotation of the authority', async () => {
+  test('records an event for each step of a CA rotation', async () => {
     await begin();
     await stage.askFor('ca');
     await stage.pass(120_000, 1_000);
@@ -170,7 +170,7 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('renews the certificate after two thirds of its lifetime with the same authority', async () => {
+  test('renews the certificate after two thirds of its lifetime with the same CA', async () => {
     const { replica, leader } = await begin();
     const [authority, first] = [sha('ca.crt'), sha('tls.crt')];
     await stage.pass(4.5 * DAY_MS, DAY_MS / 2);
@@ -185,7 +185,7 @@ suite('the serving certificate controller', () => {
     );
   });
 
-  test('rotates the authority while every request is trusted', async () => {
+  test('rotates the CA while every request is trusted', async () => {
     const { replica, leader } = await begin();
     const before = { authority: sha('ca.crt'), serving: sha('tls.crt') };
     await stage.askFor('ca');
@@ -222,7 +222,7 @@ suite('the serving certificate controller', () => {
     assert.equal(stage.secret()?.metadata?.annotations?.['portcullis.dev/rotate'], undefined);
   });
 
-  test('trusts the old authority until all live replicas serve the new certificate', async () => {
+  test('trusts the old CA until all live replicas serve the new certificate', async () => {
     const { leader } = await begin();
     const old = sha('ca.crt');
     const slow = stage.replica('slow', 3_600_000);
@@ -254,7 +254,7 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('creates a deleted Secret again, and keeps served certificates trusted', async () => {
+  test('recreates a deleted Secret, and keeps served certificates trusted', async () => {
     const { replica, leader } = await begin();
     const old = sha('ca.crt');
     const served = replica.current().cert;
@@ -275,19 +275,19 @@ suite('the serving certificate controller', () => {
     readonly steps: readonly string[];
   }[] = [
     {
-      name: 'the key of the serving certificate is lost',
+      name: 'the serving key is lost',
       change: (texts) => without(texts, 'tls.key'),
       problems: ['tls.key contains no unencrypted PEM private key'],
       steps: ['signed a serving certificate: tls.key contains no unencrypted PEM private key'],
     },
     {
-      name: 'the key of the authority is lost',
+      name: 'the CA key is lost',
       change: (texts) => without(texts, 'ca.key'),
       problems: ['ca.key contains no unencrypted PEM private key'],
       steps: ['created an authority and a serving certificate: ca.key contains no unencrypted PEM private key'],
     },
     {
-      name: 'the authority is damaged',
+      name: 'the CA is damaged',
       change: (texts) => ({ ...texts, 'ca.crt': 'nonsense' }),
       problems: ['ca.crt contains no PEM certificate'],
       steps: ['created an authority and a serving certificate: ca.crt contains no PEM certificate'],
@@ -352,7 +352,7 @@ suite('the serving certificate controller', () => {
     await cluster.stop();
   });
 
-  test('two leaders at a time keep all replicas trusted', async () => {
+  test('two concurrent leaders keep all replicas trusted', async () => {
     const { replica } = await begin();
     const other = stage.leader(2_000);
     await stage.askFor('ca');
@@ -443,7 +443,7 @@ suite('the Lease of a replica', () => {
     await stage.stop();
   });
 
-  test('is deleted by another replica after ten minutes of silence', async () => {
+  test('is deleted by another replica ten minutes after its last renewal', async () => {
     const stage = await createStage();
     stage.replica('stays');
     const gone = stage.replica('gone');

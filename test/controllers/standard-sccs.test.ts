@@ -115,7 +115,7 @@ suite('the standard SCCs', () => {
     );
   });
 
-  test('of the first generation keep changes, and are created again after a deletion', async () => {
+  test('of the first generation keep changes, and are recreated after a deletion', async () => {
     await installCrds(cluster);
     await run();
     await change('anyuid', { groups: [], priority: null });

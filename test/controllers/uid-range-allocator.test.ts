@@ -45,7 +45,7 @@ const SETTINGS: RangeSettings = {
 };
 const FULL = 'the UID range 1000-1119/10 is full; you must widen the range in order to allocate more UIDs';
 
-suite('the allocation of ranges', () => {
+suite('range allocation', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let runs: ControllerRun[];
@@ -143,7 +143,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(event?.['reportingComponent'], uidRangeAllocator.name);
     });
 
-    test('invalid ranges are reported in an event once until they change', async () => {
+    test('invalid ranges are reported in one event until they change', async () => {
       const one = await run();
       await create('root', { [UIDS]: '0/10', [MCS]: 'rubbish' });
       await create('odd', { [UIDS]: 'rubbish', [GROUPS]: '9-1', [MCS]: 's0-s0:c0.c1023' });
@@ -231,7 +231,7 @@ suite('the allocation of ranges', () => {
   });
 
   suite('with existing annotations', () => {
-    test('blocks in use are adopted without a change', async () => {
+    test('blocks in use are adopted unchanged', async () => {
       const own = { [UIDS]: '1020/10', [GROUPS]: '5/5', [MCS]: 's0:c9,c8' };
       await create('adopted', own);
       const before = cluster.store.get('Namespace', 'adopted');
@@ -281,7 +281,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(getAnnotations('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
     });
 
-    test('missing annotations are added to those with a block', async () => {
+    test('missing annotations are added to namespaces that have a block', async () => {
       await create('shop', { [UIDS]: '1060/10' });
       const one = await run();
       const complete = { [UIDS]: '1060/10', [GROUPS]: '1060/10', [MCS]: 's0:c8,c2' };
@@ -322,7 +322,7 @@ suite('the allocation of ranges', () => {
   });
 
   suite('the RangeAllocation', () => {
-    test('of another range is reported and created again', async () => {
+    test('with a different range is reported and recreated', async () => {
       const one = await run();
       await setState({ range: '1000-1999/10', data: 'AA==' });
       await create('shop');
@@ -332,7 +332,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual([state().range, taken()], ['1000-1119/10', [0, 1, 2, 3, 4]]);
     });
 
-    test('that lacks blocks in use is corrected at start', async () => {
+    test('without some blocks in use is corrected at startup', async () => {
       await run();
       await runs.pop()?.stop();
       await setState({ range: '1000-1119/10', data: '' });
@@ -341,7 +341,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(blocks(), { ...FOUR, shop: '1040/10' });
     });
 
-    test('that is deleted is created again', async () => {
+    test('is recreated after a deletion', async () => {
       const one = await run();
       await cluster.remove('RangeAllocation', 'scc-uid');
       await create('shop');
@@ -385,7 +385,7 @@ suite('the allocation of ranges', () => {
     });
   });
 
-  test('with invalid data is reported and created again', async () => {
+  test('with invalid data is reported and recreated', async () => {
     const one = await run();
     await runs.pop()?.stop();
     // The schema rejects this data; a cluster without the schema may contain it.
@@ -430,7 +430,7 @@ suite('the allocation of ranges', () => {
       return one;
     };
 
-    test('is reported once; a waiting namespace receives the first free block', async () => {
+    test('is reported once, and a waiting namespace receives the first free block', async () => {
       const one = await fill();
       for (const name of ['late-0', 'late-1']) await create(name);
       await one.idle();
@@ -651,7 +651,7 @@ suite('a burst of namespaces', () => {
     assert.deepEqual(started.errors, []);
   });
 
-  test('one write of the RangeAllocation takes blocks for many namespaces', async () => {
+  test('one write of the RangeAllocation allocates blocks for many namespaces', async () => {
     const names = Array.from({ length: 300 }, (_, index) => `burst-${index}`);
     await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
     await run.idle();

@@ -125,7 +125,7 @@ suite('unreviewed pods', () => {
       return [`${kind}/${name}`, reason, message];
     });
 
-  test('created in an outage are evaluated when a leader starts', async () => {
+  test('created during an outage are evaluated when a leader starts', async () => {
     await createPod('limited/before', HOST);
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
@@ -179,7 +179,7 @@ suite('unreviewed pods', () => {
     ]);
   });
 
-  test('with an ephemeral container that was added in an outage, or later without a review', async () => {
+  test('with an ephemeral container that was added during an outage, or later without a review', async () => {
     for (const name of ['limited/before', 'limited/debugged', 'shop/debugged', 'shop/plain', 'limited/later']) {
       await createPod(name, name.startsWith('shop') ? BY_RESTRICTED : {}, name.startsWith('shop') ? RECORDED : {});
     }
@@ -226,7 +226,7 @@ suite('unreviewed pods', () => {
     assert.deepEqual(reported(), []);
   });
 
-  test('that appear while replicas run are evaluated twice, and SCCs of their creators are trusted', async () => {
+  test('created while replicas run are evaluated twice, assuming that their creators may use the assigned SCCs', async () => {
     const run = await start('2026-01-01T08:00:00Z');
     assert.deepEqual(condition()?.[0]?.[1], 'True');
     await createPod('limited/host', HOST);
@@ -244,7 +244,7 @@ suite('unreviewed pods', () => {
     );
   });
 
-  test('of exempt users are not reported unless no replica ran', async () => {
+  test('of exempt users are not reported unless no replica was running', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     const exemptions = { ...NO_EXEMPTIONS, usernames: ['root'] } as unknown as typeof NO_EXEMPTIONS;

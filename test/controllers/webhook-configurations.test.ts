@@ -128,7 +128,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(long, [['psa.portcullis.dev', 15]]);
   });
 
-  test('fail closed for what is enforced, after API servers trust the certificate', async () => {
+  test('fail closed for enforced namespaces after API servers trust the certificate', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await change({ mode: 'enforce' });
@@ -159,7 +159,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(closed(), []);
   });
 
-  test('exist for the hardening of pods of OLM while its mode is not off, and fail open', async () => {
+  test('exist for OLM hardening unless its mode is off, and fail open', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     const { olm } = settings.value;
@@ -174,7 +174,7 @@ suite('the webhook configurations', () => {
     }
   });
 
-  test('stay open with the caBundle of another authority, beside webhooks that fail closed', async () => {
+  test('stay open with the caBundle of another CA, next to webhooks that fail closed', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();
@@ -189,7 +189,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(closed(), PODS);
   });
 
-  test('stay closed while the trust is interrupted', async () => {
+  test('keep failing closed while trust is interrupted', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();
@@ -202,7 +202,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(closed(), before);
   });
 
-  test('are restored after changes by others, except for foreign metadata and caBundle', async () => {
+  test('are restored after changes by other clients, except their metadata and caBundle', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();
@@ -250,7 +250,7 @@ suite('the webhook configurations', () => {
     assert.ok(list().every(({ webhooks = [] }) => !JSON.stringify(webhooks).includes('break-glass')));
   });
 
-  test('belong to the ClusterRole of the controller, and are deleted with the namespace of the installation', async () => {
+  test("are owned by the controller's ClusterRole, and are deleted with the installation namespace", async () => {
     const role = await cluster.create('ClusterRole', { metadata: { name: ROLE }, rules: [] }, TEST_MANAGER);
     start('https://127.0.0.1:8443');
     await running.idle();

@@ -56,7 +56,7 @@ describe('the default objects', () => {
     [
       { name: 'view reads pods', role: 'view', action: { verb: 'list', resource: 'pods' }, expected: true },
       {
-        name: 'view does not read secrets',
+        name: 'view cannot read secrets',
         role: 'view',
         action: { verb: 'get', resource: 'secrets' },
         expected: false,
@@ -69,7 +69,7 @@ describe('the default objects', () => {
         expected: true,
       },
       {
-        name: 'admin does not label namespaces',
+        name: 'admin cannot label namespaces',
         role: 'admin',
         action: { verb: 'update', resource: 'namespaces' },
         expected: false,
@@ -88,7 +88,7 @@ describe('the default objects', () => {
     });
   }
 
-  test('authenticated users read discovery, anonymous users read the version only', async () => {
+  test('authenticated users can read discovery, anonymous users only the version', async () => {
     const eve = { username: 'eve', groups: ['system:authenticated'] };
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), { allowed: true });
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), {
@@ -105,7 +105,7 @@ describe('the default objects', () => {
 });
 
 describe('namespaces', () => {
-  test('the default objects of a namespace are created again', async () => {
+  test('the default objects of a namespace are recreated', async () => {
     await createNamespace('a');
     await cluster.idle();
     assert.deepEqual(cluster.storage.get(core('configmaps'), 'a', 'kube-root-ca.crt')?.['data'], { 'ca.crt': 'PEM' });
@@ -154,7 +154,7 @@ describe('aggregated roles', () => {
   const rule = (resource: string): object => ({ apiGroups: ['example.com'], resources: [resource], verbs: ['get'] });
   const getRules = (name: string): unknown => cluster.storage.get(ROLES, '', name)?.['rules'];
 
-  test('contain the rules of the selected roles, also of aggregated ones', async () => {
+  test('contain the rules of the selected roles, including aggregated roles', async () => {
     const label = { 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };
     await cluster.writer.create(ROLES, role('widgets', [rule('widgets')], label));
     await cluster.idle();
@@ -185,7 +185,7 @@ describe('custom resources', () => {
   };
   const gadget: ApiObject = { ...object('Gadget', 'g', {}, 'default'), apiVersion: 'example.com/v1' };
 
-  test('are served from the creation of their definition until its deletion', async () => {
+  test('are served from the creation of their CRD until its deletion', async () => {
     const { status } = await cluster.writer.create(DEFINITIONS, definition);
     const { conditions } = status as { conditions: { type: string; status: string }[] };
     const shown = conditions.map((condition) => [condition.type, condition.status]);

@@ -391,7 +391,7 @@ describe('custom resources', () => {
   });
 });
 
-describe('definitions of custom resources', () => {
+describe('CRDs', () => {
   const definition = (more: object, version: object = {}, name = 'gadgets.example.com'): ApiObject => {
     const schema = { openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object' } } } };
     const spec = {

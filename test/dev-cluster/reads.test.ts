@@ -55,7 +55,7 @@ describe('reading', () => {
       assert.equal(getVersion(second), getVersion(first));
     });
 
-    test('of all namespaces can be limited to one name', async () => {
+    test('across all namespaces can be limited to one name', async () => {
       const answer = await send('GET', '/api/v1/configmaps?fieldSelector=metadata.name%3Da');
       assert.deepEqual(responseNames(answer), ['a']);
     });
@@ -92,7 +92,7 @@ describe('reading', () => {
       assert.deepEqual(Object.keys(object), ['kind', 'apiVersion', 'metadata']);
     });
 
-    test('an unsupported media type is refused', async () => {
+    test('an unsupported media type is rejected', async () => {
       const answer = await send('GET', `${MAPS}/a`, undefined, { accept: 'text/html' });
       assert.equal(answer.status, 406);
       assert.equal(responseMessage(answer), 'only the following media types are accepted: application/json');

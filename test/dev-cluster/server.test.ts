@@ -37,7 +37,7 @@ describe('the API over HTTP', () => {
       assert.equal(responseMessage(answer), 'Unauthorized');
     });
 
-    test('a certificate of another authority is rejected', async () => {
+    test('a certificate from another CA is rejected', async () => {
       const validity = { now: new Date(), days: 1 };
       const forged = createClient(
         createAuthority(validity),
@@ -180,7 +180,7 @@ describe('the API over HTTP', () => {
   });
 
   describe('discovery', () => {
-    test('contains the resources of stored definitions', async () => {
+    test('contains the resources of stored CRDs', async () => {
       const definition = {
         apiVersion: 'apiextensions.k8s.io/v1',
         kind: 'CustomResourceDefinition',
@@ -212,7 +212,7 @@ describe('the API over HTTP', () => {
     });
   });
 
-  test('a kubeconfig can be read by its owner only', async () => {
+  test('only its owner can read a kubeconfig', async () => {
     const { mode } = await stat(await cluster.kubeconfig());
     assert.equal(mode & 0o777, 0o600);
   });

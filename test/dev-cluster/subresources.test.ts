@@ -61,7 +61,7 @@ describe('subresources', () => {
       assert.deepEqual([answer.status, answer.text], [204, '']);
     });
 
-    test('a GET of a stream requires the verb create', async () => {
+    test('a GET of a stream requires the create verb', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods/exec'] }];
       await bind(cluster, 'watcher', rules);
       const answer = await cluster.as('watcher').send('GET', `${PODS}/single/exec`);

@@ -94,7 +94,7 @@ describe('watching', () => {
     await Promise.allSettled([watching]);
   });
 
-  test('ends when the definition of its resource is deleted', async () => {
+  test('ends when the CRD of its resource is deleted', async () => {
     const names = { kind: 'Thing', plural: 'things' };
     const schema = { openAPIV3Schema: { type: 'object' } };
     const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';

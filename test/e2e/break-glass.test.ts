@@ -137,7 +137,7 @@ suite('break-glass', () => {
     await eventually(async () => assert.deepEqual(await denials(), []));
   });
 
-  test('interrupted and repeated, it admits ordinary pods, and restores all labels and owners', async () => {
+  test('after an interruption and a second run, it admits ordinary pods, then restores all labels and owners', async () => {
     const original = await state();
     /** Interrupts the command after the first of its writes. */
     const interrupt = async (action: string, isStarted: () => Promise<boolean>): Promise<void> => {

@@ -82,7 +82,7 @@ function isKept(before: unknown, after: unknown): boolean {
   return Object.entries(before).every(([key, member]) => isKept(member, after[key]));
 }
 
-suite('the defaults of pods on a kube-apiserver', { skip }, () => {
+suite('pod defaults on a kube-apiserver', { skip }, () => {
   let plane: ControlPlane;
   let server: TestServer;
 
@@ -137,7 +137,7 @@ suite('the defaults of pods on a kube-apiserver', { skip }, () => {
 
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-  test('are the same by both, keep explicit values, and make no valid pod invalid', async (t) => {
+  test('are the same from the policy and the webhook, keep explicit values, and keep valid pods valid', async (t) => {
     const counts = { pods: 0, accepted: 0, changed: 0 };
     const compare = async (pod: JsonObject): Promise<void> => {
       const [none, byPolicy, byWebhook] = await Promise.all([
@@ -159,7 +159,7 @@ suite('the defaults of pods on a kube-apiserver', { skip }, () => {
     assert.ok(counts.accepted >= 300 && counts.changed >= 100, JSON.stringify(counts));
   });
 
-  test('a pod without security contexts complies with restricted, unless SCC admission completes it', async () => {
+  test('a pod without security contexts complies with restricted, unless SCC admission defaults it', async () => {
     const isDenied = async (namespace: keyof typeof NAMESPACES) => (await send(namespace, plainPod('p'))).message;
     assert.deepEqual(
       [await isDenied('policy-restricted'), await isDenied('webhook-restricted')],
@@ -207,7 +207,7 @@ suite('the defaults of pods on a kube-apiserver', { skip }, () => {
 
 const served = shared === undefined || skip === false ? 'the API server evaluates MutatingAdmissionPolicies' : false;
 
-suite('the defaults of pods without MutatingAdmissionPolicies', { skip: served }, () => {
+suite('pod defaults without MutatingAdmissionPolicies', { skip: served }, () => {
   test('the leader registers the webhook, and doctor reports the required version', async () => {
     assert.ok(shared);
     const { admin } = shared;

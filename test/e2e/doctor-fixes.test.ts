@@ -197,7 +197,7 @@ async function checkRepair(
   assert.deepEqual(await readAll(shell.plane, objects), before);
 }
 
-suite('fixes for webhooks at a URL', { skip: needed }, () => {
+suite('fixes for webhooks with a URL', { skip: needed }, () => {
   let shell: Shell;
   let system: System;
   let plane: ControlPlane;
@@ -287,7 +287,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
       },
     },
     {
-      name: 'permissions of other settings',
+      name: 'permissions for other settings',
       fix: /^kubectl delete --ignore-not-found clusterroles\/portcullis-old/m,
       damage: () =>
         create(plane.admin, {
@@ -357,7 +357,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
     assert.deepEqual(await readAll(plane, registered), before);
   });
 
-  test('webhooks of the leader are left to the leader', async () => {
+  test('webhooks that the leader manages are not changed', async () => {
     await system.configure({ ...SPEC, webhooks: { management: 'managed' } });
     // The manifests have no permissions for it.
     await eventually(async () => {
@@ -377,7 +377,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
     await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
   });
 
-  test('SCC admission ends on a cluster with its own', async () => {
+  test('SCC admission ends on a cluster that has its own', async () => {
     const group = 'route.openshift.io';
     const names = { plural: 'routes', singular: 'route', kind: 'Route', listKind: 'RouteList' };
     const schema = { openAPIV3Schema: { type: 'object' } };
@@ -404,7 +404,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
   });
 });
 
-suite('fixes for webhooks of the Service', { skip: needed }, () => {
+suite('fixes for webhooks with a Service', { skip: needed }, () => {
   let shell: Shell;
   let objects: readonly JsonObject[] = [];
   const SETTINGS: ManifestSettings = {

@@ -146,7 +146,7 @@ suite('the floor', { skip }, () => {
     assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
 
-  test('is restored after a policy is deleted by hand, and webhooks fail closed until it is in force', async () => {
+  test('is restored after a policy is deleted manually, and webhooks fail closed until it takes effect', async () => {
     const path = objectPath('ValidatingAdmissionPolicy', 'floor.enforce-baseline.psa.portcullis.dev');
     const { uid } = objectMetadata(responseObject(await plane.admin.send('GET', path)));
     assert.equal((await plane.admin.send('DELETE', path)).status, 200);
@@ -161,7 +161,7 @@ suite('the floor', { skip }, () => {
     await isOpen();
   });
 
-  test('admits and denies as replicas do while these are killed and started', async () => {
+  test('admits and denies like replicas while they are killed and started', async () => {
     const wrong = new Set<string>();
     let count = 0;
     let isStopped = false;
@@ -196,7 +196,7 @@ suite('the floor', { skip }, () => {
     assert.ok(count > 20, String(count));
   });
 
-  test('webhooks stay open during a leader change, and an outage at that time admits compliant pods', async () => {
+  test('webhooks fail open during a leader change, and an outage at that time admits compliant pods', async () => {
     await isOpen();
     const seen = new Set<string>();
     const leads = (replica: (typeof system.replicas)[number]): boolean =>
@@ -213,7 +213,7 @@ suite('the floor', { skip }, () => {
     assert.deepEqual([...seen], [JSON.stringify(OPEN)]);
   });
 
-  test('holds after all replicas are killed', async () => {
+  test('applies after all replicas are killed', async () => {
     for (const replica of system.replicas) await replica.stop('SIGKILL');
     assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
     assert.equal(

@@ -119,7 +119,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
     });
   });
 
-  test('an uninstall leaves only definitions', async () => {
+  test('an uninstall leaves only the CRDs', async () => {
     const kinds = 'deployments,services,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts';
     assert.deepEqual(await list(`${kinds},jobs,configmaps,secrets,networkpolicies,resourcequotas`), []);
     assert.deepEqual(
@@ -130,7 +130,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
     );
   });
 
-  test('another release adopts the definitions by the commands of the message', async () => {
+  test('another release adopts the CRDs with the commands in the message', async () => {
     const { status, stderr } = helm('install', 'second', chart, '--namespace=other', '--create-namespace');
     assert.equal(status, 1);
     const [, message = ''] = /(these CustomResourceDefinitions[^]*)$/.exec(stderr) ?? [];
@@ -152,7 +152,7 @@ Or let the other tool update them: --set crds.install=false`,
     succeeds('install', 'second', chart, '--namespace=other', '--create-namespace');
   });
 
-  test('an upgrade restores the definitions, and needs no value that it adds', async () => {
+  test('an upgrade restores the CRDs, and requires no new values', async () => {
     const name = 'customresourcedefinition/psaenforcementconfigs.config.openshift.io';
     const columns = ['-o=jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}'];
     const before = await kubectl(['get', name, ...columns]);
@@ -265,7 +265,7 @@ suite('a change of components', { skip: needed }, () => {
     ...names('MutatingWebhookConfiguration', 'openshift'),
   ];
 
-  test('leaves webhooks and roles, which doctor names with the commands that delete them', async () => {
+  test('leaves webhooks and roles, which doctor reports with the commands that delete them', async () => {
     await apply([]);
     await apply(['openshift']);
     const remaining = async () => {

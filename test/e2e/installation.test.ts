@@ -254,7 +254,7 @@ suite('an installation', () => {
     restart = { from: before, to: (await plane.calls()).length };
   });
 
-  test('an authority that no replica uses is removed from the caBundle', async () => {
+  test('a CA that no replica uses is removed from the caBundle', async () => {
     const readBundle = async (): Promise<string> => {
       const [{ clientConfig }] = responseObject(await plane.admin.send('GET', PSA))['webhooks'] as [JsonObject];
       return Buffer.from((clientConfig as { readonly caBundle: string }).caBundle, 'base64').toString();
@@ -352,7 +352,7 @@ suite('an installation', () => {
     await eventually(async () => checkDenied(await send(pod('baseline', 'later', PRIVILEGED))));
   });
 
-  test('replicas follow the deletion and creation of the definition of SCCs without a restart', async () => {
+  test('replicas handle the deletion and creation of the SCC CRD without a restart', async () => {
     const definition = find(
       system.objects,
       'CustomResourceDefinition',
@@ -416,7 +416,7 @@ suite('an installation', () => {
     ]);
   });
 
-  test('uninstall removes the installation, webhooks first', async () => {
+  test('uninstall removes the installation, starting with the webhooks', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });

@@ -142,19 +142,19 @@ suite(
     const reportVersion = (node: string, kubeletVersion: string): Promise<ApiResponse> =>
       send('PATCH', `/api/v1/nodes/${node}/status`, { status: { nodeInfo: { kubeletVersion } } }, node);
 
-    test('a node with a new kubelet reads its pods and their secrets', async () => {
+    test('a node with a new kubelet can read its pods and their secrets', async () => {
       await eventually(async () => assert.equal((await readSecret('new')).status, 200));
       assert.equal((await listPods('new')).status, 200);
     });
 
-    test('a node with an old kubelet loses access to pods and secrets, with the reason', async () => {
+    test('a node with an old kubelet loses access to pods and secrets, with a reason', async () => {
       for (const answer of [await readSecret('old'), await listPods('old')]) {
         assert.equal(answer.status, 403);
         assert.ok(String(responseMessage(answer)).endsWith(OUTDATED), answer.text);
       }
     });
 
-    test('a node with an old kubelet gains no access by a request whose review is too large', async (t) => {
+    test('a node with an old kubelet gains no access with a request whose review is too large', async (t) => {
       // Reviews of older API servers do not contain selectors.
       const type = 'io.k8s.api.authorization.v1.ResourceAttributes';
       const missing = await findMissingField(plane, 'authorization.k8s.io/v1', type, 'fieldSelector');
@@ -173,23 +173,23 @@ suite(
       assert.ok(String(responseMessage(answer)).endsWith('the review has more than 65536 bytes'), answer.text);
     });
 
-    test('a node with an old kubelet still reads its own node', async () => {
+    test('a node with an old kubelet can still read its own Node', async () => {
       assert.equal((await send('GET', '/api/v1/nodes/old', undefined, 'old')).status, 200);
     });
 
-    test('in the mode recoverable, an upgraded kubelet reports its version and recovers', async () => {
+    test('in recoverable mode, an upgraded kubelet reports its version and recovers', async () => {
       const answer = await reportVersion('old', 'v1.33.1');
       assert.equal(answer.status, 200, answer.text);
       await eventually(async () => assert.equal((await readSecret('old')).status, 200));
     });
 
-    test('in the mode recoverable, a new node registers', async () => {
+    test('in recoverable mode, a new node registers', async () => {
       const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'joining' } };
       const answer = await send('POST', '/api/v1/nodes', node, 'joining');
       assert.equal(answer.status, 201, answer.text);
     });
 
-    test('in the mode strict, no node joins, and an upgraded kubelet stays locked out, as upstream', async () => {
+    test('in strict mode, no node joins, and an upgraded kubelet stays locked out, as upstream', async () => {
       await createNode('late', 'v1.29.8');
       await send('PATCH', SETTINGS, { spec: { kubelet: { authorizer: { mode: 'strict' } } } });
       // A Node that does not exist is not changed while the mode is still recoverable.
@@ -203,7 +203,7 @@ suite(
       assert.ok(String(responseMessage(answer)).endsWith('node "unknown" not found'), answer.text);
     });
 
-    test('the condition of the settings states that the API server called the webhook, and when', async () => {
+    test('the condition of the settings states that and when the API server called the webhook', async () => {
       const features = { scc: false, rollout: false, kubelet: true, olm: false };
       const policy = { scc: { mode: 'off' }, kubelet: { minimumVersion: '1.33.0' } };
       const system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { features, policy }) });
@@ -249,7 +249,7 @@ suite(
         assert.match(error.join(' ('), /^Post "https:\/\/127\.0\.0\.1:.*connect: connection refused\)$/);
     });
 
-    test('kubelet status of a user who may not create the review', async () => {
+    test('kubelet status for a user who may not create the review', async () => {
       const apiGroup = 'rbac.authorization.k8s.io';
       const type = { apiVersion: `${apiGroup}/v1`, metadata: { name: 'reader' } };
       const rules = [

@@ -111,7 +111,7 @@ suite('the minimum kubelet version of an installation', () => {
     assert.match(stdout, /\n2 nodes, 1 below the minimum or of unknown version\n$/);
   });
 
-  test('it is in force and rendered after the upgrade of the kubelet', async () => {
+  test('it takes effect and is rendered after the kubelet upgrade', async () => {
     const upgrade = { status: { nodeInfo: nodeInfo('v1.30.2') } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', upgrade, MERGE)).status, 200);
     await eventually(async () => {
@@ -124,7 +124,7 @@ suite('the minimum kubelet version of an installation', () => {
     assert.deepEqual(reasons.sort(), ['KubeletOutdated', 'KubeletVersionSufficient']);
   });
 
-  test('the API server does not call the authorization webhook, and so does not enforce it', async () => {
+  test('the API server does not call the authorization webhook, so it does not enforce the minimum', async () => {
     const message = await eventually(async () => {
       const { status } = (await plane.admin.send('GET', SETTINGS)).body as PortcullisConfiguration;
       const condition = status?.conditions?.find(({ type }) => type === 'KubeletMinimumEnforced');

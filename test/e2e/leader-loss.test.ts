@@ -48,7 +48,7 @@ suite('an installation with default settings', () => {
     await system.stop().finally(() => plane.stop());
   });
 
-  test('changes no label or annotation of any namespace, by default and in phase Evaluate', async () => {
+  test('changes no namespace labels or annotations, by default and in the Evaluate phase', async () => {
     const merge = { 'content-type': 'application/merge-patch+json' };
     for (const name of ['default', 'kube-public']) {
       const change = { metadata: { labels: { [ENFORCE]: 'restricted' } } };
@@ -82,7 +82,7 @@ suite('an installation with default settings', () => {
     assert.equal(await holder(), leading, 'no other replica has become the leader');
   });
 
-  test('policies of the floor are created, and restored after a restart, without a leader', async (t) => {
+  test('floor policies are created, and restored after a restart, without a leader', async (t) => {
     const leading = await holder();
     await system.configure({ floor: { mode: 'enforce' } });
     const path = objectPath('ValidatingAdmissionPolicy', 'floor.enforce-restricted.psa.portcullis.dev');

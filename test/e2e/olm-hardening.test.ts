@@ -29,7 +29,7 @@ const catalogPod = (name: string, container: string, metadata: JsonObject): Json
   spec: { containers: [{ name: container, image: 'registry.example.com/c:1' }] },
 });
 
-suite('hardening of the pods of OLM', () => {
+suite('OLM hardening', () => {
   let plane: ControlPlane;
   let system: System;
   before(async () => {
@@ -74,7 +74,7 @@ suite('hardening of the pods of OLM', () => {
     }, 30_000);
   });
 
-  test('catalog pods are hardened, with the label and with an owner only', async () => {
+  test('catalog pods are hardened, both with the label and with only an owner', async () => {
     await apply(plane.admin, OLM_DEFINITIONS);
     await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'catalogs' } });
     const spec = { sourceType: 'grpc', image: 'i', grpcPodConfig: { securityContextConfig: 'restricted' } };

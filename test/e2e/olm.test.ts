@@ -67,7 +67,7 @@ suite('an operator and the labels of its namespace', () => {
     await eventually(async () => assert.equal(await condition(), 'False OLMNotInstalled'));
   });
 
-  test('an operator enables the label syncer in its namespace, and its copies do not', async () => {
+  test('an operator enables the label syncer in its namespace, but its copies do not', async () => {
     for (const name of [NAME, 'openshift-copies'])
       await succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
     for (const definition of OLM_DEFINITIONS) await succeeds(definition);
@@ -78,7 +78,7 @@ suite('an operator and the labels of its namespace', () => {
     await eventually(async () => assert.equal(await condition(), 'True Installed'), 40_000);
   });
 
-  test('the label is restored, and removed with the last operator, by whichever replica leads', async () => {
+  test('the label is restored, and removed with the last operator, whichever replica leads', async () => {
     await plane.admin.send('PATCH', PATH, { metadata: { labels: { [SYNC]: 'false' } } }, MERGE);
     await eventually(async () => assert.deepEqual((await marks())[0], 'true'));
     const leader = system.replicas.find((replica) => replica.log().some(({ msg }) => msg === 'leadership begins'));

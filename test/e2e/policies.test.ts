@@ -128,7 +128,7 @@ async function writeAdmissionConfig(folder: string): Promise<string> {
   return file;
 }
 
-suite('policies and the plugin PodSecurity', { skip }, () => {
+suite('policies and the PodSecurity plugin', { skip }, () => {
   let folder: string;
   let plane: ControlPlane;
   before(async () => {
@@ -169,7 +169,7 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
     await rm(folder, { recursive: true });
   });
 
-  test('have the same verdicts and texts about pods', async () => {
+  test('have the same verdicts and messages for pods', async () => {
     const counts = { allowed: 0, denied: 0, warned: 0 };
     const order = await findOrder(plane);
     for (const pod of readPods()) {
@@ -199,7 +199,7 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
     );
   });
 
-  test('have the same warnings about workloads', async () => {
+  test('have the same warnings for workloads', async () => {
     let warned = 0;
     const order = await findOrder(plane);
     for (const pod of readPods()) {
@@ -221,7 +221,7 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
     assert.ok(warned > 100, String(warned));
   });
 
-  test('differ about pods with more items than policies evaluate', async () => {
+  test('differ for pods with more items than policies evaluate', async () => {
     const path = `/api/v1/namespaces/${namespaceOf('policy', 'enforce', { level: 'restricted', version: 'latest' })}/pods`;
     const [container] = compliantPod().spec?.containers ?? [];
     const repeat = <T>(count: number, item: (index: number) => T): T[] =>
@@ -410,7 +410,7 @@ COUNT problems, 0 warnings
     assert.deepEqual(await run('doctor'), { code: 0, stdout: healthy, stderr: '' });
   });
 
-  test('other commands evaluate as the policies do', async () => {
+  test('other commands evaluate like the policies', async () => {
     assert.match((await run('explain', 'namespace/default')).stdout, /^Namespace default: enforces baseline:latest\n/);
     const plan = await run('rollout', 'plan', '--level=restricted');
     assert.match(
@@ -420,7 +420,7 @@ COUNT problems, 0 warnings
     assert.match(plan.stdout, /\ndefault +baseline \(default\) +restricted +no violations/);
   });
 
-  test('settings change without a gap, and the uninstallation removes all policies', async () => {
+  test('settings change without a gap, and uninstall removes all policies', async () => {
     const weaker = await run('install', '--without-server', '--set=podSecurity.defaults.enforce=privileged');
     const refusal =
       'error: the enforcement would become weaker: podSecurity.defaults.enforce from baseline to privileged: add --allow-weaker to accept this\n';

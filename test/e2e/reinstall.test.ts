@@ -299,7 +299,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     );
   });
 
-  test('a serving certificate of others stays', async () => {
+  test('a serving certificate from another source is kept', async () => {
     const args = [
       'serve',
       '--in-cluster',

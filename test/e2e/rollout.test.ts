@@ -250,7 +250,7 @@ suite('the rollout of enforcement', () => {
 
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-  test('a fresh installation evaluates, and enforces nothing', async () => {
+  test('a new installation evaluates, but enforces nothing', async () => {
     const running: RunningPod[] = [];
     for (const { name, scc, securityContext } of MANAGED) {
       await eventually(() => succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
@@ -344,7 +344,7 @@ suite('the rollout of enforcement', () => {
     assert.equal(steps.at(-1), 'default restricted', 'the default level is raised after all namespaces are labeled');
   });
 
-  test('labels of users are kept, and changed labels of the syncer are restored', async () => {
+  test('labels set by users are kept, and changed labels of the syncer are restored', async () => {
     const path = '/api/v1/namespaces/plain';
     const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
@@ -359,7 +359,7 @@ suite('the rollout of enforcement', () => {
     verifySafety();
   });
 
-  test('the label podSecurityLabelSync turns label management off and on', async () => {
+  test('the podSecurityLabelSync label disables and enables label management', async () => {
     const path = '/api/v1/namespaces/plain';
     await patch(path, { metadata: { labels: { [SYNC]: 'false' } } });
     await eventually(async () => {
@@ -469,7 +469,7 @@ suite('the rollout of enforcement', () => {
     await expectNotEnforced('LegacyMode');
   });
 
-  test('mode Restricted denies violating pods', async () => {
+  test('Restricted mode denies violating pods', async () => {
     verifySafety();
     const violating = await read('/api/v1/namespaces/legacy/pods/root');
     watch.expect([{ namespace: 'legacy', pod: violating }]);

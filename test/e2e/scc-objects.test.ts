@@ -37,7 +37,7 @@ suite('SCCs', () => {
   const create = (scc: JsonObject, query = ''): Promise<ApiResponse> => client.send('POST', `${SCCS}${query}`, scc);
   const getMessage = ({ body, text }: ApiResponse): unknown => (isObject(body) ? body['message'] : text);
 
-  test('a value of a wrong type is reported by its field', async () => {
+  test('a value with the wrong type is reported with its field', async () => {
     const answer = await create(short('typed', { users: 'alice' }));
     assert.equal(getMessage(answer), `${HOOK}${INVALID('typed')}users: Invalid value: "alice": must be a list`);
     assert.equal(answer.status, 422);
@@ -75,7 +75,7 @@ suite('SCCs', () => {
     assert.equal((await client.send('GET', `${SCCS}/dry`)).status, 404);
   });
 
-  test('a patched SCC is completed and validated', async () => {
+  test('a patched SCC is defaulted and validated', async () => {
     await create(short('patched'));
     const patch = (body: JsonObject) =>
       client.send('PATCH', `${SCCS}/patched`, body, { 'content-type': 'application/merge-patch+json' });
@@ -88,7 +88,7 @@ suite('SCCs', () => {
     );
   });
 
-  test('a server-side apply of a short SCC is completed', async () => {
+  test('an SCC from a server-side apply is defaulted', async () => {
     const answer = await client.send('PATCH', `${SCCS}/applied?fieldManager=ops`, short('applied'), {
       'content-type': 'application/apply-patch+yaml',
     });

@@ -129,7 +129,7 @@ const ROLLOUTS = {
   },
 };
 
-test('a custom resource that the settings name causes warnings about its pods', async (context) => {
+test('a custom resource listed in the settings causes warnings about its pods', async (context) => {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-workloads-'));
   context.after(() => rm(folder, { recursive: true }));
   const file = join(folder, 'settings.yaml');
@@ -255,7 +255,7 @@ suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
     });
   }
 
-  test('a pod with 1.4 MB of <, which kube-apiserver escapes as six bytes, is created and updated', async () => {
+  test('a pod with 1.4 MB of <, which kube-apiserver escapes to six bytes, is created and updated', async () => {
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
     await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'large', labels } });
     const container = { name: 'c', image: 'registry.example.com/a:1', args: ['<'.repeat(1_400_000)] };

@@ -231,7 +231,7 @@ const CASES: readonly Case[] = [
     message: unauthorized('patch', 'mutatingadmissionpolicies', ADMISSION, 'evil'),
   },
   {
-    name: 'apply the mutating policy of defaults while spec.defaults is off',
+    name: 'apply the mutating policy for defaults while spec.defaults is off',
     verb: 'apply',
     object: mutation('defaults.portcullis.dev'),
     message: unauthorized('patch', 'mutatingadmissionpolicies', ADMISSION, 'defaults.portcullis.dev'),
@@ -304,7 +304,7 @@ const CASES: readonly Case[] = [
     ),
   },
   {
-    name: 'aggregate the use of an SCC to the role edit',
+    name: 'aggregate the use of an SCC to the edit role',
     object: useRole('system:openshift:scc:privileged', {
       metadata: {
         name: 'system:openshift:scc:privileged',
@@ -455,7 +455,7 @@ suite('the service account of the replicas', () => {
   }
 
   for (const [name, policy] of Object.entries(SETTINGS)) {
-    test(`may register the webhooks of the settings: ${name}`, async () => {
+    test(`may register the webhooks for the settings: ${name}`, async () => {
       const settings = { ...defaultSettings('1.0.0'), features: ALL_FEATURES, policy };
       const configurations = webhookConfigurations({ ...settings, webhooks: { url: OWN_URL.slice(0, -1) } });
       assert.ok(configurations.some(({ kind }) => kind === 'MutatingWebhookConfiguration'));
@@ -493,12 +493,12 @@ suite('the service account of the replicas', () => {
     for (const { status: code, text } of answers) assert.equal(code, 200, text);
   });
 
-  test('may change labels of Pod Security', async () => {
+  test('may change Pod Security labels', async () => {
     const object = namespace({ labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } });
     assert.equal((await send({ name: '', verb: 'merge', object, message: '' })).status, 200);
   });
 
-  test('the policy denies nothing to other users', async () => {
+  test('the policy does not restrict other users', async () => {
     const object = namespace({ labels: { team: 'b' }, finalizers: [] });
     assert.equal((await plane.admin.send('PATCH', SHOP, object, MERGE)).status, 200);
     assert.equal(responseObject(await create(plane.admin, binding('other', 'view')))['kind'], 'ClusterRoleBinding');

@@ -23,7 +23,7 @@ const { valid, invalid } = readFixture<{ readonly valid: readonly Case[]; readon
   'config/portcullis-configurations.yaml',
 );
 
-suite('the API server refuses the specs that replicas refuse', () => {
+suite('the API server rejects the specs that replicas reject', () => {
   let plane: ControlPlane;
   before(async () => {
     plane = await startControlPlane();

@@ -176,7 +176,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     assert.match(stdout, /\nThese remain, .*:\n- CustomResourceDefinitions with all their objects, /);
   });
 
-  test('a new installation continues with the settings, and the documented commands end enforcement first', async () => {
+  test('a new installation keeps the settings, and the documented commands end enforcement first', async () => {
     await eventually(() => system.install(), WAIT_MS);
     await start();
     const stop = createPods();

@@ -38,7 +38,7 @@ for (const version of VERSIONS) {
 
     test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-    test('Pod Security works without the definition of SCCs', async () => {
+    test('Pod Security works without the SCC CRD', async () => {
       const isDefinition = ({ kind }: JsonObject): boolean => kind === 'CustomResourceDefinition';
       await apply(
         plane.admin,
@@ -53,7 +53,7 @@ for (const version of VERSIONS) {
       assert.deepEqual(created.warnings, []);
     });
 
-    test('SCC admission starts with the definition of SCCs, without a restart', async () => {
+    test('SCC admission starts once the SCC CRD exists, without a restart', async () => {
       await system.install();
       await eventually(() => work(plane.admin));
     });

@@ -122,7 +122,7 @@ suite('webhooks', () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('a namespace that enforces SCCs fails closed, all others open', async () => {
+  test('a namespace that enforces SCCs fails closed, all others fail open', async () => {
     await label('enforce');
     const pods = ['exec.scc.portcullis.dev', 'mutate.scc.portcullis.dev', 'validate.scc.portcullis.dev'];
     await eventually(async () => assert.deepEqual(await closed(), pods), 15_000);
@@ -134,7 +134,7 @@ suite('webhooks', () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('an upgrade keeps settings and webhooks, and denies nothing but what the settings deny', async () => {
+  test('an upgrade keeps settings and webhooks, and denies only what the settings deny', async () => {
     const readState = async () => [
       responseObject(await plane.admin.send('GET', SETTINGS))['spec'],
       await readWebhooks(),
@@ -179,7 +179,7 @@ suite('webhooks', () => {
     await system.scale(1);
   });
 
-  test('enforcement in the cluster begins and ends with the settings', async () => {
+  test('enforcement in the cluster starts and ends with the settings', async () => {
     await label(null);
     await eventually(async () => assert.deepEqual(await closed(), []));
     await system.configure({ podSecurity: { defaults: { enforce: 'baseline' } } });
@@ -201,7 +201,7 @@ suite('webhooks', () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('the configurations belong to the role of the leader', async () => {
+  test('the configurations are owned by the leader role', async () => {
     const path = '/apis/rbac.authorization.k8s.io/v1/clusterroles/portcullis-webhook-configurations';
     const { metadata } = responseObject(await plane.admin.send('GET', path));
     const { uid } = metadata as { readonly uid: string };
@@ -213,7 +213,7 @@ suite('webhooks', () => {
     assert.deepEqual(owners, [{ ...kind, name: 'portcullis-webhook-configurations', uid }]);
   });
 
-  test('uninstall while SCCs are enforced ends enforcement first, and the leader restores nothing', async () => {
+  test('uninstall ends SCC enforcement first, and the leader restores nothing', async () => {
     await system.configure({ scc: { mode: 'enforce' } });
     await eventually(async () => assert.ok((await closed()).includes('mutate.scc.portcullis.dev')), 15_000);
     await stopLoop();

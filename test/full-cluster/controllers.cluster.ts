@@ -153,7 +153,7 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
     }
   });
 
-  test('the controller of roles aggregates the roles of the installation', async () => {
+  test('the clusterrole-aggregation-controller aggregates the roles of the installation', async () => {
     for (const role of ['view', 'edit', 'admin']) {
       await eventually(async () => {
         const { rules } = await get(`/apis/rbac.authorization.k8s.io/v1/clusterroles/${role}`);

@@ -31,7 +31,7 @@ const SKEWED = {
   CLOCK_SKEW_MS: String(SKEW_MS),
 };
 
-suite('the life of an installation', { skip: missingPrograms }, () => {
+suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
   let cluster: FullCluster;
   let plane: ControlPlane;
   let system: System;
@@ -95,7 +95,7 @@ suite('the life of an installation', { skip: missingPrograms }, () => {
 
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
 
-  test('the installation evaluates, and denies nothing', async () => {
+  test('the installation evaluates, but denies nothing', async () => {
     await system.install();
     await configure('Evaluate', 'report');
     await system.scale(2, { env: SKEWED });
@@ -125,7 +125,7 @@ suite('the life of an installation', { skip: missingPrograms }, () => {
     noFailures();
   });
 
-  test('later violations are denied, and no other pods', async () => {
+  test('only pods that violate the level are denied afterwards', async () => {
     load.use(['compliant', 'host']);
     await pause(LOAD_MS);
     const hosts = new Set<string>();
@@ -169,7 +169,7 @@ suite('the life of an installation', { skip: missingPrograms }, () => {
     noFailures();
   });
 
-  test('break-glass admits all pods, and its end denies new ones', async () => {
+  test('break-glass admits all pods, and new violations are denied afterwards', async () => {
     await run('break-glass', 'on');
     // Otherwise, a controller waits for up to 16 minutes after many denials.
     await load.replace('host', 'host');
@@ -179,7 +179,7 @@ suite('the life of an installation', { skip: missingPrograms }, () => {
     noFailures();
   });
 
-  test('after the uninstallation, no controller is stuck', async () => {
+  test('after uninstall, no controller is stuck', async () => {
     await run('uninstall', '--yes', '--wait=500ms');
     await Promise.all(system.replicas.map((replica) => replica.stop()));
     await load.replace('host', 'host');

@@ -34,7 +34,7 @@ function namesIn(template: string, expression: RegExp): readonly string[] {
   return [...new Set([...chartFile('templates', template).matchAll(expression)].map(([, name = '']) => name))].sort();
 }
 
-test('the templates name all CRDs, webhook configurations, and conditions of roles', () => {
+test('the templates list all CRDs, webhook configurations and role conditions', () => {
   const crds = CRDS.map(({ metadata }) => metadata.name);
   assert.deepEqual(namesIn('_helpers.tpl', /^- ([\w.]+)$/gm), crds.toSorted());
   const [roles] = objectsIn(chartFile('files/roles.yaml')) as unknown as [readonly { requires: readonly string[] }[]];
@@ -46,7 +46,7 @@ test('the templates name all CRDs, webhook configurations, and conditions of rol
   assert.deepEqual(namesIn('pre-delete-hook.yaml', /^ {2}(".*")$/gm), configurations.toSorted());
 });
 
-test('templates complete the values, and use values that exist', () => {
+test('templates default the values, and use only existing values', () => {
   for (const template of readdirSync(join(CHART, 'templates'))) {
     const text = chartFile('templates', template);
     for (const [, name = ''] of text.matchAll(/\.Values\.([\w.]+)/g)) {
@@ -58,7 +58,7 @@ test('templates complete the values, and use values that exist', () => {
   }
 });
 
-test('Chart.yaml names the supported version of Kubernetes and the definitions', () => {
+test('Chart.yaml lists the supported Kubernetes version and the CRDs', () => {
   const [chart] = objectsIn(chartFile('Chart.yaml')) as unknown as readonly {
     readonly kubeVersion: string;
     readonly annotations: Readonly<Record<string, string>>;
@@ -69,7 +69,7 @@ test('Chart.yaml names the supported version of Kubernetes and the definitions',
   assert.deepEqual(described.map(([, name]) => name).toSorted(), crds.toSorted());
 });
 
-test('the default values are those of the manifests, and match the schema', () => {
+test('the default values equal those of the manifests, and match the schema', () => {
   const pod = deployment(DEFAULTS).spec?.template.spec;
   const [container] = pod?.containers ?? [];
   const { replicas, runbook } = DEFAULTS;

@@ -53,7 +53,7 @@ function getValues(settings: ManifestSettings) {
   return resolveValues(serveOptions, { typed: new Map(typed), env: {} });
 }
 
-test('the definition of PSAEnforcementConfig uses the constants of the program', () => {
+test('the PSAEnforcementConfig CRD uses the constants of the program', () => {
   const [{ schema } = assert.fail()] = definition.spec.versions;
   const { spec, status } = schema.openAPIV3Schema.properties;
   assert.deepEqual(spec.properties.enforcementMode.enum, ENFORCEMENT_MODES);
@@ -86,14 +86,14 @@ for (const [name, settings] of INSTALLATIONS) {
       for (const { metadata } of manifests) assert.equal(metadata.labels?.[PART_OF_LABEL], PART_OF, metadata.name);
     });
 
-    test('webhook configurations are last and have their own label', () => {
+    test('webhook configurations come last and have their own label', () => {
       const kinds = manifests.map(({ kind }) => kind.endsWith('WebhookConfiguration'));
       assert.deepEqual(kinds, kinds.toSorted());
       const labels = manifests.map(({ metadata }) => metadata.labels?.['app.kubernetes.io/component'] === 'webhooks');
       assert.deepEqual(labels, kinds);
     });
 
-    test('all namespaced objects are in the namespace of the installation', () => {
+    test('all namespaced objects are in the installation namespace', () => {
       const namespaces = new Set(manifests.map(({ metadata }) => metadata.namespace));
       assert.deepEqual(
         [...namespaces].filter((one) => one !== undefined),
@@ -101,7 +101,7 @@ for (const [name, settings] of INSTALLATIONS) {
       );
     });
 
-    test('the replicas comply with the level restricted of their namespace', () => {
+    test('the replicas comply with the restricted level of their namespace', () => {
       const { template } = buildDeployment(settings).spec ?? {};
       assert.deepEqual(evaluatePod(template ?? {}, { level: 'restricted', version: 'latest' }).violations, []);
       const { metadata } = find(manifests, 'Namespace', settings.namespace);
@@ -137,7 +137,7 @@ test('the leader creates the settings of the installation', () => {
 
 const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
-test('without SCCs and the rollout no manifest mentions SCCs', () => {
+test('without SCCs and the rollout, no manifest mentions SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
   // The leader deletes the webhook configurations and policies of features that are off. The policy limits all features.
   const others = [
@@ -217,7 +217,7 @@ suite('the roles of the replicas', () => {
   }
 });
 
-test('the local profile differs only in the URL of the webhooks', () => {
+test('the local profile differs only in the webhook URL', () => {
   const url = 'https://127.0.0.1:8443';
   const client = 'webhook.clientConfig';
   const service = `has(${client}.service) && ${client}.service.name == "portcullis" && ${client}.service.namespace == "portcullis"`;
@@ -231,7 +231,7 @@ test('the local profile differs only in the URL of the webhooks', () => {
   assert.deepEqual(buildManifests({ ...DEFAULTS, ...PROFILES.local }), JSON.parse(text));
 });
 
-test('the policy of the service account selects its requests only', () => {
+test('the service account policy selects only requests of that account', () => {
   const policies = buildManifests({ ...DEFAULTS, namespace: 'admission' }).filter(
     ({ metadata }) => metadata.name === 'portcullis-service-account',
   );
@@ -252,7 +252,7 @@ test('the policy of the service account selects its requests only', () => {
   ]);
 });
 
-test('aggregated roles grant read access only', () => {
+test('aggregated roles only grant read access', () => {
   const aggregated = buildManifests(DEFAULTS).filter(({ metadata }) =>
     Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
   ) as readonly ManifestOf<V1ClusterRole>[];
@@ -297,12 +297,12 @@ test('expressions use existing metrics', () => {
   }
 });
 
-test('an evaluation is old after twice the default interval between evaluations', () => {
+test('an evaluation is outdated after twice the default interval', () => {
   const { expr = '' } = alerts.find(({ alert }) => alert === 'PodSecurityEvaluationOld') ?? {};
   assert.equal(expr.split(' > ').at(-1), String((2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000));
 });
 
-test('each alert names its section of the runbook, and links to it if the runbook has a URL', () => {
+test('each alert names its runbook section, and links to it if the runbook has a URL', () => {
   const linksTo = (annotation: string, settings: Partial<ManifestSettings>): readonly unknown[] => {
     const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.monitoring, ...settings });
     const rule = find<object>(manifests, 'PrometheusRule', 'portcullis');

@@ -17,7 +17,7 @@ const cases: readonly { name: string; a: unknown; b: unknown; deep: boolean; sem
   { name: 'an empty struct', a: { resources: { limits: {} } }, b: {}, deep: false, semantic: true },
   { name: 'an empty choice and absent', a: { emptyDir: {} }, b: {}, deep: false, semantic: false },
   { name: 'an empty security context', a: { securityContext: {} }, b: {}, deep: false, semantic: false },
-  { name: 'an empty text and absent', a: { x: '' }, b: {}, deep: false, semantic: false },
+  { name: 'an empty string and absent', a: { x: '' }, b: {}, deep: false, semantic: false },
   { name: 'false and absent', a: { x: false }, b: {}, deep: false, semantic: false },
   { name: 'a list and an object', a: { x: ['a'] }, b: { x: { 0: 'a' } }, deep: false, semantic: false },
   { name: 'an element that is null', a: [null], b: [], deep: false, semantic: false },
@@ -33,7 +33,7 @@ for (const { name, a, b, deep, semantic } of cases) {
   });
 }
 
-test('values with very deep nesting count as different', () => {
+test('deeply nested values count as different', () => {
   const nested = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
   assert.equal(semanticEqual(nested(100_000), nested(100_000)), false);
   assert.equal(deepEqual(nested(100_000), nested(100_000)), false);

@@ -33,7 +33,7 @@ describe('diff', () => {
     test(name, () => assert.deepEqual(diff(json(before), json(after)), json(patch)));
   }
 
-  test('a member that is undefined is absent', () => {
+  test('an undefined member is absent', () => {
     assert.deepEqual(diff({ a: undefined, b: 1 }, { a: 1, b: undefined }), [
       { op: 'remove', path: '/b' },
       { op: 'add', path: '/a', value: 1 },

@@ -77,7 +77,7 @@ describe('users of controllers', () => {
     });
   }
 
-  test('the user of a node', () => {
+  test('the user name of a node', () => {
     assert.deepEqual(nodeUser('n1'), { username: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] });
   });
 });
@@ -129,7 +129,7 @@ describe('completion of pods', () => {
     assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
   });
 
-  test('a mirror pod gets neither account nor token', () => {
+  test('a mirror pod gets neither a service account nor a token', () => {
     const metadata = { annotations: { 'kubernetes.io/config.mirror': 'x' } };
     const spec = getSpec({ containers }, {}, metadata);
     assert.deepEqual([spec['serviceAccountName'], spec.volumes], [undefined, undefined]);
@@ -137,7 +137,7 @@ describe('completion of pods', () => {
     assert.equal(isMirrorPod({ metadata: { annotations: {} } }), false);
   });
 
-  test('a service account of a wrong type does not change', () => {
+  test('a service account with the wrong type is not changed', () => {
     assert.equal(getSpec({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
     assert.deepEqual(completePod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
   });

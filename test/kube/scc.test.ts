@@ -82,7 +82,7 @@ describe('the custom resource definition of SCCs', () => {
     );
   });
 
-  test('the levels of user namespaces', () => {
+  test('user namespace levels', () => {
     const level = schemas.get('userNamespaceLevel');
     assert.deepEqual(level?.enum, USER_NAMESPACE_LEVELS);
     assert.equal(level?.default, USER_NAMESPACE_LEVELS[0]);
@@ -171,7 +171,7 @@ suite('blocks of ids', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseIdBlock(text), expected));
   }
 
-  test('several blocks; the first error is returned', () => {
+  test('several blocks, where the first error is returned', () => {
     assert.deepEqual(parseIdBlocks('1/2,5-5'), {
       value: [
         { min: 1, max: 2 },
@@ -182,7 +182,7 @@ suite('blocks of ids', () => {
   });
 });
 
-suite('values that OpenShift drops when it stores an SCC are decided as absent ones', () => {
+suite('values that OpenShift drops when it stores an SCC count as absent', () => {
   const cases: readonly (readonly [stored: string, given: object, absent: object])[] = [
     ['seccompProfiles: []', { seccompProfiles: [] }, {}],
     ['allowedUnsafeSysctls: []', { allowedUnsafeSysctls: [] }, {}],

@@ -6,7 +6,7 @@ const POD = { group: '', version: 'v1', resource: 'pods' };
 const NAMESPACE = { ...POD, resource: 'namespaces' };
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 
-describe('rules of webhooks match requests', () => {
+describe('webhook rules match requests', () => {
   const cases: readonly (readonly [
     name: string,
     rule: object,

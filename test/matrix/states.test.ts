@@ -258,7 +258,7 @@ const ALL_STATES: readonly State[] = [
     enter: (system) => attack(system, { connections: 1_000, sent: 'P' }),
   },
   {
-    name: 'large reviews of another client',
+    name: 'large reviews from another client',
     isLong: true,
     replicas: 'overloaded',
     enter: (system) => attack(system, { connections: 4, sent: largeReview() }),

@@ -58,7 +58,7 @@ describe('Dockerfile', () => {
     assert.deepEqual(commands, ['npm ci --ignore-scripts --no-audit --no-fund', 'npm run build']);
   });
 
-  test('runs as non-root user without a shell', () => {
+  test('runs as a non-root user without a shell', () => {
     assert.equal(
       parseOnly('USER', image, ({ text }) => text),
       '65532:65532',
@@ -98,7 +98,7 @@ describe('Dockerfile', () => {
     );
   });
 
-  test('uses only known instructions and copies only files of the context', () => {
+  test('uses only known instructions and copies only files from the context', () => {
     const known = new Set(['WORKDIR', 'COPY', 'RUN', 'ARG', 'LABEL', 'USER', 'EXPOSE', 'ENTRYPOINT', 'CMD']);
     for (const stage of dockerfile.stages) {
       for (const { name } of stage.instructions) assert.ok(known.has(name), name);

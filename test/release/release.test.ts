@@ -202,7 +202,7 @@ describe('package', () => {
     assert.deepEqual(await program('version'), { code: 0, stdout: `portcullis v${version}\n`, stderr: '' });
   });
 
-  test('checks the examples of the package', async () => {
+  test('checks the examples in the package', async () => {
     const { code, stdout } = await program('check', '-f', packaged('examples/check/backup.yaml'));
     assert.match(stdout, /^CronJob shop\/backup violates PodSecurity "restricted:latest"\n[^]*\n0 passed, 1 failed\n$/);
     assert.equal(code, 1);
@@ -246,13 +246,13 @@ describe('executable', () => {
     await run('tar', ['-xzf', released(`portcullis-${platform}.tar.gz`), '-C', folder]);
   });
 
-  test('is packed with the licenses of the program, of its packages and of Node', async () => {
+  test('is packed with the licenses of the program, its packages and Node', async () => {
     const names = ['LICENSE', 'LICENSE-node.txt', 'LICENSES.txt', 'portcullis'];
     assert.deepEqual((await readdir(folder)).sort(), names);
     assert.match(await readFile(join(folder, 'LICENSE-node.txt'), 'utf8'), /^Node\.js is licensed/);
   });
 
-  test('prints its version without a Node in the PATH', async () => {
+  test('prints its version without Node in the PATH', async () => {
     const outcome = await execute(file(), ['version'], { env: {} });
     assert.deepEqual(outcome, { code: 0, stdout: `portcullis v${version}\n`, stderr: '' });
   });
@@ -336,7 +336,7 @@ describe('files of a release', () => {
     assert.equal(dashboard.uid, 'portcullis');
   });
 
-  test('the chart is a package of Helm', { skip: withoutHelm }, () => {
+  test('the chart is a Helm package', { skip: withoutHelm }, () => {
     const chart = released(`portcullis-chart-${version}.tgz`);
     const { status, stdout, stderr } = runHelm(['template', 'any', chart, '--kube-version=1.36.0']);
     assert.equal(status, 0, stderr);
@@ -365,7 +365,7 @@ github:
   });
 });
 
-suite('a release is not built with wrong options', () => {
+suite('a release is not built with invalid options', () => {
   const repository =
     'package.json: repository.url is an example: set it to the URL of your repository, and run npm run manifests';
   const cases: readonly (readonly [args: readonly string[], message: string])[] = [

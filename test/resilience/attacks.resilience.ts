@@ -130,7 +130,7 @@ for (const openFiles of [undefined, 600]) {
     });
     after(() => target.stop());
 
-    test('5000 leave no descriptors and no memory, and others are served', async (t) => {
+    test('5000 leave no descriptors or memory behind, and others are served', async (t) => {
       const before = await readUsage(target.pid);
       t.diagnostic(`before: RSS ${before.rssMiB} MiB; ${before.openFiles} descriptors`);
       const report = await underAttack(t, target, async () => {
@@ -375,7 +375,7 @@ suite('the bundle within the memory limit of the manifests', { timeout: 600_000 
   }
 });
 
-suite('large bodies that stop', { timeout: 120_000 }, () => {
+suite('large bodies that stop arriving', { timeout: 120_000 }, () => {
   let target: Target;
   before(async () => {
     target = await startTarget();

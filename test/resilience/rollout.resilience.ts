@@ -71,7 +71,7 @@ suite('three replicas under load', () => {
     ['serving', 60_000],
     ['ca', 240_000],
   ] as const) {
-    test(`rotation of the certificate (${rotation})`, { timeout: 300_000 }, async (t) => {
+    test(`certificate rotation (${rotation})`, { timeout: 300_000 }, async (t) => {
       const startMs = performance.now();
       let tookMs = 0;
       const before = await stage.certificates();
@@ -108,7 +108,7 @@ suite('three replicas under load', () => {
     return tookMs;
   };
 
-  test('clocks of replicas that differ by two hours', { timeout: 240_000 }, async (t) => {
+  test('replica clocks that differ by two hours', { timeout: 240_000 }, async (t) => {
     let tookMs = 0;
     const report = await stage.underLoad(async () => {
       for (const skewMs of [-HOUR_MS, HOUR_MS]) {
@@ -129,7 +129,7 @@ suite('three replicas under load', () => {
     assertNoFailures(report);
   });
 
-  test('clocks that jump by an hour, forwards and backwards', { timeout: 240_000 }, async (t) => {
+  test('clocks that jump by an hour, forward and backward', { timeout: 240_000 }, async (t) => {
     let tookMs = 0;
     const report = await stage.underLoad(async () => {
       for (const { pid } of skewed) process.kill(pid, 'SIGUSR2');

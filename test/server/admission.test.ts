@@ -119,7 +119,7 @@ suite('failures', () => {
     { path: '/rejects', decide: () => Promise.reject(new Error('a bug')) },
   ];
   for (const { path } of failing) {
-    test(`an exception is HTTP 500 and logged with the uid of the review: ${path}`, async (t) => {
+    test(`an exception results in HTTP 500 and is logged with the UID of the review: ${path}`, async (t) => {
       const server = await startAdmissionServer(failing);
       t.after(() => server.stop());
       const reply = await post(server, path, BODY, JSON_TYPE);
@@ -249,7 +249,7 @@ test('the log line contains the trace ID of a valid traceparent', async (t) => {
   );
 });
 
-test('long texts of responses and log lines are truncated', async () => {
+test('long messages in responses and log lines are truncated', async () => {
   const long = 'x'.repeat(MAX_TEXT + 1);
   const truncated = `${'x'.repeat(MAX_TEXT)}…`;
   const status = { ...forbidden({ group: '', resource: 'pods' }, 'web', 'no'), message: long };
@@ -432,7 +432,7 @@ suite('client certificates', () => {
     );
   });
 
-  test('a replaced client authority applies to new connections', async () => {
+  test('a replaced client CA applies to new connections', async () => {
     const agent = new Agent({ keepAlive: true });
     const api = client('api');
     assert.equal((await send(api, { agent })).status, 200);

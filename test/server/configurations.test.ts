@@ -96,7 +96,7 @@ const webhooks = createWebhooks({
 const UNPROTECTED = /^(?:(?:fail-open|kube-system)\.|psa\.portcullis\.dev$)/;
 
 suite('names and paths', () => {
-  test('configured webhooks and served webhooks are the same', () => {
+  test('configured and served webhooks are the same', () => {
     const configured = configurations.flatMap(({ kind, metadata, webhooks }) =>
       webhooks.map(
         (hook) => `${getPath(hook)}: ${hook.name} of ${kind.replace('WebhookConfiguration', '')} ${metadata.name}`,
@@ -131,7 +131,7 @@ suite('names and paths', () => {
     assert.deepEqual(new Set(webhooks.map(({ path }) => path)), new Set(hooks.map(getPath)));
   });
 
-  test('the checks of writes of nodes are registered only while their settings are on', () => {
+  test('node write checks are registered only while their settings are enabled', () => {
     const cases: readonly (readonly [admission: JsonObject, names: readonly string[]])[] = [
       [{}, []],
       [{ certificates: true }, ['certificates.kubelet.portcullis.dev']],
@@ -190,7 +190,7 @@ suite('names and paths', () => {
     }
   });
 
-  test('timeoutSeconds exceed the wait of 10 seconds', () => {
+  test('timeoutSeconds exceeds the wait of 10 seconds', () => {
     for (const path of ['/scc/mutate', '/scc/validate']) assert.equal(hookAt(path).timeoutSeconds, 15);
     for (const path of ['/scc/exec', '/scc/objects/default', '/scc/objects/validate']) {
       assert.equal(hookAt(path).timeoutSeconds, 10);
@@ -321,7 +321,7 @@ suite('tiers', () => {
       const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
       const byDefault = podSecurity ? 'baseline' : 'privileged';
 
-      test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open exactly for what the floor decides`, () => {
+      test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open exactly where the floor decides`, () => {
         fc.assert(
           fc.property(anyNamespace, fc.boolean(), (namespace, isExemptPod) => {
             const { name, labels } = namespace.metadata;
@@ -388,7 +388,7 @@ suite('tiers', () => {
     }
   });
 
-  test('no mutating webhook selects pods of kube-system and of the installation', () => {
+  test('no mutating webhook selects pods in kube-system or the installation namespace', () => {
     const exemptNothing = {
       scc: { mode: 'enforce', exemptNamespaces: [] },
       defaults: { mode: 'apply', exemptNamespaces: [] },
@@ -410,7 +410,7 @@ suite('tiers', () => {
     assert.equal(forPods.filter((hook) => selects(hook, 'kube-public')).length, 4);
   });
 
-  test('the advisory webhook selects all namespaces except for the installation namespace', () => {
+  test('the advisory webhook selects all namespaces except the installation namespace', () => {
     const advice = hooks.find(({ name }) => name === 'advise.psa.portcullis.dev');
     fc.assert(
       fc.property(anyNamespace, ({ metadata: { name, labels } }) => {
@@ -435,7 +435,7 @@ function isCovered({ rules }: Hook, operation: string, resource: string, group =
 }
 
 suite('rules', () => {
-  test('the advisory webhook selects the workload resources of the settings, and fails open', () => {
+  test('the advisory webhook selects the workload resources in the settings, and fails open', () => {
     const resources = [
       { group: 'argoproj.io', version: '*', resource: 'rollouts' },
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },

@@ -129,7 +129,7 @@ const ATTACKS: readonly Attack[] = [
   },
 ];
 
-suite('the connections of strangers do not displace API servers', () => {
+suite('unauthenticated connections do not displace API servers', () => {
   for (const { name, strangers, limit = LIMIT, idle = ANSWERED } of ATTACKS) {
     test(`${limit} with ${name}`, async (t) => {
       const server = await startServer(t, limit);
@@ -250,7 +250,7 @@ suite('before the first valid review', () => {
   }
 });
 
-suite('the connections of strangers to the port of probes', () => {
+suite('unauthenticated connections to the probe port', () => {
   const PROBE = 'GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n';
   /** The limit of the port. An address can hold half of it. */
   const PROBES_LIMIT = 50;
@@ -285,7 +285,7 @@ suite('the connections of strangers to the port of probes', () => {
   }
 });
 
-test('a connection that closes makes room for another one', async (t) => {
+test('a closed connection makes room for another one', async (t) => {
   const server = await startServer(t);
   for (let round = 0; round < 3; round++) {
     const sockets = await openMany(server, STRANGER, LIMIT / 2, round === 1 ? REVIEW : ONE_BYTE);

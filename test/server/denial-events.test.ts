@@ -63,7 +63,7 @@ const CASES: readonly Case[] = [
     expected: 'apps/v1 ReplicaSet api-1 u1',
   },
   {
-    name: 'a StatefulSet, by a controller manager with one identity',
+    name: 'a StatefulSet, by a controller manager with a single identity',
     request: request([owner('apps/v1', 'StatefulSet', 'db')], {}, 'system:kube-controller-manager'),
     expected: 'apps/v1 StatefulSet db statefulset',
   },
@@ -80,8 +80,8 @@ const CASES: readonly Case[] = [
     request: request([{ ...REPLICA_SET, controller: false }]),
     expected: undefined,
   },
-  { name: 'owners that are no list', request: request('x'), expected: undefined },
-  { name: 'an owner with a wrong type', request: request([null, { ...REPLICA_SET, name: 1 }]), expected: undefined },
+  { name: 'owners that are not a list', request: request('x'), expected: undefined },
+  { name: 'an owner with the wrong type', request: request([null, { ...REPLICA_SET, name: 1 }]), expected: undefined },
   { name: 'no object', request: request([], { object: null }), expected: undefined },
 ];
 
@@ -120,7 +120,7 @@ test('the note contains the cause and a command', () => {
   assert.match(second.note, /^no SCC .*…\. To fix: portcullis explain deployment\/web -n shop$/);
 });
 
-test('a replica records at most 50 events at once, and then 5 in a second', () => {
+test('a replica records a burst of at most 50 events, then 5 per second', () => {
   const { record, events, clock } = createRig();
   for (let count = 0; count < 200; count++) record(request([REPLICA_SET]), DENIAL);
   assert.equal(events.length, 50);

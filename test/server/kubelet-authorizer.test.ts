@@ -121,7 +121,7 @@ const reviewOf = (user: object, resourceAttributes: object): string =>
     spec: { ...user, resourceAttributes },
   });
 
-suite('before the nodes and the settings are known', () => {
+suite('before the nodes and the settings are read', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([], {
@@ -161,13 +161,13 @@ suite('before the nodes and the settings are known', () => {
     ]);
   });
 
-  test('other paths are explained', async () => {
+  test('unknown paths are explained', async () => {
     const { status, body } = await post(server, '/authorize', '{}');
     assert.deepEqual([status, body], [404, `no webhook at POST /authorize; POST a SubjectAccessReview to ${PATH}\n`]);
   });
 });
 
-test('API servers retry more than 5000 reviews in a second', async () => {
+test('API servers retry more than 5000 reviews per second', async () => {
   let time = 0;
   const scope = (store: TestServer['store']) => ({ store, settings: () => settings, hasSettingsObject: false });
   const server = await startAdmissionServer([], { createScope: scope, now: () => time });

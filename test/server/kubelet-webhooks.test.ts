@@ -46,7 +46,7 @@ async function send(path: string, request: JsonObject, to: TestServer = server):
   return response;
 }
 
-test('a minimum above the kubelets is denied with all nodes by name', async () => {
+test('a minimum above the kubelet versions is denied with the names of all nodes', async () => {
   const group = 'config.openshift.io';
   const response = await send('/kubelet/validate-config', {
     kind: { group, version: 'v1', kind: 'Node' },

@@ -277,7 +277,7 @@ suite('the syntax of a large review', () => {
     ),
   );
 
-  test('is accepted and rejected as by JSON.parse, even in fields that are not read', () => {
+  test('is accepted and rejected like JSON.parse, even in fields that are not read', () => {
     fc.assert(
       fc.property(values, (value) => {
         const text = wrap(value);
@@ -370,7 +370,7 @@ suite('the objects of an update', () => {
   }
 });
 
-suite('the worker of large reviews', () => {
+suite('the worker for large reviews', () => {
   test('starts again after a failure', async () => {
     const failing = (): Worker => new Worker('throw new Error("failed")', { eval: true });
     const starts = [failing, startWorker, startWorker];

@@ -80,7 +80,7 @@ const root = catalogPod({}, { securityContext: { runAsUser: 0 } });
 const REPORT =
   'OLM hardening: the profile catalog-source would set seccompProfile, runAsUser, runAsNonRoot, privileged, readOnlyRootFilesystem, allowPrivilegeEscalation, capabilities.drop';
 
-suite('hardening of pods of OLM by the webhook', () => {
+suite('hardening of OLM pods by the webhook', () => {
   test('off ignores the pod', async () => {
     assert.deepEqual(await review({ mode: 'off' }, catalogPod()), { patch: [], warnings: [], counted: '' });
   });
@@ -93,7 +93,7 @@ suite('hardening of pods of OLM by the webhook', () => {
     });
   });
 
-  test('fill changes security contexts only, and keeps explicit values', async () => {
+  test('fill changes only security contexts, and keeps explicit values', async () => {
     assert.deepEqual(await review({}, catalogPod()), { patch: HARDENED, warnings: [], counted: 'hardened' });
     const { warnings, patch } = await review({}, root);
     assert.deepEqual(warnings, [CONFLICT]);
@@ -111,7 +111,7 @@ suite('hardening of pods of OLM by the webhook', () => {
     ]);
   });
 
-  test('a pod that complies does not change, and conflicts alone are counted', async () => {
+  test('a compliant pod does not change, and conflicts alone are counted', async () => {
     const rig = startWebhooks();
     const first = rig.decide(PATH, request(catalogPod()));
     assert.ok(first.allowed);
@@ -130,7 +130,7 @@ suite('hardening of pods of OLM by the webhook', () => {
 
   const LEGACY = { spec: { image: 'i', grpcPodConfig: { securityContextConfig: 'legacy' } } };
 
-  test('the CatalogSource decides about legacy, and a legacy pod is not hardened silently', async () => {
+  test('the CatalogSource determines whether a pod is legacy, and a legacy pod is reported', async () => {
     assert.deepEqual(await review({ catalog: LEGACY }, catalogPod()), { patch: [], warnings: [], counted: 'legacy' });
     assert.deepEqual((await review({ catalog: LEGACY, namespaceLevel: 'restricted' }, catalogPod())).warnings, [
       `OLM hardening: legacy pods are denied because the namespace has ${ENFORCE}=restricted. Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"`,
@@ -152,7 +152,7 @@ suite('hardening of pods of OLM by the webhook', () => {
     assert.equal((await review({ catalog: LEGACY }, catalogPod({ labels }))).counted, 'hardened');
   });
 
-  test('junk in securityContextConfig is no exception', async () => {
+  test('an invalid securityContextConfig is no exception', async () => {
     const catalog = { spec: { image: 'i', grpcPodConfig: { securityContextConfig: 'Legacy' } } };
     assert.deepEqual(await review({ catalog }, catalogPod()), {
       patch: HARDENED,
@@ -163,7 +163,7 @@ suite('hardening of pods of OLM by the webhook', () => {
     });
   });
 
-  test('without the CatalogSource or its CRD, the namespace decides', async () => {
+  test('without the CatalogSource or its CRD, the namespace applies', async () => {
     const missing =
       'OLM hardening: CatalogSource "cat" not found in namespace "shop"; the enforce label of the namespace determines the security context of its pods';
     const restricted = await review({ catalog: null, namespaceLevel: 'restricted' }, catalogPod());
@@ -181,7 +181,7 @@ suite('hardening of pods of OLM by the webhook', () => {
     assert.match(warnings.join(), /CatalogSource "cat" not found/);
   });
 
-  test('run bundle never gets a user, and warns in the mode legacy', async () => {
+  test('run bundle never gets a user, and warns in legacy mode', async () => {
     const bundle = catalogPod({ labels: {} }, { containers: [{ name: 'registry-grpc' }] });
     const rig = startWebhooks();
     const decision = rig.decide(PATH, request(bundle));

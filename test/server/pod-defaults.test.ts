@@ -34,7 +34,7 @@ function review(spec: JsonObject | undefined, change: Parameters<typeof podReque
 
 const APPLY = { defaults: { mode: 'apply' } };
 
-suite('the webhook of the defaults', () => {
+suite('the pod defaults webhook', () => {
   const cases: readonly (readonly [string, JsonObject | undefined, Parameters<typeof podRequest>[1]?])[] = [
     ['no settings', undefined],
     ['the mode off', {}],

@@ -92,7 +92,7 @@ const KINDS: readonly Kind[] = [
 
 suite('every kind with a pod template', () => {
   for (const kind of KINDS) {
-    test(`${kind}: created, completed by an SCC`, () => {
+    test(`${kind}: created, defaulted by an SCC`, () => {
       assert.deepEqual(decide({ kind, spec: PLAIN }), { allowed: true });
     });
     test(`${kind}: updated, denied by every SCC`, () => {
@@ -305,7 +305,7 @@ suite('a namespace without SCCs that enforces the restricted level', () => {
   }
 });
 
-test('the templates of a resource that the settings name', () => {
+test('the templates of a resource listed in the settings', () => {
   const workloadResources = [{ ...TRAININGS, templatePath: 'spec.*' }];
   const rig = createSccTestWebhooks({ workloadResources });
   rig.putNamespace(LABELS);

@@ -212,7 +212,7 @@ suite('the version of the API server', () => {
     });
   }
 
-  test('decides about the warnings for a new label', () => {
+  test('determines the warnings for a new label', () => {
     const { store, decide } = createRig({});
     store.put('Pod', pod);
     const warnings = (version: 'v1.33' | 'v1.34'): number => {
@@ -265,7 +265,7 @@ suite('a stricter level before all pods are read', () => {
     assert.deepEqual(warnings?.slice(1), ['p: host namespaces']);
   });
 
-  test('is admitted with the warning of Kubernetes before the API server times out', async () => {
+  test('is admitted with the Kubernetes warning before the API server times out', async () => {
     const { decideWithin, store } = createRig({}, {}, false);
     store.put('Pod', hostNetworkPod());
     const { allowed, warnings } = await decideWithin(520, tighten);
@@ -722,7 +722,7 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
   { name: 'a label that is not a string', request: update(namespaceWithMode(7), PLAIN), denied: true },
 ];
 
-suite('an unknown SCC mode in the label of a namespace', () => {
+suite('an unknown SCC mode in a namespace label', () => {
   for (const { name, request, mode = 'enforce', exemptNamespaces = [], warned, denied = false } of MODE_LABELS) {
     test(name, () => {
       const { store, decide } = createRig({}, { scc: () => ({ mode, exemptNamespaces }) });

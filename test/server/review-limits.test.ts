@@ -82,7 +82,7 @@ const pod = (spec: object, annotations: object = {}): object => ({
   spec,
 });
 
-suite('padded pods are decided on their content', () => {
+suite('padded pods are decided based on their content', () => {
   let server: TestServer;
   before(async () => {
     server = await startAll();
@@ -132,7 +132,7 @@ suite('padded pods are decided on their content', () => {
       scc: /unable to validate against any security context constraint/,
     },
     {
-      name: 'an update that changes no field that is read',
+      name: 'an update that changes no fields that are read',
       request: { operation: 'UPDATE', object: pod(padded), oldObject: pod(padded) },
       psa: true,
       scc: true,

@@ -186,7 +186,7 @@ const FRAMINGS: readonly Framing[] = [
     statuses: [413],
   },
   {
-    name: 'request smuggling by two lengths',
+    name: 'request smuggling with two lengths',
     request: `${CHUNKED}Content-Length: ${REVIEW.length}\r\n\r\n0\r\n\r\n${WHOLE}`,
     statuses: [400],
   },
@@ -331,7 +331,7 @@ suite('memory', () => {
   ];
 
   for (const { name, body } of BODIES) {
-    test(`does not grow by ${name}`, async (t) => {
+    test(`does not grow because of ${name}`, async (t) => {
       const server = await startPodSecurity();
       t.after(() => server.stop());
       const agent = new Agent({ keepAlive: true });
@@ -477,7 +477,7 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unexpected AdmissionReview kind: admission.k8s.io/v1, Kind=Pod\n',
   },
   {
-    name: 'a kind that is no string',
+    name: 'a kind that is not a string',
     body: buildReview({ kind: 7 }),
     text: 'unexpected AdmissionReview kind: kind must be a string\n',
   },
@@ -497,7 +497,7 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unable to decode the request: request.uid: must NOT have more than 1024 characters\n',
   },
   {
-    name: 'a long kind of the review',
+    name: 'a long kind in the review',
     body: buildReview({ kind: 'x'.repeat(5000) }),
     text: /^unexpected AdmissionReview kind: admission\.k8s\.io\/v1, Kind=x{900,1000}…\n$/,
   },
@@ -648,7 +648,7 @@ suite('bodies', () => {
     });
   }
 
-  test('requests to unknown paths create no series', async () => {
+  test('requests to unknown paths create no metric series', async () => {
     await post(server, '/nothing', 'a=b', 'text/plain');
     assert.doesNotMatch(await server.metrics.expose(), /"[^"]*nothing"/);
   });
@@ -704,7 +704,7 @@ suite('large reviews', () => {
     });
   }
 
-  test('many at the same time are reviewed one after another, and small reviews do not wait', async () => {
+  test('many concurrent ones are reviewed one after another, and small reviews do not wait', async () => {
     const body = largeReview('UPDATE');
     const all = Array.from({ length: 6 }, () => post(server, '/slow?timeout=30s', body, JSON_TYPE));
     let isDone = false;
@@ -746,7 +746,7 @@ suite('large reviews', () => {
     assert.equal((await first).status, 200);
   });
 
-  test('bodies that are declared and not sent take no memory', async () => {
+  test('bodies that are declared but not sent take no memory', async () => {
     const holders = await Promise.all(Array.from({ length: 10 }, () => openTls(server)));
     for (const holder of holders) holder.write(`${head(39 << 20)}{`);
     assert.equal((await post(server, '/allow?timeout=10s', largeReview('UPDATE'), JSON_TYPE)).status, 200);
@@ -754,7 +754,7 @@ suite('large reviews', () => {
     await waitForDisconnect(server);
   });
 
-  test('unfinished bodies beyond the memory are read one at a time, and rejected if they stop', async () => {
+  test('unfinished bodies beyond the memory limit are read one at a time, and rejected if they stop arriving', async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => openTls(server)));
     const responses = holders.map((holder) => once(holder, 'data'));
     for (const holder of holders) holder.write(head(39 << 20) + ' '.repeat(38 << 20));

@@ -87,7 +87,7 @@ suite('access reviews', () => {
     assert.ok(!rig.reviews.includes('root anyuid'));
   });
 
-  test('a denial reviews every SCC and equals the denial by RBAC', async () => {
+  test('a denial reviews every SCC and equals the denial based on RBAC', async () => {
     const rig = createSarRig();
     const denied = await rig.send('/scc/mutate', podRequest(ROOT));
     const rbacRig = createSccTestWebhooks();
@@ -97,7 +97,7 @@ suite('access reviews', () => {
     assert.equal(rig.reviews[0], `${ACCOUNT} anyuid`);
   });
 
-  test('no review for pods outside of SCC admission', async () => {
+  test('no review for pods outside SCC admission', async () => {
     const rig = createSarRig();
     await rig.send('/scc/mutate', podRequest(buildPod({}, { os: { name: 'windows' } })));
     await rig.send('/scc/mutate', podRequest(buildPod(), { namespace: 'kube-system' }));
@@ -182,7 +182,7 @@ suite('cache', () => {
   });
 });
 
-test('the cache holds 10,000 results; the oldest is removed first', async () => {
+test('the cache holds 10,000 results, and the oldest is removed first', async () => {
   let sent = 0;
   const review = createAccessReviews({
     cluster: { reviewAccess: () => Promise.resolve({ allowed: ++sent > 0 }) },
@@ -202,7 +202,7 @@ test('the cache holds 10,000 results; the oldest is removed first', async () => 
 });
 
 suite('failed reviews deny access', () => {
-  test('an error is logged, not cached, and the next SCC is tried', async () => {
+  test('an error is logged but not cached, and the next SCC is tried', async () => {
     let failing = true;
     const rig = createSarRig((_user, scc) => {
       if (scc === 'anyuid' && failing) return Promise.reject(new Error('connection refused'));

@@ -50,8 +50,7 @@ suite('the mode enforce', () => {
   const expected =
     'spec.scc.mode enforce denies new pods of 4 workloads: Deployment shop/web, Pod shop/lone, ReplicaSet shop/own, StatefulSet shop/db; portcullis scc plan --scc-mode enforce prints the reasons';
   test('by an update', async () => assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
-  test('by the creation of the settings', async () =>
-    assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
+  test('by creating the settings', async () => assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
   test('with exempt namespaces', async () => {
     const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop'] } };
     assert.deepEqual(await warningsFor({}, spec), []);

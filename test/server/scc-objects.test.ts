@@ -198,7 +198,7 @@ suite('validation', () => {
     assert.equal(response.allowed, false);
   });
 
-  test('errors of long lists are limited to 1000, within 5 seconds', async () => {
+  test('errors in long lists are limited to 1000, within 5 seconds', async () => {
     const names = Array.from({ length: 4000 }, (_, index) => `a.${index}`);
     const object = laxScc({
       name: 'a',
@@ -339,7 +339,7 @@ suite('warnings', () => {
   }
 });
 
-test('compatibility with OpenShift, which has no warnings about SCCs', async () => {
+test('OpenShift compatibility, without SCC warnings', async () => {
   const server = await start({ compatibility: 'openshift' });
   try {
     const blocking = laxScc({ name: 'mine', runAsUser: { type: 'MustRunAs' } });
@@ -385,7 +385,7 @@ test('SCC health: a broken SCC denies every pod on OpenShift', (t) => {
   );
 });
 
-test('SCC health: each problem is logged once; metrics and summary contain all problems', async (t) => {
+test('SCC health: each problem is logged once, metrics and summary contain all problems', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
   const { log, logger, metrics } = createRecorder();

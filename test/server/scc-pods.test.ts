@@ -98,7 +98,7 @@ suite('/scc/mutate', () => {
     { name: 'enforce: mutated', expected: ASSIGNED },
     { name: 'report: would be denied', settings: { mode: 'report' }, pod: ROOT, expected: REPORTED },
     {
-      name: 'report: would be denied, compatibility with OpenShift',
+      name: 'report: would be denied, OpenShift compatibility',
       settings: { mode: 'report', compatibility: 'openshift' },
       pod: ROOT,
       expected: {
@@ -145,7 +145,7 @@ suite('/scc/mutate', () => {
     },
     { name: 'a namespace exempt by default', namespace: 'kube-system', pod: ROOT, expected: UNCHANGED },
     {
-      name: 'a namespace exempt by the settings',
+      name: 'a namespace exempted by the settings',
       settings: { exemptNamespaces: ['shop'] },
       labels: ENFORCE,
       pod: ROOT,
@@ -446,7 +446,7 @@ suite('/scc/exec', () => {
     });
   }
 
-  test('no audit annotations with the behavior of OpenShift', async () => {
+  test('no audit annotations with OpenShift compatibility', async () => {
     for (const mode of ['enforce', 'report'] as const) {
       const rig = createSccTestWebhooks({ settings: { mode, compatibility: 'openshift' } });
       rig.putNamespace();
@@ -500,7 +500,7 @@ test('portcullis_scc_decisions_total', async () => {
   ]);
 });
 
-suite('the validating webhook admits new pods whose mutating call failed if the floor limits them', () => {
+suite('if the floor applies, the validating webhook admits new pods whose mutating call failed', () => {
   const limited = { 'pod-security.kubernetes.io/enforce': 'baseline' };
   const exemptions = { usernames: ['alice'], namespaces: [], runtimeClasses: ['kata'] };
   const defaults = { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' };

@@ -80,7 +80,7 @@ suite('a missing namespace', () => {
       });
     }
 
-    test(`${path}: no wait in mode off, in an exempt namespace, and for a Windows pod`, () => {
+    test(`${path}: no wait in off mode, in an exempt namespace, or for a Windows pod`, () => {
       const namespace = 'kube-system';
       assert.equal(createRig('off').decide(path, request, 15_000).allowed, true);
       assert.equal(createRig('report', namespace).decide(path, { ...request, namespace }, 15_000).allowed, true);
@@ -142,7 +142,7 @@ suite('missing ranges', () => {
     });
 
     if (!namespace) continue;
-    test(`${name}: evaluated with example ranges in mode report`, () => {
+    test(`${name}: evaluated with example ranges in report mode`, () => {
       const rig = createSccTestWebhooks({ settings: { mode: 'report' } });
       rig.store.put('Namespace', namespace);
       const decision = rig.decide('/scc/mutate', CREATE, 15_000);
@@ -155,7 +155,7 @@ suite('missing ranges', () => {
     assert.equal((await createSccTestWebhooks().send('/scc/mutate', CREATE, 100)).allowed, false);
   });
 
-  test('the wait ends when the namespace turns SCCs off', async () => {
+  test('the wait ends when the namespace disables SCCs', async () => {
     const rig = createSccTestWebhooks();
     rig.store.put('Namespace', shop());
     const pending = rig.send('/scc/mutate', podRequest(ROOT), 15_000);
@@ -163,7 +163,7 @@ suite('missing ranges', () => {
     assert.deepEqual(await pending, { allowed: true });
   });
 
-  test('/scc/validate waits as well', async () => {
+  test('/scc/validate also waits', async () => {
     const ready = createSccTestWebhooks();
     ready.putNamespace();
     const assigned = ready.decide('/scc/mutate', CREATE);
@@ -197,7 +197,7 @@ suite('a new installation', () => {
     assert.deepEqual((await decision).facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
   });
 
-  test('a pod is denied if they do not appear, and at once if no controller creates them', async () => {
+  test('a pod is denied if they do not appear, and immediately if no controller creates them', async () => {
     const rig = createSccTestWebhooks({ isNewInstallation: true });
     rig.putNamespace();
     assert.equal(denial(await rig.send('/scc/mutate', CREATE, 600)), NO_SCCS);
@@ -222,7 +222,7 @@ suite('limits of waiting reviews', () => {
   }[] = [
     { name: '2048 small reviews, no namespace', bodyBytes: 2000, limit: 2048, message: NOT_FOUND },
     { name: '16 MiB, no namespace', bodyBytes: 3 * MIB, limit: 5, message: NOT_FOUND },
-    { name: '16 MiB to the byte', bodyBytes: 8 * MIB, limit: 2, message: NOT_FOUND },
+    { name: 'exactly 16 MiB', bodyBytes: 8 * MIB, limit: 2, message: NOT_FOUND },
     {
       name: '2048 small reviews, no ranges',
       bodyBytes: 2000,

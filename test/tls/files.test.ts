@@ -82,7 +82,7 @@ test('encodes IPv6 addresses of every form', () => {
   ]);
 });
 
-test('writes keys that only the owner may read, and no other files', async (t) => {
+test('writes keys that only the owner can read, and no other files', async (t) => {
   const options = await createOptions(t);
   await ensureCertificates(options);
   const names = (await readdir(options.folder)).sort();

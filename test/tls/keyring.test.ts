@@ -49,25 +49,25 @@ suite('readKeyring', () => {
       problems: [],
     },
     {
-      name: 'a next authority without a key',
+      name: 'a next CA without a key',
       change: { 'next-ca.key': undefined },
       keyring: { authority, serving },
       problems: [NO_KEY('next-ca.key')],
     },
     {
-      name: 'a next authority that is a serving certificate',
+      name: 'a next CA that is a serving certificate',
       change: { 'next-ca.crt': serving.cert, 'next-ca.key': serving.key },
       keyring: { authority, serving },
       problems: ['the certificate in next-ca.crt is not an authority of Portcullis'],
     },
     {
-      name: 'an authority without a key',
+      name: 'a CA without a key',
       change: { 'ca.key': undefined },
       keyring: { next },
       problems: [NO_KEY('ca.key')],
     },
     {
-      name: 'a key of another authority',
+      name: 'a key of another CA',
       change: { 'ca.key': other.key },
       keyring: { next },
       problems: ['the key in ca.key does not match the certificate in ca.crt'],
@@ -91,7 +91,7 @@ suite('readKeyring', () => {
       problems: ['the key in tls.key does not match the certificate in tls.crt'],
     },
     {
-      name: 'a serving certificate of another authority',
+      name: 'a serving certificate from another CA',
       change: { 'tls.crt': foreign.cert, 'tls.key': foreign.key },
       keyring: { authority, next },
       problems: [UNSIGNED],
@@ -156,7 +156,7 @@ suite('planKeyring', () => {
   }[] = [
     { name: 'no step due', given: {}, requeueAfterMs: RENEW_MS },
     {
-      name: 'no serving certificate, with a next authority',
+      name: 'no serving certificate, with a next CA',
       given: { keyring: { authority, next }, problems: damaged },
       step: 'Renew',
       reason,
@@ -186,17 +186,17 @@ suite('planKeyring', () => {
       reason: 'two thirds of the lifetime of the authority have passed',
     },
     {
-      name: 'authority rotation requested during a rotation',
+      name: 'CA rotation requested during a rotation',
       given: { requested: 'ca', keyring: { authority, next, serving }, trustedMs: 10_000 },
       requeueAfterMs: SETTLE_MS - 10_000,
     },
     {
-      name: 'the next authority is not trusted',
+      name: 'the next CA is not trusted',
       given: { keyring: { authority, next, serving }, trustedMs: undefined },
       requeueAfterMs: RENEW_MS,
     },
     {
-      name: 'renewal does not wait for the next authority',
+      name: 'renewal does not wait for the next CA',
       given: { keyring: { authority, next, serving }, trustedMs: 0, now: later(5) },
       step: 'Renew',
       reason: 'two thirds of the lifetime of the serving certificate have passed',

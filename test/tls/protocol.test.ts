@@ -56,7 +56,7 @@ describe('server', () => {
       expected: 'rejected',
     },
     {
-      name: 'accepts TLS 1.3 with suites of TLS 1.2 only',
+      name: 'accepts TLS 1.3 with only TLS 1.2 cipher suites',
       suites: ['TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384'],
       client: {},
       expected: 'TLSv1.3',
@@ -68,13 +68,13 @@ describe('server', () => {
       expected: 'TLSv1.2',
     },
     {
-      name: 'rejects a suite that is not configured',
+      name: 'rejects a cipher suite that is not configured',
       suites: ['TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384'],
       client: { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-ECDSA-AES128-GCM-SHA256' },
       expected: 'rejected',
     },
     {
-      name: 'rejects TLS 1.2 with suites of TLS 1.3 only',
+      name: 'rejects TLS 1.2 with only TLS 1.3 cipher suites',
       suites: ['TLS_AES_128_GCM_SHA256'],
       client: { maxVersion: 'TLSv1.2' },
       expected: 'rejected',
@@ -97,7 +97,7 @@ describe('server', () => {
     });
   }
 
-  test('accepts the name of every suite', () => {
+  test('accepts the name of every cipher suite', () => {
     for (const suite of TLS_CIPHER_SUITES) createServer({ ...pair, ...protocolSettings('VersionTLS12', [suite]) });
   });
 });

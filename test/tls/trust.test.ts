@@ -48,17 +48,17 @@ const cases: readonly {
   readonly now?: Date;
   readonly expected?: string;
 }[] = [
-  { name: 'signed by the authority' },
-  { name: 'one of several authorities', authorities: other.cert + authority.cert },
-  { name: 'an unreadable block next to the authority', authorities: `nonsense\n${authority.cert}` },
-  { name: 'another authority of the same name', authorities: other.cert, expected: UNSIGNED },
+  { name: 'signed by the CA' },
+  { name: 'one of several CAs', authorities: other.cert + authority.cert },
+  { name: 'an unreadable block next to the CA', authorities: `nonsense\n${authority.cert}` },
+  { name: 'another CA with the same name', authorities: other.cert, expected: UNSIGNED },
   { name: 'no authority', authorities: 'nonsense', expected: 'caBundle contains no certificate' },
   { name: 'no certificate', chain: '', expected: 'there is no serving certificate' },
   { name: 'an IP address', host: '127.0.0.1' },
   { name: 'another IP address', host: '::1', expected: 'the serving certificate is not valid for ::1' },
   { name: 'another DNS name', host: 'x.svc', expected: 'the serving certificate is not valid for x.svc' },
   { name: 'a wildcard', host: 'a.wild.example' },
-  { name: 'the common name only', host: 'portcullis', expected: 'the serving certificate is not valid for portcullis' },
+  { name: 'only the common name', host: 'portcullis', expected: 'the serving certificate is not valid for portcullis' },
   { name: 'expired', now: later(8), expected: 'the serving certificate expired at 2026-01-08T00:00:00Z' },
   {
     name: 'not valid yet',
@@ -76,7 +76,7 @@ const cases: readonly {
   { name: 'a trusted intermediate', chain: leaf.cert, authorities: intermediate.cert },
   { name: 'a trusted leaf', chain: leaf.cert, authorities: leaf.cert },
   {
-    name: 'an issuer that is not an authority',
+    name: 'an issuer that is not a CA',
     chain: leafOfLeaf.cert + leaf.cert,
     authorities: leaf.cert,
     expected: UNSIGNED,

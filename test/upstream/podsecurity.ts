@@ -52,7 +52,7 @@ async function runGoTests(name: string, variables: Readonly<Record<string, strin
   return { counts, failures };
 }
 
-suite('the suite of Kubernetes for Pod Security', { skip }, () => {
+suite('the Kubernetes test suite for Pod Security', { skip }, () => {
   test('passes against a default installation', async (t) => {
     const plane = await startControlPlane();
     t.after(() => plane.stop());

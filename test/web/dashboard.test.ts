@@ -72,7 +72,7 @@ describe('access to the dashboard', () => {
     });
   }
 
-  test('the token works once, for a cookie that other sites cannot send', async () => {
+  test('the token works once, and returns a cookie that other sites cannot send', async () => {
     const { pathname, search, host, port } = new URL(dashboard.url);
     // A request with the name of another site does not consume the token.
     const rebound = await send(pathname + search, { host: 'example.com' });
@@ -116,7 +116,7 @@ describe('dashboard in a browser', { skip: noBrowser }, () => {
       })
       .catch((error: unknown) => error);
 
-  test('bad input is reported', async () => {
+  test('invalid input is reported', async () => {
     const busy = createServer().listen(0, '127.0.0.1');
     await once(busy, 'listening');
     const { port } = busy.address() as AddressInfo;

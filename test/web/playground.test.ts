@@ -53,7 +53,7 @@ describe('playground', { skip: noBrowser }, () => {
     await rm(folder, { recursive: true });
   });
 
-  test('shows the decisions, without errors, other hosts and barriers', async () => {
+  test('shows the decisions, without errors, requests to other hosts or accessibility violations', async () => {
     const { page, errors, requests, texts } = await browser.open(url);
     await page.waitForSelector('.card');
     assert.deepEqual(await texts('.levels label'), [
@@ -77,7 +77,7 @@ describe('playground', { skip: noBrowser }, () => {
     assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
   });
 
-  test('one click fixes what can be fixed, and lists the choices for the rest', async () => {
+  test('one click applies all possible fixes, and lists the choices for the rest', async () => {
     const text = `# A comment.\n${HOST_PATH}`;
     const { page, texts } = await browser.open(
       `${url}${await encodeState({ text, level: 'restricted', version: 'latest' })}`,
@@ -92,7 +92,7 @@ describe('playground', { skip: noBrowser }, () => {
     ]);
   });
 
-  test('typing evaluates again, and the levels are radio buttons for the keyboard', async () => {
+  test('typing evaluates again, and the levels are keyboard-accessible radio buttons', async () => {
     const { page, texts } = await browser.open(url);
     await page.waitForSelector('.card');
     const content = await page.waitForSelector('.editor >>> .cm-content');
@@ -109,7 +109,7 @@ describe('playground', { skip: noBrowser }, () => {
     assert.deepEqual(await texts('.levels label:has(:checked)'), ['Baseline\nno pods']);
   });
 
-  test('files that are dropped replace the manifests, and the link contains them', async () => {
+  test('dropped files replace the manifests, and the link contains them', async () => {
     const { page } = await browser.open(url);
     await page.waitForSelector('.card');
     await page.evaluate(`{
@@ -128,7 +128,7 @@ describe('playground', { skip: noBrowser }, () => {
     });
   });
 
-  test('a hostile link is text', async () => {
+  test('a malicious link is shown as text', async () => {
     const fragment = await encodeState({ text: HOSTILE, level: 'baseline', version: 'v1.20' });
     const { page, errors, texts } = await browser.open(`${url}${fragment}`);
     await page.waitForSelector('.findings');
@@ -142,7 +142,7 @@ describe('playground', { skip: noBrowser }, () => {
     assert.deepEqual(await texts('.message'), ['The link cannot be read: it is damaged or incomplete.']);
   });
 
-  test('narrow and dark: no sideways scrolling, and no barriers', async () => {
+  test('narrow and dark: no horizontal scrolling, and no accessibility violations', async () => {
     const { page } = await browser.open(url, { colors: 'dark', width: 400 });
     await page.waitForSelector('.card');
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 400);

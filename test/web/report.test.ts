@@ -44,7 +44,7 @@ describe('report', { skip: noBrowser }, () => {
   const renderData = async (name: string, data: ReportData): Promise<string> =>
     await write(name, renderPage(await bundlePage('report'), { title: 'Portcullis report', data }));
 
-  test('shows the state of manifests, without errors, other hosts and barriers', async () => {
+  test('shows the state of manifests, without errors, requests to other hosts or accessibility violations', async () => {
     const url = await write('report.html', await report('-f', 'examples/cluster'));
     for (const view of [{}, { colors: 'dark', width: 400 }] as const) {
       const { page, errors, requests, texts } = await browser.open(url, view);
@@ -75,7 +75,7 @@ describe('report', { skip: noBrowser }, () => {
     }
   });
 
-  test('bad input is reported', async () => {
+  test('invalid input is reported', async () => {
     const outcomes = [
       await runProgram(['report', '-f', 'examples/cluster'], { terminals: ['stdout'] }),
       await runProgram(['report', '-f', 'missing']),
@@ -103,7 +103,7 @@ describe('report', { skip: noBrowser }, () => {
     assert.deepEqual(withoutTime(embedded), withoutTime(json));
   });
 
-  test('hostile names of manifests are text', async () => {
+  test('malicious names in manifests are shown as text', async () => {
     const pod = { apiVersion: 'v1', kind: NAME, metadata: { name: `</script>${NAME}` } };
     const template = { spec: { hostNetwork: true, containers: [{ name: NAME, image: 'i' }] } };
     await writeFile(join(folder, 'pod.json'), JSON.stringify({ ...pod, spec: { template } }));
@@ -114,7 +114,7 @@ describe('report', { skip: noBrowser }, () => {
     assert.deepEqual([await texts('img'), await page.title(), errors], [[], 'Portcullis report', []]);
   });
 
-  test('marks what is denied now and what to restart, and proposes a grant of privileged last', async () => {
+  test('marks current denials and workloads to restart, and proposes granting privileged last', async () => {
     const label = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     const pod = (name: string, namespace: string, container: object): object => ({
       apiVersion: 'v1',

@@ -57,7 +57,7 @@ interface Case {
 /** Each exemption as `kind name policy since sinceSource uses`. */
 const CASES: readonly Case[] = [
   {
-    name: 'a cluster that enforces everything has none of its own',
+    name: 'a cluster that enforces everything has no exemptions of its own',
     stdin: config.replace(', exemptions: { usernames: [bob] }', '').replace("mode: 'off'", 'mode: enforce'),
     expected: [],
   },
@@ -76,7 +76,7 @@ metadata: { name: one, labels: { pod-security.kubernetes.io/enforce: privileged,
     expected: ['default off SCC', 'namespace one Pod Security'],
   },
   {
-    name: 'the namespace of the installation, which the selectors of the webhooks exclude',
+    name: 'the installation namespace, which the webhook selectors exclude',
     stdin: `${config.replace("mode: 'off'", 'mode: enforce')}---
 apiVersion: v1
 kind: Namespace
@@ -85,7 +85,7 @@ metadata: { name: portcullis }
     expected: ['namespace portcullis webhook', 'namespace portcullis SCC', 'user bob Pod Security'],
   },
   {
-    name: 'labels that exempt from SCCs, and an invalid label, which does not',
+    name: 'labels that exempt from SCCs, and an invalid label that does not',
     stdin: ['openshift.io/run-level: "1"', 'portcullis.dev/scc: none', 'portcullis.dev/scc: report']
       .map(
         (label, index) => `---\napiVersion: v1\nkind: Namespace\nmetadata: { name: n${index}, labels: { ${label} } }\n`,
@@ -106,7 +106,7 @@ describe('listed are', () => {
     });
   }
 
-  test('the standard SCCs that the level restricted does not contain, without the grants to system:masters', async () => {
+  test('the standard SCCs that exceed the restricted level, without the grants to system:masters', async () => {
     const exemptions = await list([], config);
     const sccs = exemptions.filter(({ kind }) => kind === 'scc').map(({ name, level }) => `${name} ${level}`);
     assert.deepEqual(sccs, ['anyuid baseline', 'hostmount-anyuid privileged', 'privileged privileged']);

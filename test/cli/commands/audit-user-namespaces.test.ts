@@ -28,7 +28,7 @@ describe('findings are printed', () => {
     assert.match((await audit(['-o', 'wide', '--no-headers'])).stdout, /^UN006 /);
   });
 
-  test('of one namespace, and of objects without one', async () => {
+  test('of one namespace, and of cluster-scoped objects', async () => {
     const { stdout } = await audit(['-n', 'ci', '-o', 'json']);
     const { findings } = JSON.parse(stdout) as { findings: readonly { namespace?: string; kind: string }[] };
     const namespaces = new Set(findings.map(({ namespace }) => namespace));
@@ -43,7 +43,7 @@ describe('findings are printed', () => {
     assert.ok(stdout.includes('\nUN006  \u001b[31mhigh\u001b[39m      Node old'), stdout);
   });
 
-  test('with control characters in names escaped', async () => {
+  test('with escaped control characters in names', async () => {
     const { stdout } = await audit([], cluster.replace('name: builder-1-a', 'name: "a\\e[31m"'));
     assert.ok(stdout.includes('Pod ci/a\\u001b[31m  '), stdout);
   });

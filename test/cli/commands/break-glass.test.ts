@@ -63,7 +63,7 @@ describe('break-glass', () => {
     return lists.flatMap(({ body }) => (body as { items: JsonObject[] }).items.map(comparable));
   }
 
-  test('on switches the webhooks off, off restores them', async () => {
+  test('on disables the webhooks, off restores them', async () => {
     const original = await stored();
     assert.deepEqual(await run('on', '--reason', 'INC-1: nothing starts'), {
       code: 0,
@@ -162,7 +162,7 @@ ${REMAINING}`,
     });
   }
 
-  test('on completes a configuration that is partly off', async () => {
+  test('on disables the rest of a partly disabled configuration', async () => {
     const value = [{ name: 'break-glass', expression: 'false' }];
     const ops = [{ op: 'add', path: '/webhooks/1/matchConditions', value }];
     await cluster.admin.send('PATCH', `${VALIDATING}/psa.portcullis.dev`, ops, JSON_PATCH);
@@ -173,7 +173,7 @@ ${REMAINING}`,
     assert.match((await run('status', '-o', 'json')).stdout, /"breakGlass": "on"/);
   });
 
-  test('on records the use of break-glass where only the match conditions were set', async () => {
+  test('on records break-glass if only the match conditions were set', async () => {
     const value = [{ name: 'break-glass', expression: 'false' }];
     const ops = [{ op: 'add', path: '/webhooks/0/matchConditions', value }];
     await cluster.admin.send('PATCH', `${MUTATING}/zz.scc.portcullis.dev`, ops, JSON_PATCH);
@@ -183,7 +183,7 @@ ${REMAINING}`,
     assert.equal(metadata?.annotations?.['portcullis.dev/break-glass-by'], 'admin');
   });
 
-  test('on switches the policies of the floor off first, off restores them last', async () => {
+  test('on disables the floor policies first, off restores them last', async () => {
     const name = 'floor.enforce-baseline.psa.portcullis.dev';
     const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'floor' };
     const key = 'kubernetes.io/metadata.name';
@@ -284,7 +284,7 @@ const remains = (level: string, manager: string): readonly string[] => [
 const LABEL_CASES: readonly LabelCase[] = [
   { name: 'of Portcullis are relaxed and restored', before: [OURS], on: RELAXED, lines: [SET, RESTORED] },
   {
-    name: 'of an early release of the label syncer are relaxed and restored',
+    name: 'set by an early label syncer release are relaxed and restored',
     before: [{ by: 'cluster-policy-controller', labels: RESTRICTED }],
     on: RELAXED,
     off: RESTRICTED,
@@ -329,7 +329,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: remains('baseline', 'kubectl-label'),
   },
   {
-    name: 'that a user changes in the meantime keep that value',
+    name: 'keep a value that a user sets in the meantime',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } }],
@@ -337,7 +337,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, KEPT],
   },
   {
-    name: 'that a user applies in the meantime with the same value keep it',
+    name: 'keep an equal value that a user applies in the meantime',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'argocd', labels: { [ENFORCE]: 'privileged' }, apply: true }],
@@ -345,7 +345,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, KEPT],
   },
   {
-    name: 'that a user removes in the meantime stay removed',
+    name: 'stay removed if a user removes them in the meantime',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: null } }],
@@ -353,7 +353,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, KEPT],
   },
   {
-    name: 'in namespaces with other labels that a user changes in the meantime are restored',
+    name: 'are restored in namespaces where a user changes other labels in the meantime',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [WARN]: 'baseline' } }],
@@ -361,7 +361,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, RESTORED],
   },
   {
-    name: 'without the former level are removed, and reported',
+    name: 'are removed and reported if the former level is not recorded',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: null } }],
@@ -369,7 +369,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, LOST],
   },
   {
-    name: 'with a recorded level that break-glass does not record are removed, and reported',
+    name: 'are removed and reported if the recorded level is invalid',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: 'privileged' } }],
@@ -378,7 +378,7 @@ const LABEL_CASES: readonly LabelCase[] = [
   },
 ];
 
-describe('the labels of namespaces in break-glass', () => {
+describe('namespace labels during break-glass', () => {
   let cluster: TestCluster;
   let kubeconfig: string;
   before(async () => {
@@ -476,7 +476,7 @@ describe('the labels of namespaces in break-glass', () => {
     });
   }
 
-  test('are reported by status, and change once if on and off are repeated', async () => {
+  test('are reported by status, and change only once if on and off are repeated', async () => {
     await create('shop');
     await label('shop', OURS);
     const original = await read('shop');
@@ -507,7 +507,7 @@ describe('the labels of namespaces in break-glass', () => {
     assert.deepEqual(await read('shop'), original);
   });
 
-  test('are restored only after a replica is ready, or by force', async () => {
+  test('are restored only after a replica is ready, or with --force', async () => {
     await create('shop');
     await label('shop', OURS);
     await run(['on']);
@@ -525,7 +525,7 @@ describe('the labels of namespaces in break-glass', () => {
     await createEndpoint(cluster, true);
   });
 
-  test('are restored if replicas outside of the cluster have current Leases', async () => {
+  test('are restored if replicas outside the cluster have current Leases', async () => {
     const path = `${VALIDATING}/psa.portcullis.dev`;
     const url = [{ op: 'add', path: '/webhooks/0/clientConfig', value: { url: 'https://127.0.0.1:1/' } }];
     await cluster.admin.send('DELETE', `${MUTATING}/zz.scc.portcullis.dev`);
@@ -545,7 +545,7 @@ describe('the labels of namespaces in break-glass', () => {
     await cluster.admin.send('DELETE', `${leases}/a`);
   });
 
-  test('of policies that break-glass does not stop are listed', async () => {
+  test('are listed if policies enforce them during break-glass', async () => {
     const part = { 'app.kubernetes.io/part-of': 'portcullis' };
     const objects = [
       [POLICIES, 'enforce-restricted.psa.portcullis.dev', { ...part, 'app.kubernetes.io/component': 'policies' }],

@@ -109,7 +109,7 @@ test('--fix does not follow links out of the folder', async () => {
   await rm(outside);
 });
 
-test('a fix that the application may notice has a condition to verify', async () => {
+test('a fix that may affect the application has a condition to verify', async () => {
   const container = '{name: c, securityContext: {privileged: true}}';
   const stdin = POD.replace('hostPID: true # debug', 'hostNetwork: true').replace('[]', `[${container}]`);
   const { stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });

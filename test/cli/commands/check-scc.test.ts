@@ -54,14 +54,14 @@ const codes: readonly (readonly [name: string, scc: string, code: number, ...arg
   ['no name', `${SCC.replace('"name":"a"', '')},${RIGHT}}`, 1],
 ];
 
-test('an ID of 64 bits', async () => {
+test('a 64-bit ID', async () => {
   const uidRange = '"runAsUser":{"type":"MustRunAsRange","uidRangeMin":1,"uidRangeMax":9223372036854775807}';
   const stdin = `${SCC},${uidRange},"seLinuxContext":{"type":"RunAsAny"}}`;
   const { code, stdout } = await runProgram(['check', '-f', '-'], { stdin });
   assert.deepEqual([code, /invalid/.test(stdout)], [0, false], stdout);
 });
 
-describe('the exit code of SCCs', () => {
+describe('the exit code for SCCs', () => {
   for (const [name, scc, code, ...args] of codes) {
     test(name, async () => {
       const outcome = await runProgram(['check', '-f', '-', ...args], { stdin: scc });
@@ -70,7 +70,7 @@ describe('the exit code of SCCs', () => {
   }
 });
 
-test('values of SCCs that match nothing cause warnings', async () => {
+test('SCC values that match nothing cause warnings', async () => {
   const lists =
     '"volumes":["secret","configmap","disk"],"allowedCapabilities":["CAP_NET_ADMIN"],"seccompProfiles":["RuntimeDefault"]';
   const stdin = `${SCC},${RIGHT},${lists},"users":["system:serviceaccount:payments"]}`;
@@ -152,7 +152,7 @@ Namespace other has unknown fields
   });
 });
 
-describe('check suggests the field that an unknown field of an SCC resembles', () => {
+describe('check suggests a similar field for an unknown SCC field', () => {
   const drop = 'Correct the name or remove the field: API servers may drop it silently.';
   const cases: readonly (readonly [name: string, suggestion: string | undefined])[] = [
     ['allowHostNetworks', 'allowHostNetwork'],

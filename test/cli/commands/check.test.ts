@@ -393,7 +393,7 @@ test('paths in SARIF are URIs', async (context) => {
   assert.ok(stdout.includes(`"uri": "file://${folder}/a%20b/%C3%BC%25.yaml"`));
 });
 
-test('check stops when the signal is aborted', async (context) => {
+test('check stops when its signal is aborted', async (context) => {
   const folder = await folderWith(context, { 'a.yaml': POD });
   await assert.rejects(runProgram(['check', '-f', folder], { signal: AbortSignal.abort() }), { name: 'AbortError' });
 });
@@ -406,7 +406,7 @@ describe('check as a process', () => {
       (error: unknown) => error as { code: number; stdout: string; stderr: string },
     );
 
-  test('a signal ends it while it reads the standard input', async () => {
+  test('a signal stops it while it reads standard input', async () => {
     const child = spawn(process.execPath, [main, 'check', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
     // The program is loaded as soon as it reads its input.
     await new Promise((resolve) => child.stdin.write(' '.repeat(1_000_000), resolve));

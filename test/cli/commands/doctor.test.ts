@@ -633,7 +633,7 @@ interface FixCases {
 
 const { installations } = parse(readFileSync('test/fixtures/doctor-fixes.yaml', 'utf8')) as FixCases;
 
-test('the fix of a failed call', () => {
+test('the fix for a failed call', () => {
   const fixes: readonly (readonly [error: string, fix: string])[] = [
     ['service "portcullis" not found', 'portcullis install | kubectl apply --server-side '],
     ['connection refused', 'kubectl -n portcullis logs -l app.kubernetes.io/name=portcullis --tail=50 # '],
@@ -647,7 +647,7 @@ test('the fix of a failed call', () => {
   }
 });
 
-describe('the fix of an object that differs from the manifests', () => {
+describe('the fix for an object that differs from the manifests', () => {
   for (const { name, facts, labels = {}, annotations = {}, version = VERSION, fix } of installations) {
     test(name, () => {
       const { spec } = factValue(HEALTHY.deployment) ?? {};

@@ -65,7 +65,7 @@ describe('explanations of pods', () => {
     const env = { KUBECONFIG: '/nonexistent' };
     assert.deepEqual(await explain('-f root.yaml --offline', { env }), await explain('-f root.yaml'));
   });
-  test('from the standard input', async () => {
+  test('from standard input', async () => {
     const stdin =
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
     const { code, stdout } = await explain('-f - -n other', { stdin });
@@ -143,7 +143,7 @@ describe('with a cluster', () => {
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod bare\/web: admitted by SCC restricted-v2\n/);
   });
-  test('the service account may be created together with the pod', async () => {
+  test('the service account may be created with the pod', async () => {
     const spec = { ...SPEC, serviceAccountName: 'builder' };
     const objects = [
       { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'builder' } },
@@ -161,7 +161,7 @@ describe('with a cluster', () => {
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/web: admitted by SCC restricted-v2\n/);
   });
-  test('a workload of the cluster', async () => {
+  test('a workload in the cluster', async () => {
     const labels = { app: 'api' };
     const spec = { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: SPEC } };
     const deployment = { metadata: { name: 'api', namespace: 'shop' }, spec };
@@ -177,7 +177,7 @@ describe('with a cluster', () => {
       stderr: 'error: deployments.apps "gone" not found in namespace "shop"\n',
     });
   });
-  test('a namespace of the cluster', async () => {
+  test('a namespace in the cluster', async () => {
     const labels = {
       'pod-security.kubernetes.io/enforce': 'baseline',
       'pod-security.kubernetes.io/audit-version': 'v1.30',
@@ -201,7 +201,7 @@ describe('with a cluster', () => {
       [['label', 'label', 'label']],
     );
   });
-  test('a cluster without SCCs is not completed', async (t) => {
+  test('no standard SCCs are added to a cluster without SCCs', async (t) => {
     const empty = await startCluster();
     t.after(() => empty.stop());
     await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });

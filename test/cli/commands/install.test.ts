@@ -170,7 +170,7 @@ describe('the authorization webhook of a control plane', () => {
     );
   });
 
-  test('a folder also gets the certificates, which a second run keeps', async () => {
+  test('the certificates are also written to a folder, and a second run keeps them', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
     const args = ['install', '--profile=control-plane', IMAGE, `--output-dir=${folder}`];
     const readText = (name: string): Promise<string> => readFile(join(folder, name), 'utf8');
@@ -258,7 +258,7 @@ describe('install for a cluster', () => {
     assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', message]);
   });
 
-  test('a cluster with the definitions of Portcullis, and operators', async () => {
+  test('a cluster with the Portcullis CRDs and operators', async () => {
     for (const definition of CRDS) await send(definition);
     await define('servicemonitors.monitoring.coreos.com', 'ServiceMonitor');
     await define('certificates.cert-manager.io', 'Certificate');

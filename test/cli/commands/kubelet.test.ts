@@ -7,7 +7,7 @@ import { runProgram } from '../../support/memory-io.ts';
 const NODES = 'test/fixtures/kubelets/nodes.yaml';
 const GATES = 'test/fixtures/kubelets/feature-gates.yaml';
 
-describe('the commands about kubelets print', () => {
+describe('the kubelet commands print', () => {
   const cases: readonly (readonly [args: string, code: number, expected: string])[] = [
     [`kubelet status -f ${NODES}`, 1, 'status.txt'],
     [`kubelet status -f ${NODES} -o yaml`, 1, 'status.yaml.txt'],
@@ -24,7 +24,7 @@ describe('the commands about kubelets print', () => {
   }
 });
 
-describe('the commands about kubelets without objects', () => {
+describe('the kubelet commands without objects', () => {
   test('status without a minimum', async () => {
     const stdout = 'No minimum kubelet version is set in spec.kubelet.\n';
     assert.deepEqual(await runProgram(['kubelet', 'status', '-f', GATES]), { code: 0, stdout, stderr: '' });

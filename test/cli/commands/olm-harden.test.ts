@@ -42,7 +42,7 @@ const RESTORED =
   'OLM restores this Deployment: change spec.install.spec.deployments[0] of the ClusterServiceVersion olm/packageserver';
 
 describe('olm harden prints', () => {
-  test('the modes of catalogs, and the supported field in place of disableSecurity', async () => {
+  test('the modes of catalogs, and the supported field instead of disableSecurity', async () => {
     const stdout = `\
 CatalogSource openshift-marketplace/community: restricted (spec.grpcPodConfig.securityContextConfig)
   complies
@@ -63,7 +63,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
   });
 
-  test('the changes of a workload, and where a Deployment that OLM restores has to be changed', async () => {
+  test('the changes to a workload, and where to change a Deployment that OLM restores', async () => {
     const args = ['olm', 'harden', '-f', 'examples/olm/00-namespaces.yaml', '-f', 'examples/olm/controllers.yaml'];
     const { stdout } = await runProgram(args);
     const lines = stdout.split('\n').filter((line) => !line.includes('kubectl'));
@@ -89,7 +89,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     ]);
   });
 
-  test('patches of manifests, after which only the Deployment that OLM restores differs', async () => {
+  test('patches for manifests, after which only the Deployment that OLM restores differs', async () => {
     const { code, objects } = await harden(FILES.flatMap((file) => ['-f', file]));
     assert.equal(code, 1);
     const patched = readObjects().map((object) => {
@@ -149,7 +149,7 @@ openshift-marketplace
     );
   });
 
-  test('fields of wrong types', async () => {
+  test('fields with the wrong type', async () => {
     const labels = { app: 'olm-operator' };
     const deployment = (name: string, containers: unknown): JsonObject => ({
       apiVersion: 'apps/v1',
@@ -194,7 +194,7 @@ Assumed: namespaces: olm.
   });
 });
 
-describe('olm harden of a cluster', () => {
+describe('olm harden with a cluster', () => {
   let started: TestCluster;
   before(async () => void (started = await startCluster()));
   after(() => started.stop());

@@ -9,7 +9,7 @@ const FILES = ['-f', 'test/fixtures/olm-namespaces.yaml'];
 const LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 
 describe('olm status prints', () => {
-  test('the namespaces of operators, their rows and the way to opt out', async () => {
+  test('the namespaces of operators, their rows, and how to opt out', async () => {
     const stdout = `\
 NAMESPACE             OPERATORS      LABEL     SET BY             ROW   STATE                                             NEXT
 openshift-logging     logging.v5     <none>    <none>             9     an operator is installed                          sets the label and the annotation
@@ -49,7 +49,7 @@ Mode of the auto-labeler: managed.
     });
   });
 
-  test('the mode of the settings, and the namespaces that it leaves alone', async () => {
+  test('the mode in the settings, and the namespaces that it does not change', async () => {
     const config = 'test/fixtures/config/olm-shipped.yaml';
     const { stdout } = await runProgram(['olm', 'status', ...FILES, '--config', config, '-n', 'openshift-logging']);
     assert.equal(
@@ -139,7 +139,7 @@ Settings: PortcullisConfiguration "cluster".
   }
 });
 
-describe('olm status of a cluster', () => {
+describe('olm status with a cluster', () => {
   let started: TestCluster;
   before(async () => void (started = await startCluster()));
   after(() => started.stop());

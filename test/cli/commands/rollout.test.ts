@@ -54,7 +54,7 @@ function withManagedLabel(text: string, level: string): string {
 }
 
 describe('plan', () => {
-  test('plans a new label in place of a managed label', async () => {
+  test('plans a new label instead of a managed label', async () => {
     const { stdout } = await runWith((text) => withManagedLabel(text, 'restricted'), 'plan');
     assert.match(stdout, /\nagents +restricted \(label\) +privileged +denied now +1\n/);
   });
@@ -313,7 +313,7 @@ describe('plan --kubernetes-version', () => {
   const plan = (...args: readonly string[]): Promise<Outcome> =>
     runProgram(['rollout', 'plan', '-f', '-', ...args], { stdin });
 
-  test('lists the workloads that this version denies and the version before admits', async () => {
+  test('lists the workloads that this version denies and the previous version admits', async () => {
     const { code, stdout } = await plan('--kubernetes-version=v1.34', '-o', 'wide');
     const [assumed = '', ...rest] = stdout.split('\n\n');
     assert.match(assumed, /; Kubernetes v1\.33 as the current version\.$/);
@@ -337,7 +337,7 @@ shop (baseline)
     assert.equal(code, 1);
   });
 
-  test('a version without new checks, and one that is not known yet', async () => {
+  test('a version without new checks, and an unknown future version', async () => {
     const { code, stdout } = await plan('--kubernetes-version', 'v1.50', '-n', 'shop');
     assert.match(
       stdout,
@@ -382,7 +382,7 @@ describe('status', () => {
         "{type: LegacyProposed, status: 'True', reason: WrittenByController, lastTransitionTime: '2026-11-20T16:00:00Z'}\n    - {type: Enforcing, status: 'True', reason: Restricted,",
       );
 
-  test('marks what an earlier phase has left as outdated', async () => {
+  test('marks data from an earlier phase as outdated', async () => {
     const OUTDATED =
       'enforcementMode Restricted; LegacyProposed True, WrittenByController, since 2026-11-20T16:00:00Z; Enforcing True, Restricted, since 2026-11-21T16:00:00Z';
     const disabled = await runWith(

@@ -142,7 +142,7 @@ describe('scc pods notes', () => {
     });
   }
 
-  test('pods without an SCC in mode report', async () => {
+  test('pods without an SCC in report mode', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
     assert.match(stdout, /^shop +old +<none> +<none> +SCC admission only reports here /m);
     assert.ok(stdout.endsWith('; SCC mode report for namespaces without the label (set --scc-mode).\n'), stdout);

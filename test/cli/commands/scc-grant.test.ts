@@ -182,7 +182,7 @@ subjects:
     );
   });
 
-  test('a missing service account is named', async () => {
+  test('a missing service account is reported', async () => {
     for (const mode of ['--dry-run=client', '--dry-run=none']) {
       const { code, stderr } = await run(`grant anyuid -z nosuch -n shop ${mode}`);
       assert.deepEqual([code, stderr], [0, 'Warning: ServiceAccount "nosuch" not found in the namespace shop\n']);
@@ -311,7 +311,7 @@ describe('scc create', () => {
     });
   }
 
-  test('quotes the names of manifests in the command for a shell', async () => {
+  test('quotes names from manifests in the shell command', async () => {
     const { stderr } = await create({ serviceAccountName: "a'; id #", hostNetwork: true }, OFFLINE);
     assert.match(stderr, /scc grant \S+ -z 'a'\\''; id #' -n shop\n$/);
   });

@@ -53,7 +53,7 @@ describe('the plan is printed', () => {
     assert.deepEqual(await plan(['--bindings', '-']), { code: 1, stdout: expectedBindings, stderr });
   });
 
-  test('with the bindings in a file, which the next step names', async (t) => {
+  test('with the bindings in a file that the next step names', async (t) => {
     const file = join(await folder(t), 'bindings.yaml');
     const { code, stdout } = await plan(['--bindings', file, '-n', 'shop']);
     assert.equal(code, 1);
@@ -79,7 +79,7 @@ describe('the plan is printed', () => {
     ]);
   });
 
-  test('of the workloads with labels, as names', async () => {
+  test('for workloads with labels, as names', async () => {
     const labeled = shop.replace(
       '{ name: web, namespace: shop }',
       '{ name: web, namespace: shop, labels: { app: web } }',
@@ -224,7 +224,7 @@ describe('a plan grants the least permissive SCC', () => {
     assert.equal(verdict, '  Pod web  restricted-v2');
   });
 
-  test('workloads that the bindings move to another SCC are listed', async () => {
+  test('workloads that change to another SCC because of the bindings are listed', async () => {
     const root = { containers: [{ name: 'a', image: 'a', securityContext: { runAsUser: 0 } }] };
     const stdin = shopWith(
       ['Deployment', 'root', root],
@@ -354,7 +354,7 @@ describe('a cluster without SCCs', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('a server that cannot be reached', async (t) => {
+  test('an unreachable server', async (t) => {
     const cluster = await startCluster();
     const kubeconfig = join(await folder(t), 'kubeconfig');
     await copyFile(await cluster.kubeconfig(), kubeconfig);

@@ -60,7 +60,7 @@ PodSecurityPolicyReview/   default           <none>
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
-  test('with the compatibility of OpenShift, an error about a namespace does not hide the others, and the required SCC counts', async () => {
+  test('with OpenShift compatibility, an error in one namespace does not hide others, and the required SCC applies', async () => {
     const object = (kind: string, name: string, more: object) => ({
       apiVersion: 'v1',
       kind,

@@ -223,7 +223,7 @@ describe('uninstall', () => {
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
 
-  test('grants of SCCs are listed, and deleted with the CRDs', async () => {
+  test('SCC grants are listed, and deleted with the CRDs', async () => {
     const rbac = '/apis/rbac.authorization.k8s.io/v1';
     const role = 'system:openshift:scc:anyuid';
     const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role };
@@ -255,7 +255,7 @@ describe('uninstall', () => {
     for (const [path, name] of objects) await cluster.admin.send('DELETE', `${rbac}/${path}/${name}`);
   });
 
-  test('reports about kubelet versions are removed from nodes', async () => {
+  test('kubelet version conditions are removed from nodes', async () => {
     const other = { key: 'team', effect: 'NoSchedule' };
     const taints = [{ key: 'portcullis.dev/kubelet-outdated', effect: 'NoSchedule' }, other];
     const metadata = { name: 'old', annotations: { 'example.com/a': 'b' } };
@@ -283,7 +283,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', `${path}/old`);
   });
 
-  describe('labels and annotations of namespaces', () => {
+  describe('namespace labels and annotations', () => {
     const [ENFORCE, AUDIT] = ['pod-security.kubernetes.io/enforce', 'pod-security.kubernetes.io/audit'];
     const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
     const [UID, MCS] = ['openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'];
@@ -349,7 +349,7 @@ describe('uninstall', () => {
       readonly remains: readonly string[];
     }[] = [
       {
-        name: 'Pod Security labels of Portcullis only are removed',
+        name: 'only Pod Security labels set by Portcullis are removed',
         args: [],
         result: [
           [{}, { [UID]: '1/1', [MCS]: 's0' }],
@@ -371,7 +371,7 @@ describe('uninstall', () => {
         remains: [DEFINITIONS_REMAIN, KEPT, ...REMAIN_IN_NAMESPACES],
       },
       {
-        name: '--purge-crds keeps labels and annotations of users, and ranges',
+        name: '--purge-crds keeps ranges, and labels and annotations set by users',
         args: ['--purge-crds'],
         result: [
           [{}, { [UID]: '1/1', [MCS]: 's0' }],
@@ -394,7 +394,7 @@ describe('uninstall', () => {
       });
     }
 
-    test('mutating webhooks are deleted after the labels, and the leader cannot restore these', async () => {
+    test('mutating webhooks are deleted after the labels, so the leader cannot restore the labels', async () => {
       const { stdout } = await run(['--yes']);
       const steps = [
         ...REMOVED.slice(0, REMOVED.indexOf(WAITING) + 1),
@@ -423,7 +423,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', path);
   });
 
-  test('deletes the policies of the floor before the webhooks, bindings first', async () => {
+  test('deletes the floor policies before the webhooks, starting with the bindings', async () => {
     const apiVersion = 'admissionregistration.k8s.io/v1';
     const name = 'floor.enforce-baseline.psa.portcullis.dev';
     const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'floor' };

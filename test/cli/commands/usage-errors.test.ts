@@ -198,7 +198,7 @@ describe('usage errors', () => {
     });
   }
 
-  test('a cluster that cannot be reached', async () => {
+  test('an unreachable cluster', async () => {
     assert.match(await fail('audit user-namespaces --kubeconfig /nonexistent'), /^error: .*\/nonexistent/);
   });
 });

@@ -84,7 +84,7 @@ describe('mistakes', () => {
     ['latest', ''],
   ];
   for (const [version, reason] of versions) {
-    test(`policies for the version ${version}`, async () => {
+    test(`policies for version ${version}`, async () => {
       const error = `invalid argument "${version}" for "--for-kubernetes" flag: must be a version of Kubernetes such as 1.36, and 1.30 or newer${reason}`;
       assert.deepEqual(await runProgram([...INSTALL, `--for-kubernetes=${version}`]), {
         code: 2,
@@ -157,7 +157,7 @@ test('the objects, with defaults and exemptions', async () => {
   assert.match(comment.join('\n'), /--prune -l \S*app\.kubernetes\.io\/component=policies \\\n/);
 });
 
-test('each policy contains its settings, and the output is always the same', async () => {
+test('each policy contains its settings, and the output is deterministic', async () => {
   const [first, second] = [await generate(), await generate()];
   assert.equal(first.stdout, second.stdout);
   const policies = first.objects.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy');
@@ -173,7 +173,7 @@ test('each policy contains its settings, and the output is always the same', asy
   );
 });
 
-test('the defaults of pods', async () => {
+test('pod defaults', async () => {
   const { stdout, objects } = await generate('--set=defaults={mode: apply, fields: [runAsNonRoot]}');
   const [policy, binding] = objects.slice(-2);
   assert.deepEqual(
@@ -209,7 +209,7 @@ spec: { hostNetwork: true, containers: [{ name: c, image: i }] }
 const SOURCE =
   'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. There is no server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement.\n';
 
-describe('commands evaluate as the policies do', () => {
+describe('commands evaluate like the policies', () => {
   let server: ScriptedServer;
   let file: string;
   before(async () => {
@@ -278,7 +278,7 @@ Details and next steps: add -o wide.
     test(args.join(' '), async () => assert.deepEqual(await run(args), { code, stdout, stderr: '' }));
   }
 
-  test('templates are evaluated with the defaults of pods', async () => {
+  test('templates are evaluated with pod defaults', async () => {
     const { stdout: policies } = await generate(
       '--set=defaults.mode=apply',
       '--set=podSecurity.defaults.enforce=restricted',
@@ -292,7 +292,7 @@ Details and next steps: add -o wide.
     );
   });
 
-  test('the command for a weaker level accepts it', async () => {
+  test('the command for a weaker level accepts the level', async () => {
     const { stdout: policies } = await generate('--set=podSecurity.defaults.enforce=restricted');
     const { stdout } = await runProgram(['rollout', 'plan', '--level=baseline', '-f', '-'], { stdin: policies });
     assert.equal(
@@ -430,13 +430,13 @@ describe('a cluster', () => {
   }
   const EXEMPT = SETTINGS[0] ?? '';
 
-  test('an API server that is too old', async () => {
+  test('an unsupported API server version', async () => {
     const error =
       'error: SERVER runs Kubernetes v1.29.2: v1.30 or newer is required for ValidatingAdmissionPolicy v1\n';
     assert.deepEqual(await run({ minor: '29' }, ...INSTALL), { code: 2, stdout: '', stderr: error });
   });
 
-  test('a server passes its settings on', async () => {
+  test('a server passes its settings to the policies', async () => {
     const spec = {
       podSecurity: { defaults: { enforce: 'baseline' } },
       scc: { mode: 'enforce' },
@@ -465,14 +465,14 @@ new: 15 objects
     );
   });
 
-  test('a rollout of enforcement does not continue', async () => {
+  test('an enforcement rollout does not continue', async () => {
     const error =
       'spec.rollout.phase is Enforce: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level';
     const { stderr } = await run({ spec: { rollout: { phase: 'Enforce' } } }, ...INSTALL);
     assert.equal(stderr, `error: ${error}\n`);
   });
 
-  test('a server takes the settings over, and the policies remain', async () => {
+  test('a server adopts the settings, and the policies remain', async () => {
     const { code, stdout, stderr } = await run({ objects }, 'install');
     assert.equal(code, 0, stderr);
     assert.match(
@@ -490,7 +490,7 @@ new: 15 objects
     );
   });
 
-  test('the policies take precedence over settings that remain from another server', async () => {
+  test('the policies take precedence over settings left by a former server', async () => {
     const spec = { podSecurity: { defaults: { enforce: 'privileged', warn: 'baseline' } } };
     const { stdout, stderr } = await run({ objects, spec }, 'install');
     const merged =
@@ -538,7 +538,7 @@ new: 15 objects
     });
   }
 
-  test('a policy with defaults that are turned off is obsolete', async () => {
+  test('a policy for disabled defaults is obsolete', async () => {
     const args = [...INSTALL, '--set=defaults.mode=off'];
     assert.equal(
       (await run({ objects }, ...args)).stderr,
@@ -553,7 +553,7 @@ new: 15 objects
     );
   });
 
-  test('an upgrade has no options of a server', async () => {
+  test('an upgrade has no server options', async () => {
     const { stderr } = await run({ objects }, 'upgrade', '--replicas=2');
     assert.equal(stderr, 'error: --replicas: an installation without a server does not have it\n');
   });

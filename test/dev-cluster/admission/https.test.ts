@@ -151,7 +151,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a certificate of an unknown authority', async () => {
+  test('a certificate from an unknown CA', async () => {
     const error = `Post "https://127.0.0.1:${port}/x?timeout=5s": tls: failed to verify certificate: x509: certificate signed by unknown authority`;
     assert.deepEqual(await call(url('/x', { caBundle: otherBundle })), { ok: false, error });
     assert.deepEqual(await call(url('/x', {})), { ok: false, error });
@@ -179,7 +179,7 @@ function close(server: Server): Promise<void> {
   return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
 }
 
-describe('network errors in the words of Go', () => {
+describe('network errors as in Go', () => {
   const failure = (code: string, more: object = {}): Error =>
     Object.assign(new Error(`error of Node: ${code}`), { code, ...more });
   const cases: [name: string, error: unknown, text: string][] = [

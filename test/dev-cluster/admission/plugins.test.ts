@@ -136,7 +136,7 @@ describe('plugins complete pods', () => {
     });
   }
 
-  test('that mirror a file of the kubelet, without a service account', async () => {
+  test('that mirror a kubelet manifest, without a service account', async () => {
     const mirror = pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } });
     assert.equal(await admit({ resource: 'pods', object: mirror }), undefined);
     assert.deepEqual(mirror['spec'], { ...PLAIN, ...ALWAYS });

@@ -105,7 +105,7 @@ const CASES: readonly Case[] = [
     denied: 'failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction',
   },
   {
-    name: 'an unknown kind of parameters',
+    name: 'an unknown parameter kind',
     policy: { paramKind: { apiVersion: 'example.com/v1', kind: 'Limit' } },
     binding: paramRef({ name: 'none' }),
     denied:
@@ -116,7 +116,7 @@ const CASES: readonly Case[] = [
     validation: { expression: "authorizer.group('').resource('pods').namespace('a').check('delete').allowed()" },
   },
   {
-    name: 'the authorizer of a service account',
+    name: 'the authorizer for a service account',
     validation: { expression: "authorizer.serviceAccount('a', 'b').resource('pods').check('get').allowed()" },
     denied: "failed expression: authorizer.serviceAccount('a', 'b').resource('pods').check('get').allowed()",
   },

@@ -64,7 +64,7 @@ describe('selection of webhooks', () => {
     { name: 'a match condition that is true', webhook: condition("object.metadata.name == 'p'"), expected: true },
     { name: 'a match condition that is false', webhook: condition("request.operation != 'CREATE'"), expected: false },
     {
-      name: 'a match condition about the groups of the user',
+      name: "a match condition on the user's groups",
       webhook: condition("!('system:masters' in request.userInfo.groups)"),
       given: { ...POD, user: { username: 'a', groups: ['system:masters'] } },
       expected: false,

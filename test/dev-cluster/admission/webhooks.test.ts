@@ -173,7 +173,7 @@ describe('mutating webhooks', () => {
     );
   });
 
-  test('failures with the policy Ignore are skipped', async () => {
+  test('failures with failurePolicy Ignore are skipped', async () => {
     const broken: Answer = () => 'EOF';
     const hooks = [
       { name: 'h', answer: broken, more: { failurePolicy: 'Ignore' } },
@@ -220,14 +220,14 @@ describe('validating webhooks', () => {
 
   const cases: { name: string; answer: Answer; message: string | undefined; more?: object; dryRun?: boolean }[] = [
     {
-      name: 'a patch of a validating webhook',
+      name: 'a patch from a validating webhook',
       answer: () => patch([]),
       message:
         'Internal error occurred: failed calling webhook "h": received invalid webhook response: validating webhook may not return response.patch',
     },
     { name: 'a dry run', answer: allow, dryRun: true, message: undefined },
     {
-      name: 'a dry run of a webhook with side effects',
+      name: 'a dry run with a webhook that has side effects',
       answer: allow,
       dryRun: true,
       more: { sideEffects: 'Some', failurePolicy: 'Ignore' },

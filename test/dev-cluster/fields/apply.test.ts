@@ -152,7 +152,7 @@ suite('lists', () => {
     (object['spec'] as { template: { spec: { containers: unknown } } }).template.spec.containers;
   const live = apply(undefined, specOnly(spec({ name: 'a', image: 'a' }, { name: 'b', image: 'b' })));
 
-  test('items are merged by their keys', () => {
+  test('items are merged by key', () => {
     const object = apply(live, specOnly(spec({ name: 'b', command: ['x'] })), { manager: 'two' });
     assert.deepEqual(getContainers(object), [
       { name: 'a', image: 'a' },
@@ -160,7 +160,7 @@ suite('lists', () => {
     ]);
   });
 
-  test('items have the order of the configuration', () => {
+  test('items are in the order of the configuration', () => {
     const object = apply(
       live,
       specOnly(spec({ name: 'b', image: 'b' }, { name: 'c', image: 'c' }, { name: 'a', image: 'a' })),
@@ -193,7 +193,7 @@ suite('lists', () => {
   });
 });
 
-test('a configuration of another kind is refused', () => {
+test('a configuration of another kind is rejected', () => {
   const { code, message } = refusal(() => apply(undefined, { ...config({}), kind: 'Pod', apiVersion: 'v1' }));
   assert.deepEqual([code, message], [400, 'invalid object type: /v1, Kind=Pod']);
 });

@@ -37,7 +37,7 @@ const contextOf = (spec: JsonObject, list = 'containers'): unknown =>
 
 const root = { containers: [{ name: 'a', securityContext: { runAsUser: 0, runAsNonRoot: false } }] };
 
-suite('hardening of pods of OLM', () => {
+suite('hardening of OLM pods', () => {
   const explicit = {
     securityContext: { runAsUser: 0, runAsNonRoot: false, seccompProfile: { type: 'Unconfined' } },
     containers: [{ name: 'a', securityContext: { allowPrivilegeEscalation: true, readOnlyRootFilesystem: true } }],
@@ -97,7 +97,7 @@ suite('hardening of pods of OLM', () => {
     ]);
   });
 
-  test('a container of root prevents runAsNonRoot, unless it is replaced', () => {
+  test('a container that runs as root prevents runAsNonRoot, unless it is replaced', () => {
     assert.deepEqual(harden(root).spec['securityContext'], { runAsUser: 1001, seccompProfile: RUNTIME_DEFAULT });
     assert.deepEqual(harden(root).messages, [
       'spec.containers[0].securityContext.runAsUser: 0 is kept because it is set explicitly',
@@ -139,7 +139,7 @@ suite('hardening of pods of OLM', () => {
     assert.deepEqual(harden({ os: { name: 'windows' }, containers: [{ name: 'a' }] }).changes, []);
   });
 
-  test('a hardened pod does not change again, whatever mode and platform', () => {
+  test('a hardened pod does not change again in any mode on any platform', () => {
     for (const profile of ['olm-controller', 'catalog-source', 'bundle-unpack', 'run-bundle'] as const) {
       for (const isForced of [true, false]) {
         const options = { profile, isForced, isOpenShift: profile === 'catalog-source' };
@@ -192,7 +192,7 @@ suite('Jobs of OLM', () => {
     }
   }
 
-  test('the same changes of a pod would delete the Job', () => {
+  test('the same changes to a pod would delete the Job', () => {
     const desired = CASES['with other values'] ?? {};
     assert.equal(isKeptByOlm({ spec: desired }, { spec: harden(desired, { isForced: true }).spec }), false);
     assert.deepEqual(harden(desired, { isForced: true, isJob: true, profile: 'bundle-unpack' }).messages.slice(-2), [
@@ -233,7 +233,7 @@ suite('CatalogSources', () => {
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'baseline' }).problems, []);
   });
 
-  test('only the exact value of the annotation and of disableSecurity counts', () => {
+  test('only the exact values of the annotation and disableSecurity apply', () => {
     const labels = { [ENFORCE]: 'restricted' };
     for (const value of ['True', 'false', '']) {
       const metadata = { annotations: { [DISABLE_SECURITY_ANNOTATION]: value } };
@@ -243,7 +243,7 @@ suite('CatalogSources', () => {
       assert.equal(catalogMode({ spec }, labels).mode, 'restricted');
   });
 
-  test('disableSecurity becomes the supported field', () => {
+  test('disableSecurity is replaced by the supported field', () => {
     assert.deepEqual(rewriteDisableSecurity({ spec: { image: 'i', disableSecurity: true } }), {
       image: 'i',
       grpcPodConfig: { securityContextConfig: 'legacy' },
@@ -264,10 +264,10 @@ suite('CatalogSources', () => {
   });
 });
 
-suite('recognition of workloads of OLM', () => {
+suite('recognition of OLM workloads', () => {
   const workload = { kind: 'Deployment', containers: [], initContainers: [] };
 
-  test('controllers need their namespace and their label', () => {
+  test('controllers are recognized by their namespace and label', () => {
     const app = { app: 'olm-operator' };
     const inOlm = { metadata: { namespace: 'olm' } };
     assert.deepEqual(recognizeWorkload({ ...workload, ...inOlm, templateLabels: app }), { profile: 'olm-controller' });
@@ -284,7 +284,7 @@ suite('recognition of workloads of OLM', () => {
   const owner = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource', name: 'cat', uid: 'u1' };
   const get = (name: string) => (name === 'gone' ? undefined : { metadata: { name, uid: `uid of ${name}` } });
 
-  test('an owner with another UID does not count, the label does', () => {
+  test('an owner with another UID does not count, but the label does', () => {
     const update = { 'olm.catalogSource': '', 'catalogsource.operators.coreos.com/update': 'other' };
     assert.deepEqual(resolveCatalogSource({ ownerReferences: [owner], labels: update }, get), {
       name: 'other',
@@ -297,7 +297,7 @@ suite('recognition of workloads of OLM', () => {
   });
 });
 
-suite('labels of namespaces of OLM', () => {
+suite('labels of OLM namespaces', () => {
   const versions = { [`${ENFORCE}-version`]: 'latest' };
   const RESTRICTED_LABELS = { [ENFORCE]: 'restricted', ...versions };
   const marketplace = (level: string) =>
@@ -328,7 +328,7 @@ suite('labels of namespaces of OLM', () => {
     return { labels, notes };
   };
 
-  test('namespaces of OLM are restricted, others are not concerned', () => {
+  test('OLM namespaces are restricted, other namespaces are not affected', () => {
     assert.deepEqual(propose({ name: 'olm' }), { labels: RESTRICTED_LABELS, notes: [] });
     assert.deepEqual(propose({ name: 'olm', labels: RESTRICTED_LABELS }), { labels: {}, notes: [] });
     assert.deepEqual(propose({ name: 'shop' }), { labels: undefined, notes: undefined });

@@ -102,7 +102,7 @@ const labels = fc.record(
 );
 
 for (const defaults of DEFAULTS) {
-  test(`pods and workloads of arbitrary namespaces with the defaults ${JSON.stringify(defaults)}`, () => {
+  test(`pods and workloads in arbitrary namespaces with the defaults ${JSON.stringify(defaults)}`, () => {
     const given = {
       defaults,
       exemptions: { usernames: ['root'], namespaces: ['kube-system'], runtimeClasses: ['kata'] },
@@ -144,7 +144,7 @@ for (const defaults of DEFAULTS) {
   });
 }
 
-test('the exemption of a runtime class is published only where a workload is evaluated', () => {
+test('a runtime class exemption is published only if a workload is evaluated', () => {
   const given = { exemptions: { runtimeClasses: ['kata'] } };
   const policies = createPolicyAdmission(generate(given));
   const request = deploymentRequest({ spec: { template: compliantPod({ runtimeClassName: 'kata' }) } });
@@ -237,14 +237,14 @@ describe('all kinds with a pod template get warnings', () => {
       assert.deepEqual(describeAdmission(admit(policies, scale, RESTRICTED)).warnings, []);
     });
   }
-  test('a ReplicationController without a template has none', () => {
+  test('a ReplicationController without a template gets no warnings', () => {
     const change = { resource: { group: '', version: 'v1', resource: 'replicationcontrollers' } };
     const { messages } = admit(policies, deploymentRequest({ spec: {} }, change), RESTRICTED);
     assert.deepEqual(messages.Warn, []);
   });
 });
 
-describe('pods with too many items are denied without an evaluation', () => {
+describe('pods with too many items are denied without evaluation', () => {
   const policies = createPolicyAdmission(generate());
   const [container] = compliantPod().spec?.containers ?? [];
   const repeat = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);

@@ -49,7 +49,7 @@ for (const { name, defaults, labels, expected, errors = '' } of CASES) {
 
 const { policies: privileged } = completeDefaults(DEFAULT_CONFIGURATION.defaults);
 
-test('labels of a type that an API server rejects are errors', () => {
+test('labels with a type that API servers reject are errors', () => {
   const labels = { 'pod-security.kubernetes.io/enforce': 7, 'pod-security.kubernetes.io/audit-version': null };
   assert.equal(
     formatFieldErrors(resolvePolicies(labels, privileged).errors),

@@ -145,14 +145,14 @@ const four = ['a', 'b', 'c', 'd'].map(plainPod);
 
 const LIMITS: readonly LimitCase[] = [
   {
-    name: 'siblings of one controller are last',
+    name: 'siblings of one controller come last',
     pods: [ownedBy('1', 'r2'), ownedBy('1', 'r1'), plainPod('z')],
     maxPods: 2,
     checked: 2,
     found: 'r2 (and 1 other pod)',
   },
   {
-    name: 'an owner that is no controller does not make siblings',
+    name: 'an owner that is not a controller does not make siblings',
     pods: [ownedBy('1', 'r2', false), ownedBy('1', 'r1', null), plainPod('z')],
     maxPods: 2,
     checked: 2,
@@ -175,7 +175,7 @@ const LIMITS: readonly LimitCase[] = [
     found: 'a (and 3 other pods)',
   },
   {
-    name: 'half of the time that the requester waits',
+    name: 'half the timeout of the request',
     pods: four,
     deadlineMs: 400,
     stepMs: 100,

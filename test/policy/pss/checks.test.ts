@@ -91,7 +91,7 @@ test('the checks do not contradict each other', () => {
   }
 });
 
-test('each check has a fix of one sentence', () => {
+test('each check has a one-sentence fix', () => {
   for (const { id, fix } of checks) assert.match(fix, /^[A-Z].{20,130}\.$/, id);
   assert.match(checkFix('decode'), /^[A-Z].*\.$/);
   assert.equal(checkFix('constructor'), '');

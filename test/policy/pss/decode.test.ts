@@ -69,7 +69,7 @@ for (const given of RIGHT) {
   test(`decodes: ${given}`, () => assert.equal(decodeError(parse(given)), undefined));
 }
 
-test('a key named __proto__ in JSON sets nothing', () => {
+test('a JSON key named __proto__ sets nothing', () => {
   const pod = JSON.parse('{"spec":{"__proto__":{"hostNetwork":true,"volumes":5},"containers":[]}}') as PodLike;
   assert.equal(evaluatePod(pod, POLICY).allowed, true);
 });
@@ -174,7 +174,7 @@ suite('more elements than the limit', () => {
   }
 });
 
-test('the maximal number of containers is evaluated', () => {
+test('the maximum number of containers is evaluated', () => {
   const containers = times(5000, (index) => ({ name: `c${index}`, image: 'i' }));
   const { violations } = evaluatePod({ spec: { containers } }, RESTRICTED);
   assert.deepEqual(

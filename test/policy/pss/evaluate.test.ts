@@ -56,13 +56,13 @@ describe('a pod that violates', () => {
     );
   });
 
-  test('passes at level privileged', () => {
+  test('passes at the privileged level', () => {
     const allowed = { allowed: true, violations: [], reason: '', detail: '' };
     assert.deepEqual(evaluatePod(VIOLATING, { level: 'privileged', version: 'v1.0' }), allowed);
   });
 });
 
-describe('policies outside of their types', () => {
+describe('policies with values outside their types', () => {
   test('an unknown level is as strict as restricted', () => {
     const level = 'constructor' as Level;
     assert.deepEqual(
@@ -72,7 +72,7 @@ describe('policies outside of their types', () => {
   });
 
   for (const version of ['v1.05', '1.0', '', '__proto__']) {
-    test(`${JSON.stringify(version)} as a version is latest`, () => {
+    test(`version ${JSON.stringify(version)} means latest`, () => {
       assert.deepEqual(
         evaluatePod(VIOLATING, { level: 'restricted', version: version as Version }),
         evaluatePod(VIOLATING, { level: 'restricted', version: 'latest' }),
@@ -107,7 +107,7 @@ describe('an emulated release', () => {
 });
 
 describe('the evaluator', () => {
-  test('uses the text of upstream for a violation without a reason', () => {
+  test('uses the upstream message for a violation without a reason', () => {
     const { evaluatePod: evaluate } = createEvaluator([check('a', 'baseline', [revision('v1.0', '')])]);
     assert.equal(evaluate({}, { level: 'baseline', version: 'latest' }).detail, 'unknown forbidden reason');
   });
@@ -160,7 +160,7 @@ test('versions compare as their numbers do', () => {
   );
 });
 
-test('isLevel accepts the exact names', () => {
+test('isLevel accepts only the exact names', () => {
   for (const value of LEVELS) assert.ok(isLevel(value));
   for (const value of ['Restricted', 'restricted ', '', 'constructor', undefined, null]) assert.ok(!isLevel(value));
 });

@@ -21,7 +21,7 @@ test('baseline allows the pods that restricted allows, with two exceptions', () 
   assert.ok(allowed > MANY.numRuns / 20, `only ${allowed} pods passed restricted`);
 });
 
-test('an evaluation of any value is pure, and its texts do not depend on the option fields', () => {
+test('evaluation of any value is pure, and its messages do not depend on the fields option', () => {
   fc.assert(
     fc.property(hostilePods(), hostilePods(), versions(), (pod, other, version) => {
       const before = JSON.stringify(pod);

@@ -81,11 +81,11 @@ suite('rules of paths', () => {
     });
   }
 
-  test('a rule of all resources grants no path', () => {
+  test('a rule for all resources grants no paths', () => {
     const authorize = createAuthorizer(grantToAlice({ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }));
     assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/metrics' }), false);
   });
-  test('a RoleBinding grants no path', () => {
+  test('a RoleBinding grants no paths', () => {
     const authorize = createAuthorizer({
       ...NONE,
       clusterRoles: [{ metadata: { name: 'r' }, rules: [{ verbs: ['*'], nonResourceURLs: ['*'] }] }],
@@ -230,7 +230,7 @@ test('removed bindings and roles have no effect, and namesFor agrees with allows
   );
 });
 
-test('a field of a wrong type never grants more', () => {
+test('a field with the wrong type never grants more', () => {
   const field = fc.constantFrom('verbs', 'apiGroups', 'resources', 'resourceNames', 'nonResourceURLs');
   const wrong = fc.constantFrom<unknown>('*', 1, true, {}, { 0: '*' }, [1], [null], [['*']], ['*', 1]);
   fc.assert(

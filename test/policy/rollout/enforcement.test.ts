@@ -80,14 +80,14 @@ suite('the ways to end enforcement', () => {
     });
   }
 
-  test('the decision is kept while the gate is off', () => {
+  test('the decision is kept while the feature gate is disabled', () => {
     const off = planEnforcement({ ...ENFORCING, gate: false, evaluation: 'stale' });
     assert.equal(off.status, 'Restricted');
     const on = planEnforcement({ ...ENFORCING, evaluation: 'stale', currentEnforce: 'privileged', isSettled: false });
     assert.deepEqual([on.status, on.enforce, on.syncer], ['Restricted', 'privileged', 'Enforce']);
   });
 
-  test('the default is in force while any replica may run it', () => {
+  test('the default is in effect while any replica may apply it', () => {
     const raised = { level: 'restricted', generation: 2 } as const;
     const lowered = { level: 'privileged', generation: 3 } as const;
     assert.equal(defaultInForce(lowered, [lowered, raised], true), 'restricted');
@@ -173,7 +173,7 @@ suite('the result of the evaluation', () => {
   }
 });
 
-suite('the raise of the default', () => {
+suite('raising the default', () => {
   for (const { name, given, expected } of CASES.raise) {
     test(name, () => assert.deepEqual(planRaise({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));
   }

@@ -138,12 +138,12 @@ suite('the warn label, where the webhook warns', () => {
     const former = owned(FORMER_LABEL_SYNC_MANAGER, { [WARN]: 'baseline', [WARN_VERSION]: 'latest' });
     assert.deepEqual(state(synced(former, WARNS)), SILENT);
   });
-  test('of a user is kept, without an event', () => {
+  test('set by a user is kept, without an event', () => {
     const namespace = owned('kubectl', { [WARN]: 'baseline' });
     assert.deepEqual(state(synced(namespace, WARNS)), { ...SILENT, [WARN]: 'baseline' });
     assert.deepEqual(planLabels(inputFor(namespace, WARNS)).events, []);
   });
-  test('gets the last level where SCCs are no longer enforced', () => {
+  test('keeps the last level if SCCs are no longer enforced', () => {
     const { level, ...labels } = labelsFor('restricted');
     assert.equal(level, 'restricted');
     for (const changed of [
@@ -162,7 +162,7 @@ suite('the warn label, where the webhook warns', () => {
     const kept = updateLabelsAs('kubectl', user, { 'portcullis.dev/scc': 'off' });
     assert.deepEqual(state(synced(kept, WARNS)), { ...labels, [WARN]: 'baseline' });
   });
-  test('has the needed level where SCCs are not enforced', () => {
+  test('has the required level if SCCs are not enforced', () => {
     const namespace = namespaceWith({ 'portcullis.dev/scc': 'report', [LABEL_SYNC_LABEL]: 'true' });
     assert.deepEqual(state(synced(namespace, WARNS)), labelsFor('restricted'));
   });
@@ -175,7 +175,7 @@ suite('the labels of a managed namespace', () => {
     assert.deepEqual(state(synced(namespaceWith(), { grants: [ANYUID, PRIVILEGED] })), labelsFor('privileged'));
   });
 
-  test('are applied together, and only to the version that was read', () => {
+  test('are applied together, and only to the resource version that was read', () => {
     const { metadata, ...rest } = namespaceWith();
     const { apply: document } = planLabels(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
     const { level, ...labels } = labelsFor('restricted');
@@ -192,7 +192,7 @@ suite('the labels of a managed namespace', () => {
     });
   });
 
-  test('groups of all service accounts count, also in the lists of the SCC', () => {
+  test('groups of all service accounts count, including those in the lists of the SCC', () => {
     for (const group of ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:demo']) {
       assert.equal(
         getNeededLevel(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level,
@@ -206,7 +206,7 @@ suite('the labels of a managed namespace', () => {
     }
   });
 
-  test('have a cause: the account and the SCC that need the level', () => {
+  test('state the account and the SCC that require the level', () => {
     assert.deepEqual(getNeededLevel(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
       level: 'privileged',
       cause: { serviceAccount: 'deployer', scc: 'privileged' },
@@ -290,7 +290,7 @@ suite('fields of other managers', () => {
     assert.equal(writes.length, 1);
   });
 
-  test('an own version label with an old value is updated', () => {
+  test('an owned version label with an old value is updated', () => {
     const { apply: document } = planLabels(inputFor(namespaceWith()));
     assert.ok(document);
     const labels = { ...document.metadata?.labels, [WARN_VERSION]: 'v1.24' };
@@ -319,7 +319,7 @@ suite('modes', () => {
     assert.deepEqual(state(synced(namespaceWith(), { mode: 'Hold' })), rest);
   });
 
-  test('a co-owned enforce label is kept in mode Advise', () => {
+  test('a co-owned enforce label is kept in Advise mode', () => {
     const shared = applyAs('gitops', enforced, { metadata: { name: 'demo', labels: { [ENFORCE]: 'baseline' } } });
     assert.equal(state(synced(shared, { mode: 'Advise' }))[ENFORCE], 'baseline');
   });
@@ -334,14 +334,14 @@ suite('modes', () => {
     });
   }
 
-  test('a namespace that opts out loses the enforce labels in mode Advise', () => {
+  test('a namespace that opts out loses the enforce labels in Advise mode', () => {
     const out = updateLabelsAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
     assert.deepEqual(state(synced(out, { mode: 'Advise' })), {
       ...{ [AUDIT]: 'baseline', [AUDIT_VERSION]: 'latest', [WARN]: 'baseline', [WARN_VERSION]: 'latest' },
     });
   });
 
-  test('a namespace without its UID range keeps all labels, except enforce labels in mode Advise', () => {
+  test('a namespace without a UID range keeps all labels except enforce labels in Advise mode', () => {
     const { annotations, ...metadata } = enforced.metadata ?? {};
     const kept = { [SUFFICIENT_LEVEL_ANNOTATION]: annotations?.[SUFFICIENT_LEVEL_ANNOTATION] ?? '' };
     const lost = { ...enforced, metadata: { ...metadata, annotations: kept } };
@@ -422,7 +422,7 @@ suite('labels of early releases', () => {
     ]),
   );
 
-  test('are taken over while an enforce label is present all the time', () => {
+  test('are adopted without removing the enforce label', () => {
     const { namespace, writes } = syncUntilDone(inputFor(former));
     assert.deepEqual(state(namespace), labelsFor('restricted'));
     assert.deepEqual(
@@ -437,7 +437,7 @@ suite('labels of early releases', () => {
     ]);
   });
 
-  test('lose their old owner if the values are correct already', () => {
+  test('lose their old owner if the values are already correct', () => {
     const values = Object.entries(labelsFor('restricted')).filter(([key]) => key !== 'level');
     const right = updateLabelsAs(FORMER_LABEL_SYNC_MANAGER, namespaceWith(), Object.fromEntries(values));
     const { namespace, writes } = syncUntilDone(inputFor(right));
@@ -448,7 +448,7 @@ suite('labels of early releases', () => {
     ]);
   });
 
-  test('are released in mode Advise', () => {
+  test('are released in Advise mode', () => {
     const { namespace } = syncUntilDone(inputFor(former, { mode: 'Advise' }));
     const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
     assert.deepEqual(state(namespace), rest);
@@ -654,21 +654,21 @@ suite('labels', () => {
     });
   });
 
-  test('of enforce are not owned by the syncer in mode Advise', () => {
+  test('for enforce are not owned by the syncer in Advise mode', () => {
     always(({ mode }, { namespace }) => {
       const owners = labelOwners(getMetadataOwners(namespace.metadata) ?? [], ENFORCE);
       if (mode === 'Advise') assert.ok(!owners.includes(`${LABEL_SYNC_MANAGER}/Apply`));
     });
   });
 
-  test('of enforce are present after every write except in mode Advise', () => {
+  test('for enforce are present after every write except in Advise mode', () => {
     always(({ mode, namespace: before }, { writes }) => {
       if (mode === 'Advise' || valueOf(before, ENFORCE) === undefined) return;
       for (const written of writes) assert.notEqual(valueOf(written, ENFORCE), undefined);
     });
   });
 
-  test('of a managed namespace have the needed level unless another manager owns them', () => {
+  test('of a managed namespace have the required level unless another manager owns them', () => {
     always((world, { namespace }) => {
       const { isManaged, need } = planLabels(worldInput({ ...world, namespace }));
       if (!isManaged || need === undefined) return;

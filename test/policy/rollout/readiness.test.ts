@@ -351,9 +351,9 @@ suite('the pod of a template', () => {
     return evaluate({ templates: [template] }).verdict;
   };
 
-  test('is completed by SCCs', () => assert.equal(levelAfter({}), 'clean'));
+  test('is defaulted by SCCs', () => assert.equal(levelAfter({}), 'clean'));
   test('is unchanged if SCCs are not enforced', () => assert.equal(levelAfter({}, { sccMode: 'off' }), 'violating'));
-  test('is completed by defaults if SCCs are not enforced', () => {
+  test('gets pod defaults if SCCs are not enforced', () => {
     const scc = { mode: 'off', exemptNamespaces: [] } as const;
     const defaults = { mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] } as const;
     assert.equal(levelAfter({}, { sccMode: 'off', defaults: { defaults, scc } }), 'clean');

@@ -60,13 +60,13 @@ const CASES: readonly Case[] = [
   { name: 'an empty namespace', report: () => namespaced(CLEAN), summary: {}, results: '' },
   { name: 'an empty cluster', report: () => cluster(), summary: {}, results: '' },
   {
-    name: 'failures precede passes, and 200 results are kept',
+    name: 'failures precede passes, and up to 200 results are kept',
     report: () => namespaced(violating(150), passed(100)),
     summary: { fail: 150, pass: 100 },
     results: '150 fail, 50 pass',
   },
   {
-    name: '256 KiB of results are kept',
+    name: 'up to 256 KiB of results are kept',
     report: () => namespaced(violating(200, 'ä'.repeat(2000))),
     summary: { fail: 200 },
     results: '106 fail',
@@ -78,7 +78,7 @@ const CASES: readonly Case[] = [
     results: '1 skip',
   },
   {
-    name: 'namespaces of a cluster, the worst first',
+    name: 'namespaces of a cluster, worst first',
     report: () =>
       cluster(
         CLEAN,
@@ -90,7 +90,7 @@ const CASES: readonly Case[] = [
     results: '1 fail, 1 error, 1 skip, 1 pass',
   },
   {
-    name: '500 namespaces of a cluster are kept',
+    name: 'up to 500 namespaces of a cluster are kept',
     report: () => cluster(...Array.from({ length: 600 }, (_, index) => ({ ...CLEAN, name: `n${index}` }))),
     summary: { pass: 600 },
     results: '500 pass',
@@ -108,13 +108,13 @@ suite('reports', () => {
     });
   }
 
-  test('messages and fields are limited', () => {
+  test('messages and fields are truncated', () => {
     const [result] = namespaced(violating(1, 'x'.repeat(2000))).results;
     assert.equal(result?.message.length, 1024);
     assert.equal(result.properties?.['fields'], Array(20).fill('a').join(', '));
   });
 
-  test('the messages of namespaces', () => {
+  test('the messages for namespaces', () => {
     const error = { ...CLEAN, verdict: 'inconclusive', error: 'annotation x is missing' } as const;
     const { results } = cluster(violating(2), error, { ...CLEAN, level: 'privileged' }, CLEAN);
     assert.deepEqual(
@@ -128,7 +128,7 @@ suite('reports', () => {
     );
   });
 
-  test('reports of wgpolicyk8s.io have a source in each result only', () => {
+  test('reports of wgpolicyk8s.io have a source only in each result', () => {
     const report = buildReport(CLEAN, { ...COMMON, api: WGPOLICY, namespace: NAMESPACE, workloads: passed(1) });
     assert.deepEqual(
       [report.source, report.results[0]?.source, report.kind],

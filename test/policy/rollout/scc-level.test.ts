@@ -49,7 +49,7 @@ suite('fields for which the profiles differ', () => {
   }
 });
 
-suite('awareness of user namespaces changes two parts of an SCC that requires them', () => {
+suite('awareness of user namespaces changes two parts of an SCC that requires user namespaces', () => {
   const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
   const required = { userNamespaceLevel: 'RequirePodLevel' };
   const anybody = { type: 'RunAsAny' };
@@ -126,7 +126,7 @@ suite('SCCs that cannot be evaluated', () => {
     });
   }
 
-  test('a field of a wrong type', () => {
+  test('a field with the wrong type', () => {
     const scc = laxScc({ ...STRICT, volumes: 'all' });
     for (const profile of ['upstream', 'accurate'] as const) {
       const error = 'volumes: Invalid value: "all": must be a list';
@@ -327,7 +327,7 @@ suite('the accurate level of an SCC', () => {
     assert.ok(admitted.restricted > 20 && admitted.baseline > 20, JSON.stringify(admitted));
   });
 
-  test('is needed by some pod that the SCC admits', () => {
+  test('is required by some pod that the SCC admits', () => {
     const found = { privileged: 0, baseline: 0 };
     fc.assert(
       fc.property(scc, namespace, (object, place) => {

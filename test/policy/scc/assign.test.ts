@@ -116,7 +116,7 @@ suite('warnings.yaml', () => {
   }
 });
 
-test('a debug container is completed by an update of its subresource', () => {
+test('a debug container is defaulted by an update of its subresource', () => {
   const debug = { name: 'debug', image: 'tools:1' };
   const pod = { admitted: true, spec: { ephemeralContainers: [debug] } };
   const input = createRequest({
@@ -233,7 +233,7 @@ function settle(decide: (canUse: CanUse) => SccDecision, answer: (question: Acce
 }
 
 suite('decideWithKnownAccess', () => {
-  test('the key of a question depends on all of its members', () => {
+  test('the key of a question depends on all its members', () => {
     const question: AccessQuestion = {
       subject: { username: 'a', groups: ['b'] },
       sccName: 'anyuid',

@@ -23,7 +23,7 @@ const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'ope
 describe('requests that do not depend on SCCs', () => {
   const cases: readonly { readonly name: string; readonly given: Partial<ListedInput>; readonly allowed: boolean }[] = [
     { name: 'an object that is not a pod', given: { object: 'x' }, allowed: false },
-    { name: 'a field of a wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
+    { name: 'a field with the wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
     { name: 'Windows', given: { object: podWith({ os: { name: 'windows' } }) }, allowed: true },
   ];
   for (const { name, given, allowed } of cases) {
@@ -109,12 +109,12 @@ describe('admitted pods', () => {
       ['restricted-v2'],
     );
   });
-  test('SCCs have the order of the decision', () => {
+  test('SCCs are in the order of the decision', () => {
     const object = podWith({ hostUsers: false });
     assert.equal(getNames(explainPod(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
     assert.equal(getNames(explainPod(request({ object })))[1], 'restricted-v2');
   });
-  test('the completed pod of an SCC that is not usable', () => {
+  test('the defaulted pod of an SCC that cannot be used', () => {
     const { sccs } = explainPod(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
     assert.deepEqual(sccs[0]?.object, {
       metadata: { name: 'web', namespace: 'demo', annotations: { 'openshift.io/scc': 'web' } },
@@ -209,7 +209,7 @@ describe('planned pods that are denied', () => {
 });
 
 describe('planned pods that are admitted', () => {
-  test('the changes of the SCC', () => {
+  test('the changes that the SCC makes', () => {
     const result = decidePod(request({}));
     assert.ok(result.outcome === 'admitted');
     assert.deepEqual([result.scc, result.subjectType], ['restricted-v2', 'serviceaccount']);
@@ -286,7 +286,7 @@ describe('findChanges', () => {
       expected: [{ path: 'spec.a', before: ['x'], after: ['x', 'y'] }],
     },
     {
-      name: 'annotations, without the record of the SCC',
+      name: 'annotations, without the one that records the SCC',
       before: { metadata: {} },
       after: {
         metadata: {

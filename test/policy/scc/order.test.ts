@@ -36,7 +36,7 @@ suite('explainOrder', () => {
 });
 
 suite('namespaces', () => {
-  test('groups have the UID range without an annotation', () => {
+  test('groups use the UID range without an annotation', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
     const ranges = readNamespaceRanges({ metadata: { name: 'a', annotations } });
     assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });

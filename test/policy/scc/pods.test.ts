@@ -26,7 +26,7 @@ function assertDenied(object: unknown, message: string): void {
   }
 }
 
-suite('values of a wrong type are denied', () => {
+suite('values with the wrong type are denied', () => {
   for (const { error, ...fixture } of readCases<readonly (RequestFixture & { error: string })[]>('wrong-types.yaml')) {
     test(error, () => assertDenied(createRequest(fixture).object, UNDECODABLE + error));
   }
@@ -154,7 +154,7 @@ suite('the errors of large pods have a limited length', { timeout: 30_000 }, () 
     });
   }
 
-  test('each of many containers is completed', () => {
+  test('each of many containers is defaulted', () => {
     const object = podWith({ containers: times(4900, (index) => ({ name: `c${index}` })) });
     const decision = assignScc(request({ object, sccs: [STRICT], canUse: () => true }));
     assert.ok(decision.allowed);
@@ -176,7 +176,7 @@ suite('the errors of large pods have a limited length', { timeout: 30_000 }, () 
   });
 });
 
-suite('the evaluation of large pods by many SCCs is limited', { timeout: 30_000 }, () => {
+suite('the evaluation of large pods against many SCCs is limited', { timeout: 30_000 }, () => {
   const sccs = times(500, (index) =>
     laxScc({
       name: `s${index}`,
@@ -247,7 +247,7 @@ suite('the evaluation of large pods by many SCCs is limited', { timeout: 30_000 
     });
   }
 
-  test('a large pod that can run is evaluated by all SCCs', () => {
+  test('a large pod that can run is evaluated against all SCCs', () => {
     const containers = times(100, (index) => ({
       name: `c${index}`,
       ports: times(3, () => ({ containerPort: 80 })),
@@ -278,7 +278,7 @@ suite('the evaluation of large pods by many SCCs is limited', { timeout: 30_000 
     );
   });
 
-  test('of very many errors, the first ones are reported', () => {
+  test('only the first of very many errors are reported', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });
@@ -312,7 +312,7 @@ suite('an SCC with long lists', { timeout: 30_000 }, () => {
     });
   }
 
-  test('IDs of 64 bits in an SCC admit pods as on OpenShift', () => {
+  test('64-bit IDs in an SCC admit pods as on OpenShift', () => {
     const last = { type: 'MustRunAsRange', uidRangeMin: 1000, uidRangeMax: 2 ** 63 };
     const groups = { type: 'MustRunAs', ranges: [{ min: 2000, max: 2 ** 63 }] };
     const sccs = [

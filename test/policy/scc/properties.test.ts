@@ -29,7 +29,7 @@ function getChosen(object: JsonObject | undefined): unknown {
   return annotations?.[POD_SCC_ANNOTATIONS.scc];
 }
 
-test('a completed pod does not change again', () => {
+test('a defaulted pod does not change again', () => {
   fc.assert(
     fc.property(create, (input) => {
       const once = assigned(input);
@@ -57,7 +57,7 @@ test('canUse.namesFor does not change decisions', () => {
   );
 });
 
-test('a template is completed as the pod that its service account creates', () => {
+test('a template is defaulted like the pod that its service account creates', () => {
   fc.assert(
     fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
       const original = input.object as JsonObject;
@@ -88,7 +88,7 @@ function decode(object: unknown): PodFields {
   return decoded;
 }
 
-test('the validating pass admits a completed pod', () => {
+test('the validating pass admits a defaulted pod', () => {
   fc.assert(
     fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
       const object = assigned({ ...input, compatibility });
@@ -186,7 +186,7 @@ test('decisions do not throw', () => {
 const UNREAD =
   /^\/(apiVersion|kind|metadata\/name)$|\/(image|containerPort|value)$|\/volumes\/\d+\/name$|\/projected\/./;
 
-test('a value of a wrong type is denied in every field that decisions read', () => {
+test('a value with the wrong type is denied in every field that decisions read', () => {
   fc.assert(
     fc.property(create, fc.nat(), (input, at) => {
       const paths = getPaths(input.object, '').filter((path) => !UNREAD.test(path));

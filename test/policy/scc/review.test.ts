@@ -75,7 +75,7 @@ describe('answers', () => {
     assert.deepEqual(result, { status: { allowedBy: expected }, warnings: [] });
   });
 
-  test('compatibility with OpenShift: accounts lack system:authenticated, and the required SCC is the only candidate', () => {
+  test('with OpenShift compatibility, accounts lack system:authenticated, and the required SCC is the only candidate', () => {
     const required = { metadata: { annotations: { 'openshift.io/required-scc': 'nope' } } };
     const given = { kind: 'PodSecurityPolicyReview', spec: { serviceAccountNames: ['default'] } };
     const allowed = (result: ReturnType<typeof answer>): unknown =>

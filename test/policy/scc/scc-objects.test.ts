@@ -33,11 +33,11 @@ suite('defaults', () => {
     });
   });
 
-  test('volumes are sorted and distinct', () => {
+  test('volumes are sorted and unique', () => {
     assert.deepEqual(defaultScc({ volumes: ['secret', 'nfs', 'secret', 'hostPath'] }).volumes, ['nfs', 'secret']);
   });
 
-  test('empty optional fields are omitted as in the encoding of OpenShift', () => {
+  test('empty optional fields are omitted as in the OpenShift encoding', () => {
     const empty = {
       allowedFlexVolumes: [],
       seccompProfiles: [],
@@ -98,7 +98,7 @@ suite('defaults', () => {
     assert.deepEqual(defaultScc(scc), { ...defaultScc({}), ...(scc as object) });
   });
 
-  test('an SCC with a field of a wrong type does not change', () => {
+  test('an SCC with a field of the wrong type does not change', () => {
     const scc = { volumes: 'all' } as never;
     assert.equal(defaultScc(scc), scc);
   });

@@ -100,7 +100,7 @@ for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('sc
   test(name, () => assert.deepEqual(getWarnings(given), expected));
 }
 
-test('more namespaces than fit into a warning', () => {
+test('more namespaces than fit in a warning', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
   assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [
@@ -164,7 +164,7 @@ const distinctSccs = fc.uniqueArray(anyScc, {
   selector: ({ metadata }) => metadata?.name,
 });
 
-test('a warning names another SCC if and only if the SCC admits the pod when it is created again', () => {
+test('a warning names another SCC if and only if the SCC admits the recreated pod', () => {
   const input = (sccs: readonly SecurityContextConstraints[], object: unknown) => ({
     operation: 'CREATE' as const,
     object,
@@ -302,7 +302,7 @@ suite('formatSccProblems', () => {
       'openshift',
     ],
     [
-      'a field of a wrong type',
+      'a field with the wrong type',
       [...STANDARD, laxScc({ name: 'wrong', priority: 'high' })],
       'SCC wrong is invalid (priority: Invalid value: "high": must be an integer)',
     ],

@@ -22,7 +22,7 @@ for (const { scc } of STANDARD_SCCS) {
   });
 }
 
-test('authenticated users may use restricted-v2 and restricted-v3 only', () => {
+test('authenticated users may only use restricted-v2 and restricted-v3', () => {
   const authorize = createAuthorizer({
     roles: [],
     roleBindings: [],
@@ -156,7 +156,7 @@ function named(grants: readonly Grant[], roles: readonly string[]): readonly str
 describe('the objects that grant the use of SCCs', () => {
   test('no grants', () => assert.deepEqual(named([], []), []));
 
-  test('one binding for each account and SCC, sorted', () => {
+  test('one binding per account and SCC, sorted', () => {
     const grants = [
       grant('shop', 'web', 'b'),
       grant('shop', 'web', 'a'),

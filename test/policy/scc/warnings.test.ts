@@ -9,7 +9,7 @@ import { laxScc } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';
 import { podWith, request } from './requests.ts';
 
-test('pods with more containers than a node runs get no warnings', () => {
+test('pods with more containers than a node can run get no warnings', () => {
   const containers = Array.from({ length: 1001 }, () => ({ name: 'c', securityContext: { privileged: true } }));
   const { allowed, warnings } = assignScc(request({ object: podWith({ containers }) }));
   assert.deepEqual({ allowed, warnings }, { allowed: false, warnings: [] });
@@ -36,7 +36,7 @@ test('control characters in paths are replaced', () => {
   assert.ok(!/\p{Cc}/u.test(warning), warning);
 });
 
-test('warnings are short, have one line, and do not contain environment variables and arguments', () => {
+test('warnings are short, have one line, and do not contain environment variables or arguments', () => {
   const secret = 'hunter2-hunter2';
   fc.assert(
     fc.property(create, fc.constantFrom(assignScc, validateScc), (input, decide) => {

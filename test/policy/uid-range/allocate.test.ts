@@ -202,11 +202,11 @@ suite('planRepair', () => {
   const getList = (orphans: Orphans) =>
     [...orphans].map(([sinceMs, blocks]) => [sinceMs, blockIndexes(blocks)] as const);
 
-  test('blocks of namespaces are taken', () => {
+  test('blocks of namespaces are in use', () => {
     assert.deepEqual(blockIndexes(repair(['12/2', '16-17', '12/2', '1/2', '13/2', 'x'], '', []).taken), [1, 3]);
   });
 
-  test('a block without a namespace stays taken until ORPHANED_MS have passed', () => {
+  test('a block without a namespace stays in use until ORPHANED_MS have passed', () => {
     const first = repair([], 'AQ==', [], 1000);
     assert.deepEqual(blockIndexes(first.taken), [0]);
     assert.deepEqual(getList(first.orphans), [[1000, [0]]]);
@@ -216,7 +216,7 @@ suite('planRepair', () => {
     assert.deepEqual([blockIndexes(last.taken), getList(last.orphans)], [[], []]);
   });
 
-  test('a block without a namespace stays taken if the object is deleted', () => {
+  test('a block without a namespace stays in use if the object is deleted', () => {
     const orphans = new Map([
       [0, blockSet([0])],
       [1000, blockSet([1, 2])],
@@ -227,7 +227,7 @@ suite('planRepair', () => {
     assert.deepEqual(getList(repaired.orphans), [[1000, [2]]]);
   });
 
-  test('the time is measured for each block', () => {
+  test('the time is measured per block', () => {
     const known = [
       [0, [0, 2]],
       [ORPHANED_MS - 1, [1]],
