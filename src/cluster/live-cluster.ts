@@ -15,8 +15,8 @@ import { createEventRecorder } from './event-recorder.ts';
 import { METADATA_ONLY } from './lists.ts';
 import { createProjections } from './projection.ts';
 import { createReflector, type Reflector, type ReflectorOptions, type Sink } from './reflector.ts';
-import { createStore, type WritableStore } from './store.ts';
 import { createStoreWriter, type StoreWriter } from './store-writer.ts';
+import { createStore, type WritableStore } from './store.ts';
 
 /** Part of a kind to watch: one namespace or one object. Permissions are often limited to it. */
 export interface Scope {

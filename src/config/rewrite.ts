@@ -6,8 +6,8 @@ import { parseAllDocuments } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
 import { isObject } from '../kube/types.ts';
 import { changeNode, type Splice } from './node-changes.ts';
-import { type ManifestDocument, type Path, READ_OPTIONS, readDocuments } from './yaml.ts';
 import { AMBIGUOUS, type Layout, readLayout, Refusal } from './yaml-layout.ts';
+import { type ManifestDocument, type Path, READ_OPTIONS, readDocuments } from './yaml.ts';
 
 /** A new value of a field. It shares unchanged parts with the old value. */
 export interface FieldValue {

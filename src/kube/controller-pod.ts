@@ -117,7 +117,8 @@ export interface CustomPodSource {
 
 /** An object that creates pods. */
 export type PodCreator =
-  { readonly kind: Kind; readonly object: KubeObject; readonly template?: never } | CustomPodSource;
+  | { readonly kind: Kind; readonly object: KubeObject; readonly template?: never }
+  | CustomPodSource;
 
 /** The user of an unknown controller. */
 const UNKNOWN_CONTROLLER: UserInfo = { groups: ['system:authenticated'] };

@@ -47,7 +47,13 @@ export interface WebhookRegistration {
   readonly configuration: InstalledConfiguration;
   /** The webhook is registered only while its feature is enabled. */
   readonly feature:
-    'psa' | 'defaults' | 'rollout' | 'scc' | OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites';
+    | 'psa'
+    | 'defaults'
+    | 'rollout'
+    | 'scc'
+    | OptionalFeature
+    | 'kubeletCertificates'
+    | 'kubeletNodeWrites';
   readonly rules: readonly Wire<V1RuleWithOperations>[];
   /** True if the webhook also reviews the workload resources in the settings. */
   readonly reviewsWorkloadResources?: boolean;

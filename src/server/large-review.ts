@@ -25,7 +25,8 @@ import {
 
 /** A reduced review, or the reason why there is none. `isLimit` is false for bytes that are not valid JSON. */
 export type ReducedReview =
-  { readonly review: Uint8Array<ArrayBuffer> } | { readonly error: string; readonly isLimit: boolean };
+  | { readonly review: Uint8Array<ArrayBuffer> }
+  | { readonly error: string; readonly isLimit: boolean };
 
 /** Reduces a review. With `isWhole`, all members of its objects are kept. */
 export function reduceReview(body: Buffer, isWhole: boolean): ReducedReview {

@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import type { Connection } from '../../src/cluster/connection.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
 import { createLineSplitter, createReflector, type Reflector } from '../../src/cluster/reflector.ts';
-import { createStore } from '../../src/cluster/store.ts';
 import { createStoreWriter } from '../../src/cluster/store-writer.ts';
+import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { json, type Responder, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 

@@ -3,8 +3,8 @@ import { describe, test } from 'node:test';
 import { createTokenBucket } from '../../src/cluster/clock.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
 import { createBackoff } from '../../src/cluster/reflector.ts';
-import { createStore } from '../../src/cluster/store.ts';
 import { createStoreWriter, type StoreWriter } from '../../src/cluster/store-writer.ts';
+import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 
 const object = (version: string, uid: string) => ({

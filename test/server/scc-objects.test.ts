@@ -14,8 +14,8 @@ import {
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 import { createRecorder } from '../support/recorder.ts';
-import { laxScc, namespaceWith } from '../support/scc.ts';
 import { putStandardSccs } from '../support/scc-webhooks.ts';
+import { laxScc, namespaceWith } from '../support/scc.ts';
 
 const SETTINGS: SccSettings = {
   mode: 'enforce',

@@ -53,7 +53,8 @@ export type SccReviewer = (pod: PodLike, located: LocatedPod, namespace: string)
 
 /** The denial, or the pod as SCC admission defaults it. */
 export type SccReview =
-  { readonly denial: RepairableViolation; readonly mode: Mode } | { readonly pod: PodLike; readonly denial?: never };
+  | { readonly denial: RepairableViolation; readonly mode: Mode }
+  | { readonly pod: PodLike; readonly denial?: never };
 
 /**
  * Checks all manifests. Objects of other kinds are only counted. Objects that no API server accepts are reported as

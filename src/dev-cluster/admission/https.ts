@@ -15,7 +15,8 @@ export interface WebhookCall {
 
 /** The AdmissionReview that a webhook returned, or the call error in the API server's words. */
 export type WebhookReply =
-  { readonly ok: true; readonly review: JsonObject } | { readonly ok: false; readonly error: string };
+  | { readonly ok: true; readonly review: JsonObject }
+  | { readonly ok: false; readonly error: string };
 
 /** Sends a review to a webhook. Never rejects. */
 export type CallWebhook = (call: WebhookCall) => Promise<WebhookReply>;

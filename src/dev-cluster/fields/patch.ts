@@ -14,7 +14,9 @@ import type { Schema } from './schema.ts';
 import { sortItems } from './typed.ts';
 
 export type PatchMediaType =
-  'application/json-patch+json' | 'application/merge-patch+json' | 'application/strategic-merge-patch+json';
+  | 'application/json-patch+json'
+  | 'application/merge-patch+json'
+  | 'application/strategic-merge-patch+json';
 
 /**
  * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, 422 for one that does not

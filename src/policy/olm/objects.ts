@@ -1,7 +1,7 @@
 import { diff, escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
-import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { type Change, findChanges } from '../../kube/pod-changes.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { type CatalogSource, isObject, type JsonObject, type KubeObject, type Namespace } from '../../kube/types.ts';

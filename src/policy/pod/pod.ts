@@ -128,7 +128,8 @@ export interface PodFields extends SecurityContextFields {
 }
 
 export type DecodedPod =
-  { readonly pod: PodFields; readonly error?: never } | { readonly error: DecodeError; readonly pod?: never };
+  | { readonly pod: PodFields; readonly error?: never }
+  | { readonly error: DecodeError; readonly pod?: never };
 
 const NONE: readonly never[] = [];
 const NO_ANNOTATIONS: PodFields['annotations'] = {};

@@ -20,8 +20,8 @@ import { createKubeletNodeWebhook, KUBELET_NODE } from './kubelet-node.ts';
 import { createKubeletWritesWebhook, KUBELET_CERTIFICATES, KUBELET_NODE_WRITES } from './kubelet-writes.ts';
 import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-harden.ts';
 import { createPodDefaultsWebhook, POD_DEFAULTS } from './pod-defaults.ts';
-import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
+import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
 import { createSccModeWebhook, SCC_MODE } from './scc-mode.ts';
 import {

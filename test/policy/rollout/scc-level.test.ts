@@ -9,8 +9,8 @@ import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { laxScc, namespaceWith } from '../../support/scc.ts';
 import { candidatesFor, volumeSource } from '../../support/scc-witnesses.ts';
+import { laxScc, namespaceWith } from '../../support/scc.ts';
 
 const NAMESPACE = namespaceWith({ 'openshift.io/sa.scc.uid-range': '1000660000/10000' });
 const NONE = namespaceWith({});

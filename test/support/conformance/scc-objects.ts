@@ -5,8 +5,8 @@ import type { JsonObject, Namespace, Result } from '../../../src/kube/types.ts';
 import { bindScc, readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import { createSccSet } from '../../../src/policy/scc/order.ts';
-import { explainScores, type Needs, prepareScc } from '../../../src/policy/scc/scc.ts';
 import type { Range } from '../../../src/policy/scc/scc-fields.ts';
+import { explainScores, type Needs, prepareScc } from '../../../src/policy/scc/scc.ts';
 import {
   blockAnnotations,
   createAllocator,

@@ -7,8 +7,8 @@ import {
   type DevCluster,
 } from '../../../src/dev-cluster/index.ts';
 import { ApiError } from '../../../src/kube/status.ts';
-import type { ControlPlane, RecordedCall } from './index.ts';
 import { createCredentials } from './process.ts';
+import type { ControlPlane, RecordedCall } from './index.ts';
 
 /** Serves the development cluster's API in this process. */
 export async function startDevControlPlane(): Promise<ControlPlane> {

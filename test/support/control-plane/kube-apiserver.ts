@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { ApiClient } from '../api-client.ts';
-import type { ControlPlane, ControlPlaneOptions, RecordedCall } from './index.ts';
 import { createCredentials, type Credentials, type Daemon, freePorts, startDaemon, untilReady } from './process.ts';
+import type { ControlPlane, ControlPlaneOptions, RecordedCall } from './index.ts';
 
 const PERIOD_MS = 200;
 /** Roles are aggregated once in this number of periods. */

@@ -5,9 +5,9 @@ import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { type Backend, type Balancer, startBalancer } from '../balancer.ts';
 import { eventually } from '../eventually.ts';
 import { type FinishedProcess, readLog, start, waitForLog } from '../serve-process.ts';
-import type { ControlPlane, RecordedCall } from './index.ts';
 import { apply, localObjects, replicaArguments } from './installation.ts';
 import { freePorts } from './process.ts';
+import type { ControlPlane, RecordedCall } from './index.ts';
 
 export interface ReplicaOptions {
   /** Host name of the process, which replaces the name of a pod. */
