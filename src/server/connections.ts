@@ -1,6 +1,6 @@
 /** Limits the connections of the servers, and closes those of the admission server without losing reviews. */
 import { readFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Logger } from '../telemetry/logger.ts';
@@ -140,7 +140,15 @@ function listen(server: Server, { open, table }: ListenOptions): void {
   server.on('secureConnection', table.secure);
   // A connection whose handshake failed cannot carry a response and would remain open.
   server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
-  server.prependListener('request', ({ socket }: IncomingMessage) => {
+  const responses = new WeakMap<Socket, ServerResponse>();
+  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request;
+    // API servers send the next request after the response.
+    if (responses.get(socket)?.writableEnded === false) {
+      request.destroy(new Error('the request arrived before the response to the previous one'));
+      return;
+    }
+    responses.set(socket, response);
     const connection = table.find(socket);
     if (connection?.isProven) table.change(connection, 'busy');
   });
@@ -217,8 +225,8 @@ export function limitConnections(server: Server, limit: number): void {
 /**
  * Returns the connection to close in favor of the newest one. If connections without a valid review use more than half
  * of the limit, in total or from the newest connection's address, this is the oldest of them. Clients that also send
- * valid reviews can use only the other half, in which the connection that has been idle longest is closed, or else the
- * one that has been busy longest.
+ * valid reviews can use only the other half. There, it is an idle connection or, if there is none, a busy one: the
+ * oldest from the address that has the most, so a client cannot close the connections of an address that has fewer.
  */
 function findExcess<T extends Pick<Connection, 'address'>>(
   states: Readonly<Record<State, ReadonlySet<T>>>,
@@ -233,9 +241,9 @@ function findExcess<T extends Pick<Connection, 'address'>>(
     return local.length > share ? local[0] : isFull ? oldest : undefined;
   }
   if (!isFull) return undefined;
-  const [idle] = states.idle;
-  const [busy] = states.busy;
-  return idle ?? busy;
+  const proven = states.idle.size > 0 ? states.idle : states.busy;
+  const byAddress = Map.groupBy(proven, (connection) => connection.address);
+  return [...byAddress.values()].reduce((most, next) => (next.length > most.length ? next : most), [])[0];
 }
 
 /** Returns the connection limit based on the process's file descriptor limit. */
