@@ -1,6 +1,4 @@
 /** Authorization webhook for the minimum kubelet version, which answers SubjectAccessReviews from API servers. */
-import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
@@ -15,7 +13,7 @@ import {
 import type { Cell } from '../telemetry/counters.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { withStatus } from './body.ts';
+import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
 
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
@@ -32,24 +30,19 @@ const TOO_LARGE: AccessReviewStatus = {
 };
 const UNSYNCED = 'the nodes and the settings have not been read yet';
 const NO_OPINION: AccessReviewStatus = { allowed: false };
-
-/** Maximum number of reviews per second. API servers cache decisions, and retry after status 429. */
-const MAX_RATE = 5_000;
+const NO_BYTES = Buffer.alloc(0);
 
 interface AuthorizerDeps {
   readonly kubelet: KubeletScope;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
-  /** Monotonic clock in milliseconds. */
-  now(): number;
 }
 
-/** Adds the route, with its own limits on the size and rate of reviews. */
-export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps): void {
+/** Adds the route, with its own limit on the size of reviews. */
+export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps, bodies: BodyReader): void {
   const { kubelet, metrics } = deps;
   const log = deps.logger.child({ logger: 'authorizer' });
   const getMinimum = createMinimumReader(kubelet);
-  const isWithinRate = createRateLimit(deps.now);
   const decide = (request: AccessRequest): AuthorizerDecision =>
     authorizeKubelet(request, {
       minimum: kubelet.store.synced() ? getMinimum() : 'unknown',
@@ -62,14 +55,16 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     cells.set(cause, cell);
     cell.count++;
   };
-  const handle = ({ body }: FastifyRequest<{ Body: ReviewBody | undefined }>, reply: FastifyReply): FastifyReply => {
-    const review = body?.isTooLarge ? undefined : parseReview(body?.text);
-    if (!review) {
+  const handle = (request: FastifyRequest<{ Body: ReceivedBody | undefined }>, reply: FastifyReply): FastifyReply => {
+    bodies.release(request.raw);
+    const { bytes = NO_BYTES, limit } = request.body ?? {};
+    if (limit?.code === 429) return requestRetry(reply, 429, limit.message);
+    if (limit || bytes.length > MAX_BYTES) {
       if (!kubelet.store.synced()) return requestRetry(reply, 503, UNSYNCED);
       log.warn({ reason: TOO_LARGE.reason }, 'request denied');
-      return reply.send({ ...findType(body?.text), status: getMinimum() ? TOO_LARGE : NO_OPINION });
+      return reply.send({ ...findType(bytes), status: getMinimum() ? TOO_LARGE : NO_OPINION });
     }
-    const { type, access } = review;
+    const { type, access } = parseReview(bytes.toString());
     const decision = decide(access);
     count(decision);
     const status = accessReviewStatus(decision);
@@ -78,14 +73,6 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     return reply.send({ ...type, status });
   };
   void app.register((scope, _options, done) => {
-    scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser('application/json', (_request: FastifyRequest, payload: IncomingMessage) =>
-      readBody(payload),
-    );
-    scope.addHook('onRequest', (_request, reply, next) => {
-      if (isWithinRate()) next();
-      else void requestRetry(reply, 429, `more than ${MAX_RATE} reviews per second`);
-    });
     scope.addHook('onResponse', (_request, { statusCode }, next) => {
       metrics.webhook.requests.cell({ webhook: AUTHORIZER_PATH, code: String(statusCode) }).count++;
       next();
@@ -95,41 +82,9 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
   });
 }
 
-interface ReviewBody {
-  /** Beginning of a body that is too large. */
-  readonly text: string;
-  readonly isTooLarge: boolean;
-}
-
-async function readBody(payload: IncomingMessage): Promise<ReviewBody> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  payload.on('data', (chunk: Buffer) => {
-    if (bytes <= MAX_BYTES) chunks.push(chunk);
-    bytes += chunk.length;
-  });
-  try {
-    await once(payload, 'end');
-  } catch {
-    throw malformed('the body is not complete');
-  }
-  return { text: Buffer.concat(chunks).toString(), isTooLarge: bytes > MAX_BYTES };
-}
-
 /** If a response has this header, API servers retry and do not cache it. */
 function requestRetry(reply: FastifyReply, status: 429 | 503, reason: string): FastifyReply {
   return reply.code(status).header('retry-after', '1').type('text/plain; charset=utf-8').send(`${reason}\n`);
-}
-
-/** Counts the reviews of the current second. */
-function createRateLimit(now: () => number): () => boolean {
-  let endMs = 0;
-  let count = 0;
-  return () => {
-    if (now() >= endMs) [endMs, count] = [now() + 1000, 0];
-    count++;
-    return count <= MAX_RATE;
-  };
 }
 
 const GROUP = 'authorization.k8s.io';
@@ -143,14 +98,14 @@ interface Review {
   readonly access: AccessRequest;
 }
 
-/** Type of a truncated review. API servers write the type first. */
-function findType(text = ''): Review['type'] {
-  const [start = ''] = text.split('"spec"', 1);
+/** Type of a review that is too large. API servers write the type first. */
+function findType(bytes: Buffer): Review['type'] {
+  const [start = ''] = bytes.toString('utf8', 0, MAX_BYTES).split('"spec"', 1);
   return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };
 }
 
 /** @throws an error with status 400 for a malformed review */
-function parseReview(body: unknown): Review {
+function parseReview(body: string): Review {
   const review = parseJson(body);
   const { apiVersion, kind, spec } = review;
   const field =
@@ -172,9 +127,9 @@ function parseReview(body: unknown): Review {
   return { type: { apiVersion, kind }, access: { username: user ?? '', groups, resource } };
 }
 
-function parseJson(body: unknown): JsonObject {
+function parseJson(body: string): JsonObject {
   try {
-    const value: unknown = JSON.parse(String(body));
+    const value: unknown = JSON.parse(body);
     if (isObject(value)) return value;
   } catch {
     // Reported below.

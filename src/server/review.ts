@@ -7,7 +7,7 @@ import { diff } from '../kube/json-patch.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BodyReader, createBodyReader, createTurns, type ReceivedBody, SMALL_BYTES, type Turns } from './body.ts';
+import { type BodyReader, createTurns, type ReceivedBody, SMALL_BYTES, type Turns } from './body.ts';
 import type { Connections } from './connections.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import { type Envelope, readIdentity, readReview, undecodable } from './envelope.ts';
@@ -27,9 +27,11 @@ export interface ReviewDeps {
 }
 
 /** Registers one route for each webhook. */
-export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connections: Connections): void {
-  const bodies = createBodyReader(deps.now);
-  app.addContentTypeParser('application/json', bodies.read);
+export function registerReviews(
+  app: FastifyInstance,
+  deps: ReviewDeps,
+  { connections, bodies }: Pick<Shared, 'connections' | 'bodies'>,
+): void {
   const shared = { connections, bodies, turns: createTurns(deps.now), reader: createReviewReader() };
   app.addHook('onClose', shared.reader.close);
   for (const webhook of deps.webhooks) {

@@ -14,7 +14,7 @@ import Fastify, {
 } from 'fastify';
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
-import { withStatus } from './body.ts';
+import { createBodyReader, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
@@ -82,8 +82,10 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(withStatus(new Error(NOT_JSON), 400)));
   if (deps.clientNames) requireClientCertificate(app, new Set(deps.clientNames));
-  registerReviews(app, deps, connections);
-  if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet });
+  const bodies = createBodyReader(deps.now);
+  app.addContentTypeParser('application/json', bodies.read);
+  registerReviews(app, deps, { connections, bodies });
+  if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet }, bodies);
   registerOtherRoutes(app, deps);
   return {
     app,
