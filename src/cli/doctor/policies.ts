@@ -12,7 +12,6 @@ import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { PROGRAM, VERSION } from '../command.ts';
-import { objectPathName } from '../install/diff.ts';
 import {
   comparePolicies,
   deleteCommand,
@@ -23,6 +22,7 @@ import {
   serverlessPolicies,
   type ServerlessSettings,
 } from '../install/policies.ts';
+import { objectPathName } from '../install/summary.ts';
 import { readConfigurations } from '../install/webhooks.ts';
 import { kubectl } from '../output/shell.ts';
 import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';

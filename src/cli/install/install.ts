@@ -38,7 +38,7 @@ summary. The command changes nothing: apply the output with kubectl. With --prof
 
 If Portcullis is installed, everything that the options do not name keeps its value: settings, features, and
 customized fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
-less require --allow-weaker. --dry-run prints a diff instead of the manifests.
+less require --allow-weaker. To see the changes first, pipe the output to kubectl diff.
 
 The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
 settings enforce. With --webhooks=static, apply the objects with the label
@@ -51,7 +51,7 @@ Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
   kubectl -n portcullis rollout status deployment/portcullis
 
-  portcullis install --set=scc.mode=enforce --dry-run=client
+  portcullis install --set=scc.mode=enforce | kubectl diff --server-side -f -
   portcullis install --profile=openshift > portcullis.yaml
   portcullis install --profile=control-plane --output-dir=authorizer
   portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \\
@@ -72,8 +72,8 @@ export const command = defineCommand({
     if (profile === CONTROL_PLANE) return await writeControlPlane(options, io, sources);
     if (options['output-dir'] !== undefined) throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE}`);
     if (profile === undefined) return await printForCluster(options, io);
-    if (kubeconfig !== undefined || context !== undefined || options['dry-run'] !== 'none') {
-      throw new UserError('--profile cannot be combined with --kubeconfig, --context and --dry-run');
+    if (kubeconfig !== undefined || context !== undefined) {
+      throw new UserError('--profile cannot be combined with --kubeconfig and --context');
     }
     const settings = applyOptions({ ...DEFAULTS, ...PROFILES[profile] }, options);
     const note = `the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
@@ -85,12 +85,11 @@ export const command = defineCommand({
 
 /** Prints the policies of a serverless installation. */
 async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
-  const { kubeconfig, context, 'dry-run': dryRun, 'for-kubernetes': version } = options;
+  const { kubeconfig, context, 'for-kubernetes': version } = options;
   checkServerless(options, sources);
   if (version === undefined) await withCluster(options, io, (client) => printPolicies(client, options, io));
-  else if (kubeconfig === undefined && context === undefined && dryRun === 'none') {
-    await printForVersion(version, options, io);
-  } else throw new UserError('--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run');
+  else if (kubeconfig === undefined && context === undefined) await printForVersion(version, options, io);
+  else throw new UserError('--for-kubernetes cannot be combined with --kubeconfig and --context');
   return EXIT.passed;
 }
 

@@ -10,7 +10,7 @@ import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
-import { clusterOptions, dryRunOption } from '../cluster.ts';
+import { clusterOptions } from '../cluster.ts';
 import { VERSION } from '../command.ts';
 import {
   boolean,
@@ -64,7 +64,6 @@ export const DEFAULTS = defaultSettings(VERSION);
 /** Options of `install` and `upgrade`. */
 export const planOptions = {
   ...clusterOptions,
-  ...dryRunOption,
   'allow-weaker': flag({ help: 'Accept settings that enforce less than the current settings' }),
   namespace: option('NAME', namespaceName, DEFAULTS.namespace, { short: 'n', help: 'Namespace of the installation' }),
   image: option('IMAGE', nonEmpty, undefined, {

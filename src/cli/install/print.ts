@@ -1,9 +1,9 @@
 /** Prints the manifests of an installation for a cluster, which is the output of `install` and `upgrade`. */
-import type { ClusterClient } from '../../cluster/client.ts';
+import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { listSettings, settingAt } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { buildManifests, type ManifestSettings } from '../../install/index.ts';
+import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
@@ -11,7 +11,6 @@ import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand, type ShellCommand } from '../output/shell.ts';
 import { keepCustomized } from './customized.ts';
-import { listOrNothing, type LiveManifest, objectPathName, printDiffs, summarizeSettings } from './diff.ts';
 import {
   deleteObsolete,
   divideSettings,
@@ -23,6 +22,7 @@ import {
   readObjects,
 } from './installed.ts';
 import { gatherFacts, planForCluster, type PlanValues, requestedChanges } from './plan.ts';
+import { listOrNothing, objectPathName, summarizeSettings } from './summary.ts';
 import { checkWeakenings, findWeakenings, findWeakerThanPolicies } from './weakening.ts';
 import { checkServerless, printPolicies } from './without-server.ts';
 
@@ -32,7 +32,7 @@ interface Upgrade {
   findImage(installation: Installation): string;
 }
 
-/** Prints the manifests for a cluster, or the diff, and the summary. */
+/** Prints the manifests for a cluster, and the summary. */
 export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
   return await withCluster(options, io, async (client) => {
     const installation = await readInstallation(client, options.namespace);
@@ -59,16 +59,17 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
       options,
     );
     const result = await combine(client, installation, plan.settings, values);
-    const diff =
-      options['dry-run'] === 'none' ? undefined : await printDiffs(client, result.objects, options['dry-run']);
-    io.stdout.write(diff ?? printYaml(result.objects.map(({ manifest }) => manifest)));
+    io.stdout.write(printYaml(result.objects.map(({ manifest }) => manifest)));
     for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
     for (const line of summarize(installation, plan.settings, result)) io.stderr.write(`${printable(line)}\n`);
     return EXIT.passed;
   });
 }
 
-interface PlannedObject extends LiveManifest {
+/** An object to apply, and the existing object in the cluster. */
+interface PlannedObject {
+  readonly manifest: Manifest;
+  readonly live: AnyObject | undefined;
   /** Customized fields that keep their values. */
   readonly fields: readonly string[];
 }

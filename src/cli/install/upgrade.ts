@@ -18,7 +18,7 @@ arguments of the replicas and settings that this version does not have, and stor
 it does not define.
 
 Examples:
-  portcullis upgrade --dry-run=server
+  portcullis upgrade | kubectl diff --server-side -f -
   portcullis upgrade | kubectl apply --server-side -f -
   kubectl -n portcullis rollout status deployment/portcullis
 

@@ -18,14 +18,11 @@ import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { newestVersion } from '../../policy/pss/index.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
-import type { DryRun } from '../cluster.ts';
 import { docsUrl, type Io, PROGRAM, VERSION } from '../command.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
-import { listOrNothing, objectPathName, printDiffs, summarizeSettings } from './diff.ts';
 import { findLostEnforcement } from './enforcement.ts';
-import { readObjects } from './installed.ts';
 import {
   comparePolicies,
   deleteCommand,
@@ -35,10 +32,11 @@ import {
   serverlessPolicies,
   type ServerlessSettings,
 } from './policies.ts';
+import { listOrNothing, objectPathName, summarizeSettings } from './summary.ts';
 import { checkWeakenings, findWeakenings } from './weakening.ts';
 
 /** Options of `install` and `upgrade` that do not require a server. */
-const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'dry-run', 'allow-weaker', 'set'];
+const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'allow-weaker', 'set'];
 
 /** `spec.podSecurity` fields that policies contain. */
 const POD_SECURITY_FIELDS = ['defaults', 'exemptions', 'emulationVersion'];
@@ -50,10 +48,6 @@ function isPolicySetting({ path: [part, field = ''] }: Setting): boolean {
 interface Changes {
   readonly set: readonly Setting[];
   readonly 'allow-weaker': boolean;
-}
-
-export interface ServerlessValues extends Changes {
-  readonly 'dry-run': DryRun;
 }
 
 /** @throws {UserError} for an option or a setting that requires a server */
@@ -101,8 +95,8 @@ function printHeader(kubernetes: Version): string {
 `;
 }
 
-/** Prints the policies for a cluster, or the diff, and the summary. Unchanged settings keep their values. */
-export async function printPolicies(client: ClusterClient, values: ServerlessValues, io: Io): Promise<void> {
+/** Prints the policies for a cluster, and the summary. Unchanged settings keep their values. */
+export async function printPolicies(client: ClusterClient, values: Changes, io: Io): Promise<void> {
   const [policies, configuration, { version, minor }] = await Promise.all([
     readPolicyObjects(client),
     client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
@@ -124,13 +118,7 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   checkWeakenings(await findWeaker(client, installed, configuration, spec), values);
   await checkSystemNamespace(spec, client);
   const { missing, obsolete } = comparePolicies(objects, policies);
-  const dryRun = values['dry-run'];
-  if (dryRun === 'none') io.stdout.write(`${printHeader(minor)}${printYaml(objects)}`);
-  else {
-    const live = await readObjects(client, objects);
-    const all = objects.map((manifest, index) => ({ manifest, live: live[index] }));
-    io.stdout.write(await printDiffs(client, all, dryRun));
-  }
+  io.stdout.write(`${printHeader(minor)}${printYaml(objects)}`);
   const lines = [
     `Assumed: Kubernetes ${version} at ${server}`,
     ...(dropped.length === 0 ? [] : [`Not part of the policies: ${dropped.join(', ')}`]),

@@ -84,15 +84,8 @@ describe('install without a cluster', () => {
       ['--profile=production'],
       'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, control-plane',
     ],
-    [
-      ['--profile=default', '--kubeconfig=x'],
-      '--profile cannot be combined with --kubeconfig, --context and --dry-run',
-    ],
-    [['--profile=default', '--context=x'], '--profile cannot be combined with --kubeconfig, --context and --dry-run'],
-    [
-      ['--profile=default', '--dry-run=client'],
-      '--profile cannot be combined with --kubeconfig, --context and --dry-run',
-    ],
+    [['--profile=default', '--kubeconfig=x'], '--profile cannot be combined with --kubeconfig and --context'],
+    [['--profile=default', '--context=x'], '--profile cannot be combined with --kubeconfig and --context'],
     [
       ['--profile=default', '--replicas=0'],
       'invalid argument "0" for "--replicas" flag: must be a whole number from 1 to 15',

@@ -55,7 +55,7 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
     ['--set=defaults.mode=apply', '--for-kubernetes=1.35'],
     'spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.36 or newer, and the policies are for v1.35: upgrade the API servers, or add --set=defaults.mode=off',
   ],
-  [['--context=a'], '--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run'],
+  [['--context=a'], '--for-kubernetes cannot be combined with --kubeconfig and --context'],
   [
     ['--set=podSecurity.defaults.enforce=strict'],
     'PortcullisConfiguration "cluster" is invalid: spec.podSecurity.defaults.enforce: Unsupported value: "strict": supported values: "privileged", "baseline", "restricted"',

@@ -1,0 +1,49 @@
+/** The summary of the changes to an installation. */
+import { listSettings } from '../../config/setting-paths.ts';
+import type { Manifest, ManifestSettings } from '../../install/index.ts';
+import { NODES_CONFIG } from './installed.ts';
+
+export function objectPathName({ kind, metadata: { name, namespace } }: Pick<Manifest, 'kind' | 'metadata'>): string {
+  return namespace === undefined ? `${kind}/${name}` : `${kind}/${namespace}/${name}`;
+}
+
+/** Summary lines with the settings and customized fields that keep their values, and the settings that change. */
+export function summarizeSettings(
+  before: Partial<ManifestSettings>,
+  after: Partial<ManifestSettings>,
+  fields: readonly string[] = [],
+): readonly string[] {
+  const old = new Map(describeSettings(before));
+  const next = describeSettings(after);
+  const kept = next.filter(([name, value]) => old.get(name) === value).map(([name, value]) => `${name}=${value}`);
+  /** Returns the former value of a setting, or those of its fields. */
+  const former = (name: string): string => {
+    const fields = [...old].filter(([field]) => field.startsWith(`${name}.`)).map((field) => field.join('='));
+    return old.get(name) ?? (fields.join(', ') || 'unset');
+  };
+  const changed = next
+    .filter(([name, value]) => old.size > 0 && old.get(name) !== value)
+    .map(([name, value]) => `${name}: ${former(name)} -> ${value}`);
+  return [`kept: ${listOrNothing([...kept, ...fields])}`, `changed: ${listOrNothing(changed)}`];
+}
+
+export function listOrNothing(items: readonly string[]): string {
+  return items.length === 0 ? 'nothing' : items.join(', ');
+}
+
+function describeSettings(settings: Partial<ManifestSettings>): readonly (readonly [name: string, value: string])[] {
+  const { features, policy = {}, webhooks, ...rest } = settings;
+  const isMonitored = settings.monitoring === 'prometheus-operator';
+  const named = (['image', 'replicas', 'certificates', 'monitoring', 'runbook'] as const).flatMap((name) =>
+    rest[name] === undefined || (name === 'runbook' && !(isMonitored && rest.runbook))
+      ? []
+      : [[name, String(rest[name])] as const],
+  );
+  const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
+  const definitions = settings.nodesConfig === true ? [[NODES_CONFIG, 'true'] as const] : [];
+  const installed = Object.entries(features ?? {}).map(([name, value]) => [name, String(value)] as const);
+  const policies = listSettings(policy).map(
+    ({ path, value }) => [`spec.${path.join('.')}`, JSON.stringify(value)] as const,
+  );
+  return [...named, ...address, ...installed, ...definitions, ...policies];
+}
