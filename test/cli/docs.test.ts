@@ -35,7 +35,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm run release/, 'builds all files and pushes an image; test/release/release.test.ts'],
   [/^docker |^kind load/, 'needs a container engine'],
   [/^helm /, 'needs a chart of the reader; test/e2e/helm-kustomize.test.ts'],
-  [/^portcullis check -k overlays/, 'needs an overlay of the reader; test/cli/commands/check-fix.test.ts'],
+  [/^kubectl kustomize overlays/, 'needs an overlay of the reader; test/cli/commands/check-fix.test.ts'],
   [
     /^kubeadm |--as=system:node:/,
     'needs kube-apiserver with the authorization webhook; test/e2e/kubelet-authorizer.test.ts',

@@ -1,6 +1,3 @@
-import { execFile } from 'node:child_process';
-import { Readable } from 'node:stream';
-import { promisify } from 'node:util';
 import { UserError } from '../../config/files.ts';
 import { type Manifests, STDIN, URL_PATTERN } from '../../config/manifests.ts';
 import { fieldNamespace } from '../../config/objects.ts';
@@ -77,7 +74,7 @@ shape, and are checked like Deployments. Containers outside of a template are an
 names the kind.
 
 --fix changes the files so that they pass, and reports what it cannot fix with the choices. Comments, order
-and style remain. It prints the fixed stream for the standard input and for -k, --fix=diff a unified diff,
+and style remain. It prints the fixed stream for the standard input, --fix=diff a unified diff,
 and --fix=patch the patches of a kustomization. A symbolic link that leads out of a folder of -f is an error.
 The exit code is that of the fixed manifests.
 
@@ -119,7 +116,6 @@ const options = {
     bare: 'write',
     help: 'Fix violations that fail the check. --fix changes the files, whereas --fix=diff and --fix=patch print the changes',
   }),
-  kustomize: option('DIR', nonEmpty, undefined, { short: 'k', help: 'Folder with a kustomization to check' }),
   platform: option('PLATFORM', oneOf(['openshift']), undefined, {
     help: 'Evaluate SCC admission with the standard SCCs of this platform',
   }),
@@ -138,17 +134,14 @@ export const command = defineCommand({
   details: DETAILS,
   options,
   async run(values, _operands, io) {
-    const { filename, fix, kustomize, output } = values;
+    const { filename, fix, output } = values;
     checkFixOptions(values);
     const texts = new Map<string, string>();
     const reading =
       fix === undefined
         ? {}
         : { isRewrite: true, onText: (file: string, content: string): void => void texts.set(file, content) };
-    const manifests =
-      kustomize === undefined
-        ? await readAllManifests(filename, io, reading)
-        : await readAllManifests([STDIN.path], { ...io, stdin: await buildKustomization(kustomize, io) }, reading);
+    const manifests = await readAllManifests(filename, io, reading);
     const settings: CheckSettings = {
       level: values.level ?? (values.platform === undefined ? 'restricted' : 'privileged'),
       version: values['kubernetes-version'],
@@ -187,18 +180,17 @@ export const command = defineCommand({
 
 type CheckValues = Pick<
   Values<typeof options>,
-  'filename' | 'fix' | 'kustomize' | 'output' | 'platform' | 'sccs' | 'config' | 'namespace'
+  'filename' | 'fix' | 'output' | 'platform' | 'sccs' | 'config' | 'namespace'
 >;
 
 /** True if all manifests come from standard input. */
-function isStream({ filename, kustomize }: Pick<CheckValues, 'filename' | 'kustomize'>): boolean {
-  return kustomize !== undefined || (filename.length === 1 && filename[0] === STDIN.path);
+function isStream({ filename }: Pick<CheckValues, 'filename'>): boolean {
+  return filename.length === 1 && filename[0] === STDIN.path;
 }
 
 /** @throws {UsageError} for options that cannot be combined */
 function checkFixOptions(values: CheckValues): void {
-  const { filename, fix, kustomize, output } = values;
-  if (kustomize !== undefined && filename.length > 0) throw new UsageError('-f and -k cannot be combined');
+  const { filename, fix, output } = values;
   if (fix === undefined) return;
   if (output !== 'table' && output !== 'wide' && (fix !== 'write' || isStream(values))) {
     throw new UsageError(
@@ -208,26 +200,6 @@ function checkFixOptions(values: CheckValues): void {
   const stream = filename.find((path) => path === STDIN.path || URL_PATTERN.test(path));
   if (fix === 'write' && stream !== undefined && !isStream(values)) {
     throw new UsageError(`--fix cannot write ${stream === STDIN.path ? 'the standard input' : stream}: use --fix=diff`);
-  }
-}
-
-const runFile = promisify(execFile);
-const MAX_KUSTOMIZATION_BYTES = 256 * 1024 * 1024;
-
-/** @throws {UserError} if kubectl is missing or rejects the kustomization */
-async function buildKustomization(folder: string, { env, signal }: Io): Promise<AsyncIterable<string>> {
-  const options = { env: { ...env }, signal, maxBuffer: MAX_KUSTOMIZATION_BYTES };
-  try {
-    return Readable.from([(await runFile('kubectl', ['kustomize', folder], options)).stdout]);
-  } catch (error) {
-    if (signal.aborted || !(error instanceof Error)) throw error;
-    const isMissing = 'code' in error && error.code === 'ENOENT';
-    const reason = isMissing
-      ? 'kubectl, which builds it, is not in the PATH'
-      : 'stderr' in error
-        ? String(error.stderr).trim()
-        : error.message;
-    throw new UserError(`cannot build the kustomization in ${folder}: ${reason}`, { cause: error });
   }
 }
 

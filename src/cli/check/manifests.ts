@@ -18,7 +18,7 @@ import {
 } from '../../config/objects.ts';
 import { type ManifestError, parsePath } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
-import { quote } from '../../kube/text.ts';
+import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
@@ -161,7 +161,7 @@ function unknownContainers(object: ManifestObject, path: FieldPath): ManifestErr
 }
 
 function unbuilt({ apiVersion, kind, document: { file }, line, column }: ManifestObject): ManifestError {
-  const message = `not evaluated: a kustomization changes the manifests that it lists: check its result with -k ${dirname(file)}; to skip this kind, set --skip-kind=${kind}.${apiGroup(apiVersion)}`;
+  const message = `not evaluated: a kustomization changes the manifests that it lists: check its result: kubectl kustomize ${shellQuote(dirname(file))} | portcullis check -f -; to skip this kind, set --skip-kind=${kind}.${apiGroup(apiVersion)}`;
   return { file, line, column, message };
 }
 
