@@ -40,8 +40,6 @@ const POD = {
     containers: [{ name: 'web', image: 'registry.example/web:1.4', securityContext: SECURITY_CONTEXT }],
   },
 };
-const CONTAINER = 'spec.containers[0]';
-const CONTEXT = `${CONTAINER}.securityContext`;
 
 const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
 
@@ -89,13 +87,12 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: ['Labels', LABELS],
   },
   unknownField: {
-    scope: 'fields',
-    summary: 'Unknown fields in SecurityContextConstraints and, with `--strict`, in pods, workloads and namespaces.',
+    scope: 'SCCs',
+    summary: 'Unknown fields in SecurityContextConstraints.',
     why: 'API servers may silently drop an unknown field. A misspelled security setting then has no effect.',
-    before: printPod([`${CONTAINER}.securityContex`, { readOnlyRootFilesystem: true }]),
-    after: printPod([`${CONTEXT}.readOnlyRootFilesystem`, true]),
+    before: printScc({ allowHostNetworks: true }),
+    after: printScc({ allowHostNetwork: true }),
     fix: 'Correct the name, or remove the field.',
-    options: ['--strict'],
     upstream: ['Field validation', 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
   },
   decode: {

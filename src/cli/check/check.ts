@@ -10,7 +10,6 @@ import { isLevel, type Level } from '../../policy/pss/index.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { filenameOption, readAllManifests, readObjects } from '../inventory/manifests.ts';
 import {
-  flag,
   keyValue,
   list,
   mapped,
@@ -31,7 +30,6 @@ import {
   type Report,
 } from '../output/findings.ts';
 import { outputOption, outputStyle, printable } from '../output/print.ts';
-import { createUnknownFieldFinder } from './fields.ts';
 import { FIX_MODES, fixedManifests, fixTexts, printChanges, printDiffs, printPatches, writeFixes } from './fix.ts';
 import { checkManifests, type CheckSettings, createFailureFinder } from './manifests.ts';
 import { createSccReviewer } from './scc-admission.ts';
@@ -125,7 +123,6 @@ const options = {
   config: option('FILE', text, undefined, {
     help: 'PortcullisConfiguration with the SCC settings (spec.scc)',
   }),
-  strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
   output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
 };
 
@@ -149,7 +146,6 @@ export const command = defineCommand({
       namespace: values.namespace,
       failOn: values['fail-on'],
       skippedKinds: values['skip-kind'],
-      ...(values.strict ? { findUnknownFields: await createUnknownFieldFinder() } : {}),
       ...(await sccReview(values, manifests, io)),
     };
     if (fix === undefined) {

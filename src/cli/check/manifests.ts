@@ -44,8 +44,6 @@ export interface CheckSettings {
   readonly skippedKinds: readonly string[];
   /** If absent, SCC admission is not evaluated. */
   readonly reviewScc?: SccReviewer;
-  /** If absent, unknown fields are not reported. */
-  readonly findUnknownFields?: (object: ManifestObject) => readonly Finding[];
 }
 
 /** Evaluates SCC admission for a pod of the manifests in the given namespace. */
@@ -117,10 +115,7 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const { apiVersion, kind, value } = object;
   if (isNamespace(object)) {
     const policies = resolvePolicyLabels(manifestLabels(value), context);
-    const unknown = context.findUnknownFields?.(object) ?? [];
-    return [
-      checkedObject(object, [...labelFindings(object, policies), ...sccModeFindings(object), ...unknown], { policies }),
-    ];
+    return [checkedObject(object, [...labelFindings(object, policies), ...sccModeFindings(object)], { policies })];
   }
   if (isScc(object)) return [checkedObject(object, sccFindings(object))];
   const isBuiltIn = isKnownKind(apiVersion, kind);
@@ -149,8 +144,7 @@ function checkTemplate(
     const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parsePath(field)]));
     return { mode, ...(policy === undefined ? {} : { policy }), check, reason, detail, fix, fields: positions };
   });
-  if (!isBuiltIn) return checkedObject(object, findings, { namespace, policies, path });
-  return checkedObject(object, [...findings, ...(context.findUnknownFields?.(object) ?? [])], { namespace, policies });
+  return checkedObject(object, findings, { namespace, policies, ...(isBuiltIn ? {} : { path }) });
 }
 
 function unknownContainers(object: ManifestObject, path: FieldPath): ManifestError {

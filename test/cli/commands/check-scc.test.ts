@@ -95,63 +95,6 @@ Fix: Use the namespace and the name of the service account.
   );
 });
 
-const POD = `apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: shop, labls: {a: b}}
-spec:
-  template:
-    metadata: {annotations: {any.thing/goes: x}}
-    spec:
-      securityContex: {runAsNonRoot: true}
-      nodeSelector: {any: label}
-      containers:
-      - name: c
-        image: i
-        securityContext: {privilged: true, capabilities: {drops: [ALL]}}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: other}
-specs: {}
----
-apiVersion: example.com/v1
-kind: Widget
-metadatas: {}
-`;
-
-describe('unknown fields of pods', () => {
-  test('are ignored by default', async () => {
-    const { code, stdout } = await runProgram(['check', '-f', '-', '--level=privileged'], { stdin: POD });
-    assert.equal(stdout, '2 passed, 0 failed, 1 of other kinds\n');
-    assert.equal(code, 0);
-  });
-
-  test('are reported with --strict', async () => {
-    const { code, stdout } = await runProgram(['check', '-f', '-', '--level=privileged', '--strict'], { stdin: POD });
-    const fix = 'Fix: Correct the name or remove the field: API servers may drop it silently.';
-    assert.equal(
-      stdout,
-      `Deployment shop/web has unknown fields
-  stdin:3:40   unknownField  unknown field ("metadata.labls")
-                             ${fix}
-  stdin:8:7    unknownField  unknown field ("spec.template.spec.securityContex")
-                             ${fix}
-  stdin:13:27  unknownField  unknown field ("spec.template.spec.containers[0].securityContext.privilged")
-                             ${fix}
-  stdin:13:59  unknownField  unknown field ("spec.template.spec.containers[0].securityContext.capabilities.drops")
-                             ${fix}
-
-Namespace other has unknown fields
-  stdin:18:1  unknownField  unknown field ("specs")
-                            ${fix}
-
-0 passed, 2 failed, 1 of other kinds
-`,
-    );
-    assert.equal(code, 1);
-  });
-});
-
 describe('check suggests a similar field for an unknown SCC field', () => {
   const drop = 'Correct the name or remove the field: API servers may drop it silently.';
   const cases: readonly (readonly [name: string, suggestion: string | undefined])[] = [
