@@ -6,9 +6,11 @@ import { objectName, objectPath, type ResourceInfo, RESOURCES } from '../../kube
 import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
+import type { Level } from '../../policy/pss/policy.ts';
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import {
+  isLowered,
   type ObjectWrite,
   planRelaxation,
   planRestoration,
@@ -45,12 +47,28 @@ export interface ChangeResult {
   readonly isIncomplete: boolean;
 }
 
+/** Levels by namespace. */
+export type FormerLevels = ReadonlyMap<string, Level>;
+
+/** The levels before break-glass. Writes return the error if the API server rejects them. */
+export interface LevelRecord {
+  readonly levels: FormerLevels;
+  add(namespaces: readonly Namespace[]): Promise<string | undefined>;
+  remove(): Promise<string | undefined>;
+}
+
 /** Relaxes the labels that Portcullis set. Skips namespaces that are already relaxed, so it can be repeated. */
-export async function relaxLabels(run: BreakGlassRun, namespaces: readonly Namespace[]): Promise<ChangeResult> {
+export async function relaxLabels(
+  run: BreakGlassRun,
+  namespaces: readonly Namespace[],
+  record: LevelRecord,
+): Promise<ChangeResult> {
   const rejected = new Map<string, string>();
   let changed = 0;
+  let unrecorded: string | undefined;
   let due = namespaces.filter(planRelaxation);
   for (let pass = 1; due.length > 0 && pass <= MAX_PASSES; pass++) {
+    unrecorded = (await record.add(due)) ?? unrecorded;
     const result = await changeNamespaces(run, due, 'relaxed', planRelaxation);
     changed += result.changed.length;
     for (const [name, message] of result.rejected) rejected.set(name, message);
@@ -61,34 +79,58 @@ export async function relaxLabels(run: BreakGlassRun, namespaces: readonly Names
   const unchanged = namespaces.filter(isRelaxed).length;
   if (changed > 0) print(run, `${ENFORCE}=privileged set in ${printCount(changed, 'namespace')}`, run.dryRun);
   else if (unchanged > 0) print(run, `unchanged: ${ENFORCE}=privileged in ${printCount(unchanged, 'namespace')}`);
+  if (unrecorded !== undefined) print(run, `levels recorded only in ${RELAXED_LABEL}: ${unrecorded}`);
   printRejected(run, rejected);
-  return { isChanged: changed > 0, isIncomplete: rejected.size > 0 };
+  return { isChanged: changed > 0, isIncomplete: rejected.size > 0 || unrecorded !== undefined };
 }
 
 /**
  * Restores the labels that `relaxLabels` changed. Labels that another client has changed in the meantime remain
- * unchanged.
+ * unchanged. Reports those that are lower than the recorded level.
  */
-export async function restoreLabels(run: BreakGlassRun, namespaces: readonly Namespace[]): Promise<ChangeResult> {
-  const due = namespaces.filter(planRestoration);
-  const { changed, rejected } = await changeNamespaces(run, due, 'restored', planRestoration);
-  const { restored = [], kept = [], lost = [] } = Object.groupBy(changed, restorationResult);
-  const listed = (some: readonly Namespace[]): string => summarizeNames(some.map(objectName));
-  if (restored.length > 0) print(run, `${ENFORCE} restored in ${printCount(restored.length, 'namespace')}`, run.dryRun);
-  if (kept.length > 0) {
-    print(run, `kept in ${printCount(kept.length, 'namespace')}, changed by another client: ${listed(kept)}`);
-  }
-  if (lost.length > 0) {
-    const title = `not restored in ${printCount(lost.length, 'namespace')} without the former level`;
-    print(run, `${title}: ${listed(lost)}; the label was removed, and the label syncer, if it runs, sets it again`);
+export async function restoreLabels(
+  run: BreakGlassRun,
+  namespaces: readonly Namespace[],
+  recorded: FormerLevels,
+): Promise<ChangeResult & { readonly isRejected: boolean }> {
+  const plan = (namespace: Namespace) => planRestoration(namespace, recorded.get(objectName(namespace)));
+  const { changed, rejected } = await changeNamespaces(run, namespaces.filter(plan), 'restored', plan);
+  const results = Map.groupBy(changed, (one) => restorationProblem(one, recorded.get(objectName(one))));
+  const restored = results.get(undefined) ?? [];
+  const done = new Set([...restored.map(objectName), ...rejected.keys()]);
+  const lowered = findLowered(
+    namespaces.filter((one) => !done.has(objectName(one))),
+    recorded,
+  );
+  const kept = (results.get('changed') ?? []).filter((one) => !lowered.some(({ name }) => name === objectName(one)));
+  const report = (title: string, names: readonly string[], detail = ''): void => {
+    if (names.length > 0) print(run, `${title} in ${printCount(names.length, 'namespace')}${detail}`, run.dryRun);
+  };
+  const lost = (results.get('lost') ?? []).map(objectName);
+  report(`${ENFORCE} restored`, restored.map(objectName));
+  report('kept', kept.map(objectName), `, changed by another client: ${summarizeNames(kept.map(objectName))}`);
+  report(
+    'not restored',
+    lost,
+    ` without the former level: ${summarizeNames(lost)}; the label was removed, and the label syncer, if it runs, sets it again`,
+  );
+  for (const [level, group] of Map.groupBy(lowered, (one) => one.level)) {
+    const names = group.map(({ name }) => name);
+    const command = `kubectl label --overwrite namespace ${names.join(' ')} ${ENFORCE}=${level}`;
+    report('lower than before', names, `, changed by another client: ${summarizeNames(names)}. To restore ${level}:`);
+    run.text.write(`  ${printable(command)}\n`);
   }
   printRejected(run, rejected);
-  return { isChanged: changed.length > 0, isIncomplete: rejected.size > 0 || lost.length > 0 };
+  const isIncomplete = rejected.size + lost.length + lowered.length > 0;
+  return { isChanged: changed.length > 0, isIncomplete, isRejected: rejected.size > 0 };
 }
 
-function restorationResult(namespace: Namespace): 'restored' | 'kept' | 'lost' {
-  const problem = restorationProblem(namespace);
-  return problem === 'changed' ? 'kept' : (problem ?? 'restored');
+function findLowered(namespaces: readonly Namespace[], recorded: FormerLevels) {
+  return namespaces.flatMap((namespace) => {
+    const name = objectName(namespace);
+    const level = recorded.get(name);
+    return level !== undefined && isLowered(namespace, level) ? [{ name, level }] : [];
+  });
 }
 
 function print({ text }: BreakGlassRun, line: string, dryRun: DryRun = 'none'): void {

@@ -22,6 +22,7 @@ import {
   relaxLabels,
   restoreLabels,
 } from './break-glass-labels.ts';
+import { openRecord } from './break-glass-record.ts';
 import {
   type BreakGlassNote,
   type BreakGlassStatus,
@@ -46,10 +47,12 @@ Stops all enforcement in an emergency, and restores it.
           Annotations record the user, the time and the reason. The labels
           pod-security.kubernetes.io/enforce that the label syncer set become privileged, because the
           PodSecurity plugin of API servers denies ordinary pods by these labels while SCC admission does
-          not default the pods. The label portcullis.dev/break-glass-enforce records the former level.
+          not default the pods. The label portcullis.dev/break-glass-enforce and the annotation
+          portcullis.dev/break-glass-levels of a webhook configuration record the former levels.
           The output lists what continues to deny pods, such as labels of other clients
   off     removes these conditions, requirements and annotations, and restores the labels. A label that
-          another client changed meanwhile does not change. Without --force, a replica has to be ready
+          another client changed meanwhile does not change, and is listed if it is lower than before.
+          Without --force, a replica has to be ready
   status  shows the state of each webhook and policy, and the number of namespaces with a relaxed label
 
 "on" does not require a running replica. The command changes nothing else in these objects, does not
@@ -71,7 +74,8 @@ Examples:
 
 Exit codes:
   0  success
-  1  an object could not be changed, or a label could not be restored; for status: break-glass is on
+  1  an object could not be changed, or a label could not be restored or is lower than before; for
+     status: break-glass is on
   2  wrong usage, no replica is ready, or the cluster cannot be read
 `;
 
@@ -147,7 +151,7 @@ async function readObjects(client: ClusterClient, keepsLabels: boolean, problems
   const floor = validating.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
   const targets = [...floor.map(parseFloorPolicy), ...configurations];
   const remaining = describePolicies(validating, mutating);
-  if (targets.length === 0 && !namespaces?.some((one) => planRelaxation(one) ?? planRestoration(one))) {
+  if (targets.length === 0 && !namespaces?.some((one) => planRelaxation(one) ?? planRestoration(one, undefined))) {
     throw new UserError([`there are no webhook configurations with the label ${OWN}`, ...remaining].join('; '));
   }
   return { targets, namespaces, remaining };
@@ -212,7 +216,7 @@ async function switchOn(run: Run): Promise<number> {
   const by = (await reviewSelf(client.connection, client.signal))?.username;
   const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: options.reason };
   const webhooks = await switchAll(run, targets, note);
-  const labels = namespaces ? await relaxLabels(run, namespaces) : UNCHANGED;
+  const labels = namespaces ? await relaxLabels(run, namespaces, openRecord(run, targets)) : UNCHANGED;
   const code = finish(run, [webhooks, labels], {
     done: 'API servers apply the change within seconds. They then send no request to Portcullis.\nGitOps tools (Argo CD, Flux) may revert the change: suspend them.',
     unchanged: 'Nothing changed: break-glass is on already.',
@@ -248,8 +252,10 @@ async function switchOff(run: Run): Promise<number> {
     run.stderr.write('stopped, because pods that the mutating webhooks do not change would be denied\n');
     return EXIT.violations;
   }
-  const labels = namespaces ? await restoreLabels(run, namespaces) : UNCHANGED;
+  const record = openRecord(run, targets);
+  const labels = namespaces ? await restoreLabels(run, namespaces, record.levels) : { ...UNCHANGED, isRejected: true };
   const others = await switchAll(run, targets.filter((target) => !isMutating(target)).toReversed(), undefined);
+  if (!labels.isRejected) await record.remove();
   return finish(run, [mutating, labels, others], {
     done: 'API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.',
     unchanged: 'Nothing changed: break-glass is off already.',

@@ -8,8 +8,9 @@ import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts
 import { sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
-import { isLevel } from '../pss/policy.ts';
-import { getOwnership, getOwnFields, isRelaxed, isTerminating, namespaceDocument } from './label-sync.ts';
+import { isStricter } from '../psa/policy.ts';
+import { isLevel, type Level } from '../pss/policy.ts';
+import { getOwnFields, getOwnership, isRelaxed, isTerminating, namespaceDocument } from './label-sync.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
@@ -39,13 +40,13 @@ function denyingLevel(namespace: Namespace): string | undefined {
  * Returns the next write that restores the namespace, or `undefined` if nothing is left to restore. The first write
  * makes the label syncer own its label again, with the previous level. The second write removes the record.
  */
-export function planRestoration(namespace: Namespace): ObjectWrite | undefined {
+export function planRestoration(namespace: Namespace, recorded: Level | undefined): ObjectWrite | undefined {
   const { labels = {}, annotations = {} } = namespace.metadata ?? {};
   const owners = getMetadataOwners(namespace.metadata) ?? [];
-  const level = labels[RELAXED_LABEL];
+  const level = formerLevel(namespace, recorded);
   const isOwner = ownsEnforceLabel(owners);
-  if (isTerminating(namespace) || (level === undefined && !isOwner)) return undefined;
-  if (isOwner && isFormerLevel(level)) {
+  if (isTerminating(namespace) || (!isRelaxed(namespace) && !isOwner)) return undefined;
+  if (isOwner && level !== undefined) {
     // An apply removes the fields that it omits.
     const own = getOwnFields(owners);
     const fields = {
@@ -61,9 +62,20 @@ export function planRestoration(namespace: Namespace): ObjectWrite | undefined {
   return { type: 'merge-patch', fieldManager: BREAK_GLASS_MANAGER, document };
 }
 
-/** Returns true if break-glass can have recorded the level. Every client that may patch the namespace can change it. */
-function isFormerLevel(level: string | undefined): level is string {
-  return isLevel(level) && level !== 'privileged';
+/**
+ * Returns the stricter of the level in the label and the recorded level. Every client that may patch the namespace can
+ * change the label.
+ */
+function formerLevel({ metadata }: Namespace, recorded: Level | undefined): Level | undefined {
+  const label = metadata?.labels?.[RELAXED_LABEL];
+  if (!isLevel(label) || label === 'privileged') return recorded;
+  return recorded === undefined || isStricter(label, recorded) ? label : recorded;
+}
+
+/** Returns true if the namespace enforces less than the recorded level, or has no level. */
+export function isLowered(namespace: Namespace, recorded: Level): boolean {
+  const level = namespace.metadata?.labels?.[ENFORCE];
+  return !isTerminating(namespace) && (level === undefined || (isLevel(level) && isStricter(recorded, level)));
 }
 
 /** Returns true if break-glass set the label and no other client has changed or applied it since. */
@@ -81,9 +93,9 @@ function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string
 }
 
 /** Returns the reason why restoring the label does not restore its exact state, or `undefined` if it does. */
-export function restorationProblem(namespace: Namespace): 'changed' | 'lost' | undefined {
+export function restorationProblem(namespace: Namespace, recorded: Level | undefined): 'changed' | 'lost' | undefined {
   const owners = getMetadataOwners(namespace.metadata) ?? [];
-  if (ownsEnforceLabel(owners)) return isFormerLevel(namespace.metadata?.labels?.[RELAXED_LABEL]) ? undefined : 'lost';
+  if (ownsEnforceLabel(owners)) return formerLevel(namespace, recorded) === undefined ? 'lost' : undefined;
   const isRestored = enforceManagers(owners).includes(LABEL_SYNC_MANAGER);
   return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
 }

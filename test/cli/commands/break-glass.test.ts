@@ -274,6 +274,10 @@ interface LabelCase {
 const SET = `labels: ${ENFORCE}=privileged set in 1 namespace`;
 const RESTORED = `labels: ${ENFORCE} restored in 1 namespace`;
 const KEPT = 'labels: kept in 1 namespace, changed by another client: shop';
+const LOWERED = [
+  'labels: lower than before in 1 namespace, changed by another client: shop. To restore restricted:',
+  `  kubectl label --overwrite namespace shop ${ENFORCE}=restricted`,
+];
 const LOST =
   'labels: not restored in 1 namespace without the former level: shop; the label was removed, and the label syncer, if it runs, sets it again';
 const remains = (level: string, manager: string): readonly string[] => [
@@ -334,7 +338,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } }],
     off: { ...RESTRICTED, [ENFORCE]: 'baseline' },
-    lines: [SET, KEPT],
+    lines: [SET, ...LOWERED],
   },
   {
     name: 'keep an equal value that a user applies in the meantime',
@@ -342,7 +346,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     on: RELAXED,
     meanwhile: [{ by: 'argocd', labels: { [ENFORCE]: 'privileged' }, apply: true }],
     off: { ...RESTRICTED, [ENFORCE]: 'privileged' },
-    lines: [SET, KEPT],
+    lines: [SET, ...LOWERED],
   },
   {
     name: 'stay removed if a user removes them in the meantime',
@@ -350,7 +354,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: null } }],
     off: { [VERSION]: 'latest', [WARN]: 'restricted' },
-    lines: [SET, KEPT],
+    lines: [SET, ...LOWERED],
   },
   {
     name: 'are restored in namespaces where a user changes other labels in the meantime',
@@ -361,20 +365,30 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, RESTORED],
   },
   {
-    name: 'are removed and reported if the former level is not recorded',
-    before: [OURS],
-    on: RELAXED,
-    meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: null } }],
-    off: { [VERSION]: 'latest', [WARN]: 'restricted' },
-    lines: [SET, LOST],
+    name: 'keep a higher value that a user sets in the meantime',
+    before: [{ ...OURS, labels: { [ENFORCE]: 'baseline' } }],
+    on: { [ENFORCE]: 'privileged', [RECORD]: 'baseline' },
+    meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'restricted' } }],
+    off: { [ENFORCE]: 'restricted' },
+    lines: [SET, KEPT],
   },
-  {
-    name: 'are removed and reported if the recorded level is invalid',
+  ...[null, 'privileged', 'baseline'].map((level) => ({
+    name: `are restored if a user changes the label with the former level to ${level}`,
     before: [OURS],
     on: RELAXED,
-    meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: 'privileged' } }],
-    off: { [VERSION]: 'latest', [WARN]: 'restricted' },
-    lines: [SET, LOST],
+    meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: level } }],
+    lines: [SET, RESTORED],
+  })),
+  {
+    name: 'are reported if a user lowers them as the label syncer',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [
+      { by: 'kubectl-label', labels: { [RECORD]: null } },
+      { by: SYNCER, labels: { [ENFORCE]: 'baseline' }, apply: true },
+    ],
+    off: { [ENFORCE]: 'baseline' },
+    lines: [SET, ...LOWERED],
   },
 ];
 
@@ -416,7 +430,7 @@ describe('namespace labels during break-glass', () => {
     await cluster.cluster.idle();
   };
   const label = async (name: string, { by, labels, apply = false }: LabelChange): Promise<void> => {
-    const path = `/api/v1/namespaces/${name}?fieldManager=${by}`;
+    const path = `/api/v1/namespaces/${name}?fieldManager=${by}${apply ? '&force=true' : ''}`;
     const type = apply ? 'application/apply-patch+yaml' : 'application/merge-patch+json';
     const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
     const answer = await cluster.admin.send('PATCH', path, body, { 'content-type': type });
@@ -446,7 +460,7 @@ describe('namespace labels during break-glass', () => {
       for (const change of meanwhile) await label('shop', change);
       const second = await run(['off']);
       assert.deepEqual([...labelLines(first), ...labelLines(second)], lines);
-      assert.equal(second.code, lines.some((line) => line.includes('not restored')) ? 1 : 0);
+      assert.equal(second.code, lines.some((line) => line.includes('lower than before')) ? 1 : 0);
       const restored = await read('shop');
       if (off) assert.deepEqual(restored.labels, off);
       else assert.deepEqual(restored, original);
@@ -491,6 +505,44 @@ describe('namespace labels during break-glass', () => {
     assert.deepEqual(await read('shop'), original);
     assert.deepEqual(labelLines(await run(['off'])), []);
     assert.deepEqual(await read('shop'), original);
+  });
+
+  test('without a record, and without the former level, are removed, and reported', async () => {
+    for (const record of [null, 'privileged']) {
+      await create('shop');
+      await label('shop', OURS);
+      await run(['on']);
+      await label('shop', { by: 'kubectl-label', labels: { [RECORD]: record } });
+      const path = `${VALIDATING}/psa.portcullis.dev`;
+      const ops = [{ op: 'remove', path: '/metadata/annotations/portcullis.dev~1break-glass-levels' }];
+      assert.equal((await cluster.admin.send('PATCH', path, ops, JSON_PATCH)).status, 200);
+      const off = await run(['off']);
+      assert.deepEqual([off.code, labelLines(off)], [1, [LOST]]);
+      assert.deepEqual((await read('shop')).labels, { [VERSION]: 'latest', [WARN]: 'restricted' });
+      await remove('shop');
+    }
+  });
+
+  test('are recorded in a webhook configuration, with the stricter level if on is repeated', async () => {
+    const levels = async (): Promise<string | undefined> => {
+      const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
+      return (body as ValidatingWebhookConfiguration).metadata?.annotations?.['portcullis.dev/break-glass-levels'];
+    };
+    for (const name of ['shop-1', 'shop-2']) await create(name);
+    await label('shop-1', OURS);
+    await label('shop-2', { ...OURS, labels: { [ENFORCE]: 'baseline' } });
+    await run(['on']);
+    assert.equal(await levels(), 'baseline=shop-2;restricted=shop-1');
+    // A user pretends to be the label syncer, so the label is relaxed again.
+    await label('shop-1', { by: 'kubectl-label', labels: { [RECORD]: null } });
+    await label('shop-1', { by: SYNCER, labels: { [ENFORCE]: 'baseline' }, apply: true });
+    await create('shop-3');
+    await label('shop-3', OURS);
+    await run(['on']);
+    assert.equal(await levels(), 'baseline=shop-2;restricted=shop-1,shop-3');
+    assert.deepEqual(labelLines(await run(['off'])), [`labels: ${ENFORCE} restored in 3 namespaces`]);
+    assert.equal((await read('shop-1')).labels[ENFORCE], 'restricted');
+    assert.equal(await levels(), undefined);
   });
 
   test('are relaxed without webhooks, and restored', async () => {

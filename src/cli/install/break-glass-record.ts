@@ -1,0 +1,85 @@
+/**
+ * The levels of namespaces before break-glass, in an annotation of a webhook configuration. Clients that may change
+ * namespaces can change the labels that contain the same levels, but not this record.
+ */
+import { objectName, RESOURCES } from '../../kube/resources.ts';
+import type { KubeObject, Namespace, ObjectMeta } from '../../kube/types.ts';
+import { FORMER_LEVELS_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { isStricter } from '../../policy/psa/policy.ts';
+import { isLevel } from '../../policy/pss/policy.ts';
+import type { ObjectWrite } from '../../policy/rollout/relaxation.ts';
+import { type BreakGlassRun, changeObject, type FormerLevels, type LevelRecord } from './break-glass-labels.ts';
+import type { Target } from './break-glass-state.ts';
+
+const KIND = 'ValidatingWebhookConfiguration';
+
+/**
+ * Opens the record in the last webhook configuration that `off` activates. Without such a configuration, nothing is
+ * recorded.
+ */
+export function openRecord(run: BreakGlassRun, targets: readonly Target[]): LevelRecord {
+  const target = targets.find(({ kind }) => kind === KIND);
+  const write = async (change: (before: FormerLevels) => FormerLevels): Promise<string | undefined> => {
+    if (!target || run.dryRun !== 'none') return undefined;
+    // The command has changed the object since it was read.
+    const objects = await run.client.list(RESOURCES[KIND]);
+    const current = objects.find((object) => objectName(object) === target.name);
+    return current && (await writeLevels(run, current, change));
+  };
+  return {
+    levels: readLevels(target?.metadata),
+    add: (namespaces) => write((before) => addLevels(before, namespaces)),
+    remove: () => write(() => new Map()),
+  };
+}
+
+/** A recorded level is only replaced by a stricter one. */
+function addLevels(before: FormerLevels, namespaces: readonly Namespace[]): FormerLevels {
+  const levels = new Map(before);
+  for (const namespace of namespaces) {
+    const name = objectName(namespace);
+    const level = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
+    if (isLevel(level) && isStricter(level, levels.get(name) ?? 'privileged')) levels.set(name, level);
+  }
+  return levels;
+}
+
+function readLevels(metadata: ObjectMeta | undefined): FormerLevels {
+  const groups = metadata?.annotations?.[FORMER_LEVELS_ANNOTATION]?.split(';') ?? [];
+  return new Map(
+    groups.flatMap((group) => {
+      const [level, names = ''] = group.split('=');
+      return isLevel(level) ? names.split(',').map((name) => [name, level] as const) : [];
+    }),
+  );
+}
+
+function formatLevels(levels: FormerLevels): string | null {
+  const groups = Map.groupBy(levels, ([, level]) => level);
+  const texts = Array.from(
+    groups,
+    ([level, all]) =>
+      `${level}=${all
+        .map(([name]) => name)
+        .sort()
+        .join()}`,
+  );
+  return texts.length === 0 ? null : texts.sort().join(';');
+}
+
+/** Returns the error if the API server rejects the change. */
+async function writeLevels(
+  run: BreakGlassRun,
+  configuration: KubeObject,
+  change: (before: FormerLevels) => FormerLevels,
+): Promise<string | undefined> {
+  const plan = ({ metadata }: KubeObject): ObjectWrite | undefined => {
+    const text = formatLevels(change(readLevels(metadata)));
+    if (text === (metadata?.annotations?.[FORMER_LEVELS_ANNOTATION] ?? null)) return undefined;
+    const annotations = { [FORMER_LEVELS_ANNOTATION]: text };
+    const document = { metadata: { resourceVersion: metadata?.resourceVersion, annotations } };
+    return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
+  };
+  const { error } = await changeObject(run, RESOURCES[KIND], configuration, { plan });
+  return error;
+}
