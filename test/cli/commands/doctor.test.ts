@@ -432,7 +432,8 @@ const MORE = 'podSecurity.defaults.enforce from restricted to baseline';
 
 /** Policies of an installation without a server, and in what the server enforces less. */
 function besideServer(policy: ManifestSettings['policy'], ...weaker: readonly string[]): Partial<Facts> {
-  const spec = { podSecurity: { defaults: { enforce: 'restricted' } } };
+  const exemptions = { namespaces: ['labeled', 'kube-system'] };
+  const spec = { podSecurity: { defaults: { enforce: 'restricted' }, exemptions } };
   const policies = [{ kind: 'ValidatingAdmissionPolicy', metadata: { name: 'a' } }] as const;
   const settings = { ...SETTINGS, policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, ...policy } };
   return {
@@ -563,6 +564,19 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'webhook that fails open': withPolicy({ failurePolicy: 'Ignore' }),
   'policies besides a server that enforces as much': besideServer({}),
   'policies besides a server that enforces less': besideServer({}, MORE),
+  'policies besides a server that exempts other namespaces': besideServer(
+    { podSecurity: { exemptions: { namespaces: ['own'] } } },
+    MORE,
+  ),
+  'policies besides a server with a lower default level': besideServer(
+    { podSecurity: { defaults: { enforce: 'baseline' } } },
+    MORE,
+  ),
+  'policies besides a server with more exemptions': besideServer(
+    { podSecurity: { exemptions: { namespaces: ['own'] } } },
+    MORE,
+    'podSecurity.exemptions.namespaces adds own',
+  ),
   'policies besides a rollout that enforces less': besideServer({ rollout: { phase: 'Enforce' } }, MORE),
   'policies besides a server that has not applied its settings': besideServer({}),
   'policies besides a server without a leader': besideServer({}),

@@ -1,5 +1,7 @@
-import { settingAt } from '../../../config/setting-paths.ts';
+import { type Setting, settingAt } from '../../../config/setting-paths.ts';
 import { decodePolicy } from '../../../install/index.ts';
+import type { JsonObject } from '../../../kube/types.ts';
+import { LABELS } from '../../../policy/psa/policy.ts';
 import { patchSettings } from '../../install/installed.ts';
 import { deleteAllCommand } from '../../install/policies.ts';
 import { type Check, type Facts, factValue, type Fix, type ServerlessFacts, warning } from '../facts.ts';
@@ -47,5 +49,31 @@ function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts
     );
   }
   const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
-  return { commands: [patchSettings(paths.map((path) => ({ path, value: settingAt(spec, path) ?? null })))] };
+  const settings = paths.map((path) => ({ path, value: settingAt(spec, path) ?? null }));
+  return { commands: [patchSettings([...addedExemptions(paths, spec, facts), ...settings])] };
+}
+
+const EXEMPT_NAMESPACES = ['podSecurity', 'exemptions', 'namespaces'];
+
+/**
+ * Exempts the namespaces that the policies exempt, such as kube-system, from a default level that the server gets. In
+ * namespaces with a label, the server continues to enforce the label.
+ */
+function addedExemptions(
+  paths: readonly (readonly string[])[],
+  spec: JsonObject,
+  { settings, namespaces }: Facts,
+): readonly Setting[] {
+  const { defaults } = decodePolicy(settings).podSecurity.configuration;
+  const isSet = paths.some((path) => path.join('.') === 'podSecurity.defaults.enforce');
+  if (!isSet || defaults.enforce !== 'privileged') return [];
+  const listAt = (root: JsonObject): readonly unknown[] => {
+    const value = settingAt(root, EXEMPT_NAMESPACES);
+    return Array.isArray(value) ? value : [];
+  };
+  const isLabeled = (exempt: unknown): boolean =>
+    factValue(namespaces)?.some(({ name, labels }) => name === exempt && LABELS.enforce.level in labels) === true;
+  const before = listAt(settings.policy);
+  const added = listAt(spec).filter((name) => !before.includes(name) && !isLabeled(name));
+  return added.length === 0 ? [] : [{ path: EXEMPT_NAMESPACES, value: [...before, ...added] }];
 }
