@@ -388,7 +388,7 @@ COUNT problems, 0 warnings
 
   test('doctor reports a policy that is deleted or changed, and its fix repairs it', async () => {
     const hasDefaults = withoutDefaults === false;
-    const healthy = HEALTHY.replace('COUNT', hasDefaults ? '15' : '13');
+    const healthy = HEALTHY.replace('COUNT', hasDefaults ? '17' : '15');
     const damaged = DAMAGED.replace('COUNT', hasDefaults ? '4' : '3').replace(
       'DEFAULTS',
       hasDefaults ? DAMAGED_DEFAULTS : '',
@@ -460,7 +460,7 @@ obsolete: kubectl delete validatingadmissionpolicybindings enforce-baseline-unla
     if (withoutDefaults === false) await completed();
     const removed = await run('uninstall', '--yes', '--wait=0s');
     assert.equal(removed.code, 0);
-    assert.equal(removed.stdout.match(/^validatingadmissionpolic\S+ deleted$/gm)?.length, 14);
+    assert.equal(removed.stdout.match(/^validatingadmissionpolic\S+ deleted$/gm)?.length, 16);
     const mutating = removed.stdout.match(/^mutatingadmissionpolic\S+ deleted$/gm) ?? [];
     assert.equal(mutating.length, withoutDefaults === false ? 2 : 0);
     await eventually(async () => assert.ok(!(await isDenied(hostNetworkPod()))));

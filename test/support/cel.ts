@@ -23,17 +23,16 @@ export interface PolicyAnswer {
 }
 
 interface PolicySpec {
-  readonly matchConstraints: Matching & {
-    readonly resourceRules: readonly Readonly<Record<'apiGroups' | 'operations' | 'resources', readonly string[]>>[];
-  };
+  readonly matchConstraints: Matching;
   readonly variables: readonly CelVariable[];
-  readonly matchConditions: readonly { readonly expression: string }[];
+  readonly matchConditions?: readonly { readonly expression: string }[];
   readonly validations?: readonly { readonly expression: string; readonly messageExpression: string }[];
   readonly auditAnnotations?: readonly { readonly key: string; readonly valueExpression: string }[];
 }
 
 interface Matching {
   readonly namespaceSelector?: unknown;
+  readonly resourceRules?: readonly Readonly<Record<'apiGroups' | 'operations' | 'resources', readonly string[]>>[];
 }
 
 interface BindingSpec {
@@ -65,7 +64,7 @@ function celInput(given: PolicyRequest): Readonly<Record<string, unknown>> {
 
 /** Compiles a policy. The result does not read the constraints of the policy and its bindings. */
 export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) {
-  const { variables, matchConditions, validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
+  const { variables, matchConditions = [], validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
   const evaluate = compileVariables(variables, withListFunctions);
   return (request: PolicyRequest): PolicyAnswer => {
     const run = evaluate(celInput(request));
@@ -134,16 +133,17 @@ export function createPolicyAdmission(objects: readonly PolicyObject[]) {
     const { group, resource } = request.resource;
     const name = request.subResource === '' ? resource : `${resource}/${request.subResource}`;
     const labels = { ...given.labels, [NAMESPACE_NAME_LABEL]: request.namespace };
-    const selects = ({ namespaceSelector }: Matching = {}): boolean =>
-      namespaceSelector === undefined || matchesLabelSelector(namespaceSelector, labels);
+    const selects = ({ namespaceSelector = {}, resourceRules }: Matching = {}): boolean =>
+      matchesLabelSelector(namespaceSelector, labels) &&
+      (resourceRules?.some(
+        ({ apiGroups, operations, resources }) =>
+          apiGroups.includes(group) && operations.includes(request.operation) && resources.includes(name),
+      ) ??
+        true);
     const messages = { Deny: [] as string[], Warn: [] as string[], Audit: [] as string[] };
     let annotations = {};
     for (const { constraints, bindings: own, evaluate } of policies) {
-      const isMatched = constraints.resourceRules.some(
-        ({ apiGroups, operations, resources }) =>
-          apiGroups.includes(group) && operations.includes(request.operation) && resources.includes(name),
-      );
-      const active = own.filter(({ matchResources }) => isMatched && selects(constraints) && selects(matchResources));
+      const active = own.filter(({ matchResources }) => selects(constraints) && selects(matchResources));
       if (active.length === 0) continue;
       for (const { validationActions } of active) {
         const answer = evaluate({ ...given, labels });

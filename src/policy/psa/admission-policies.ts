@@ -7,7 +7,14 @@ import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts'
 import { celList, celString } from '../../kube/cel.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
-import { buildCelChecks, type CelScope, type CelVariable, latestMinor, withOtherInputs } from '../pss/cel-policy.ts';
+import {
+  buildCelChecks,
+  type CelScope,
+  type CelVariable,
+  latestMinor,
+  passesEveryVersion,
+  withOtherInputs,
+} from '../pss/cel-policy.ts';
 import { type Level, LEVELS, type Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
 import { isStricter, LABELS, LEVEL_RULE, type Mode, MODES, VERSION_RULE } from './policy.ts';
@@ -80,9 +87,10 @@ const ACTIONS: Readonly<Record<Mode, string>> = { enforce: 'Deny', warn: 'Warn',
 function levelPolicy(context: Context, mode: BlockingMode, level: Level): PolicyObject[] {
   const { exemptions } = context.settings.podSecurity.configuration;
   const isWarning = mode === 'warn';
+  const pod = isWarning ? POD_OR_TEMPLATE : 'dyn(object)';
   const { variables, policy, violations } = evaluation(context, [level], {
     resolution: modeVariables(context, mode, level),
-    pod: isWarning ? POD_OR_TEMPLATE : 'dyn(object)',
+    pod,
   });
   const pass = [
     ...(exemptions.runtimeClasses.length === 0 ? [] : [isExemptRuntimeClass(exemptions.runtimeClasses)]),
@@ -99,7 +107,15 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
       ...namespaceSelector(exclude(NAMESPACE_NAME_LABEL, exemptions.namespaces)),
       resourceRules: [POD_RULE, ...(isWarning ? WORKLOAD_RULES : [])],
     },
-    matchConditions: [...exceptUsers(exemptions.usernames), SIGNIFICANT_UPDATES],
+    matchConditions: [
+      ...exceptUsers(exemptions.usernames),
+      { name: 'significant-updates', expression: IS_SIGNIFICANT },
+      // API servers evaluate validations and their messages separately. Most pods need neither.
+      {
+        name: 'may-violate',
+        expression: `!${passesEveryVersion(celScope(context, [level]), pod, [IS_SMALL])}`,
+      },
+    ],
     variables: [
       ...variables,
       ...(isWarning ? denialVariables(context, variables) : []),
@@ -122,7 +138,7 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
       `${effect} Pod Security level ${level} in namespaces with that level.`,
       spec,
     ),
-    ...selectNamespaces(context, mode, level).map(({ suffix, selector }) =>
+    ...selectNamespaces(context, mode, level).map(({ suffix, selector, resourceRules }) =>
       createObject(
         'ValidatingAdmissionPolicyBinding',
         policyName(`${mode}-${level}${suffix}`),
@@ -130,7 +146,7 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
         {
           policyName: name,
           validationActions: [ACTIONS[mode]],
-          matchResources: namespaceSelector(selector),
+          matchResources: { ...namespaceSelector(selector), ...(resourceRules && { resourceRules }) },
         },
       ),
     ),
@@ -154,27 +170,29 @@ function auditPolicy(context: Context): PolicyObject[] {
       names: runtimeClasses,
     },
   ].flatMap(({ reason, test, names }) => (names.length === 0 ? [] : [`${test} ? "${reason}" : `]));
-  const unlessExempt = (text: string): string => `variables.exemption == "" ? ${text} : ""`;
+  const ifReviewed = (text: string): string => `variables.isReviewed ? ${text} : ""`;
   const name = 'pod-security.kubernetes.io';
   const spec = {
     failurePolicy: 'Ignore',
     matchConstraints: { resourceRules: [POD_RULE, ...WORKLOAD_RULES] },
-    matchConditions: [SIGNIFICANT_UPDATES],
+    // Match conditions would be another pass over the request.
     variables: [
       ...variables,
-      { name: 'exemption', expression: `${exemption.join('')}""` },
+      { name: 'isSignificant', expression: IS_SIGNIFICANT },
+      { name: 'exemption', expression: `variables.isSignificant ? ${exemption.join('')}"" : ""` },
+      { name: 'isReviewed', expression: 'variables.isSignificant && variables.exemption == ""' },
       {
         name: 'auditViolations',
-        expression: unlessExempt(
+        expression: ifReviewed(
           `(variables.level == "privileged" || variables.passes ? "" : "would violate PodSecurity \\"" + ${policy} + "\\": " + ${violations})`,
         ),
       },
     ],
     auditAnnotations: [
-      { key: 'enforce-policy', valueExpression: unlessExempt(`(${IS_POD} ? ${ENFORCE_POLICY} : "")`) },
+      { key: 'enforce-policy', valueExpression: ifReviewed(`(${IS_POD} ? ${ENFORCE_POLICY} : "")`) },
       { key: 'audit-violations', valueExpression: 'variables.auditViolations' },
       ...(exemption.length === 0 ? [] : [{ key: 'exempt', valueExpression: 'variables.exemption' }]),
-      { key: 'error', valueExpression: unlessExempt('variables.error') },
+      { key: 'error', valueExpression: ifReviewed('variables.error') },
     ],
   };
   return [
@@ -255,18 +273,15 @@ const POD_OR_TEMPLATE = [
  * Pod updates to evaluate, which are those that add containers or change images. Updates of the `resize` subresource
  * and of metadata pass.
  */
-const SIGNIFICANT_UPDATES = {
-  name: 'significant-updates',
-  expression: [
-    'request.operation != "UPDATE"',
-    `!(${IS_POD})`,
-    ...['containers', 'initContainers'].map((list) => {
-      const images = (pod: string): string => `dyn(${pod}).spec.?${list}.orValue([]).map(c, c.?image.orValue(""))`;
-      return `${images('object')} != ${images('oldObject')}`;
-    }),
-    '!dyn(object).spec.?ephemeralContainers.orValue([]).all(c, dyn(oldObject).spec.?ephemeralContainers.orValue([]).exists(old, old.name == c.name && old.?image.orValue("") == c.?image.orValue("")))',
-  ].join(' || '),
-};
+const IS_SIGNIFICANT = [
+  'request.operation != "UPDATE"',
+  `!(${IS_POD})`,
+  ...['containers', 'initContainers'].map((list) => {
+    const images = (pod: string): string => `dyn(${pod}).spec.?${list}.orValue([]).map(c, c.?image.orValue(""))`;
+    return `${images('object')} != ${images('oldObject')}`;
+  }),
+  '!dyn(object).spec.?ephemeralContainers.orValue([]).all(c, dyn(oldObject).spec.?ephemeralContainers.orValue([]).exists(old, old.name == c.name && old.?image.orValue("") == c.?image.orValue("")))',
+].join(' || ');
 
 function exceptUsers(usernames: readonly string[]) {
   if (usernames.length === 0) return [];
@@ -292,9 +307,11 @@ function namespaceSelector(matchExpressions: readonly Requirement[]) {
 }
 
 interface NamespaceSelection {
-  /** Suffix of the binding's name. */
-  readonly suffix: '' | '-unlabeled';
+  /** Suffix of the binding's name. `-version` is for namespaces with only the version label of the mode. */
+  readonly suffix: '' | '-unlabeled' | '-version';
   readonly selector: readonly Requirement[];
+  /** Default: the rules of the policy. */
+  readonly resourceRules?: readonly Rule[];
 }
 
 /** Namespaces whose policy has a level: those with the label, and those without it if the level is the default. */
@@ -319,8 +336,17 @@ function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Leve
   if (fallback === level) {
     selections.push({ suffix: '-unlabeled', selector: [...unlabelled, ...exclude(LABELS.enforce.level, stricter)] });
   } else if (stricter.includes(level)) {
-    const raised: Requirement = { key: LABELS.enforce.level, operator: 'In', values: [level] };
-    selections.push({ suffix: '-unlabeled', selector: [...unlabelled, raised] });
+    const raised: Requirement[] = [...unlabelled, { key: LABELS.enforce.level, operator: 'In', values: [level] }];
+    const version = LABELS.warn.version;
+    // Without a version of its own, the warn policy is the enforce policy, which already evaluates the pods.
+    selections.push(
+      {
+        suffix: '-unlabeled',
+        selector: [...raised, { key: version, operator: 'DoesNotExist' }],
+        resourceRules: WORKLOAD_RULES,
+      },
+      { suffix: '-version', selector: [...raised, { key: version, operator: 'Exists' }] },
+    );
   }
   return selections;
 }

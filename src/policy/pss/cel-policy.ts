@@ -68,6 +68,30 @@ export function buildCelChecks(scope: CelScope): CelChecks {
   };
 }
 
+/**
+ * Builds a CEL bool that is true only if a pod passes all checks of the levels at every version, without the exceptions
+ * of the checks. `pod` is the expression of the pod, and `conditions` are bools that must also be true and may read the
+ * shared variables. The result reads no variables, because match conditions cannot.
+ */
+export function passesEveryVersion(scope: CelScope, pod: string, conditions: readonly string[]): string {
+  const rules = checks.flatMap(({ id }) => selectRevisions(id, scope).flatMap(({ rule }) => rule ?? []));
+  const terms = new Set([...conditions, ...rules.map(inlineVariables)]);
+  const all = [...terms].map((term) => `(${term})`).join(' && ');
+  return Object.entries({ pod, ...SHARED_VARIABLES })
+    .reduceRight(
+      (body, [name, value]) => (listReferences(body).includes(name) ? `[${value}].all(${name}, ${body})` : body),
+      all,
+    )
+    .replaceAll('variables.', '');
+}
+
+/** Returns the condition of a rule with the variables of the rule replaced by their expressions. */
+function inlineVariables({ passes, variables = {} }: CelRule): string {
+  return passes.replace(REFERENCE, (reference, name: string) =>
+    name in variables ? `(${variables[name]})` : reference,
+  );
+}
+
 /** Matches a reference to a variable in an expression. */
 const REFERENCE = /\bvariables\.(\w+)/g;
 

@@ -450,7 +450,7 @@ describe('a cluster', () => {
 Not part of the policies: spec.scc.mode, spec.floor.mode
 kept: spec.podSecurity.defaults.enforce="baseline", spec.defaults.mode="apply", spec.defaults.namespaceSelector.matchLabels.a.b/c="d"
 changed: spec.podSecurity.exemptions.namespaces: unset -> ["kube-system"]
-new: 15 objects
+new: 17 objects
 `,
     );
     assert.equal(code, 0);
@@ -669,7 +669,7 @@ new: 15 objects
   const HEALTHY = [
     'info installation installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement',
     'ok api-server Kubernetes v1.36.2: the policies are for this version',
-    'ok policies policies: 15 objects exist, as their settings generate them',
+    'ok policies policies: 17 objects exist, as their settings generate them',
     'ok enforcement namespace default: a violating pod is denied by the default baseline:latest',
     'info other-admission PodSecurity plugin: is enabled and evaluates the labels of namespaces before the policies',
     'Impact: the exemptions and defaults of the policies do not apply to the plugin',
