@@ -66,7 +66,6 @@ const EVERYTHING: ManifestSettings = {
 async function chartFiles(): Promise<Files> {
   const manifests = buildManifests(EVERYTHING);
   const find = (kind: string) => manifests.find((manifest) => manifest.kind === kind);
-  const policy = find('ValidatingAdmissionPolicy') as ManifestOf<V1ValidatingAdmissionPolicy>;
   const alerts = find('PrometheusRule') as Manifest & { readonly spec: { readonly groups: readonly JsonObject[] } };
   const dashboards = find('ConfigMap') as ManifestOf<V1ConfigMap>;
   const values = await readChartFile('values.yaml');
@@ -75,7 +74,11 @@ async function chartFiles(): Promise<Files> {
       .filter(({ kind }) => kind === 'CustomResourceDefinition')
       .map((crd) => [`files/crds/${crd.metadata.name}.yaml`, yamlFile([crd])] as const),
     ['files/roles.yaml', yamlFile([describeRoles(manifests)])],
-    ['files/service-account-policy.yaml', yamlFile([policy.spec])],
+    ...manifests
+      .filter(({ kind }) => kind === 'ValidatingAdmissionPolicy')
+      .map((policy: ManifestOf<V1ValidatingAdmissionPolicy>) => {
+        return [`files/${policy.metadata.name}.yaml`, yamlFile([policy.spec])] as const;
+      }),
     ['files/alerts.yaml', yamlFile([alerts.spec.groups[0]?.['rules']])],
     ['files/dashboard.json', Object.values(dashboards.data ?? {}).join('')],
     ['files/values.yaml', `${HEADER}${values}`],
@@ -96,7 +99,7 @@ const REMOVALS: Readonly<Record<string, Partial<ManifestSettings>>> = {
   podDefaults: { policy: { kubelet: { taint: true } } },
 };
 
-/** The roles with the conditions that they require. A role that is not aggregated is bound to the service account. */
+/** The roles with the conditions that they require, and whether they are bound to the service account. */
 function describeRoles(manifests: readonly Manifest[]): readonly JsonObject[] {
   const removals = Object.entries(REMOVALS).map(([condition, change]) => {
     const remaining = new Set(buildManifests({ ...EVERYTHING, ...change }).map(identity));
@@ -108,7 +111,8 @@ function describeRoles(manifests: readonly Manifest[]): readonly JsonObject[] {
     const removing = removals.filter(({ remaining }) => !remaining.has(identity(manifest)));
     const requires = removing.map(({ condition }) => condition);
     const aggregated = 'rbac.authorization.k8s.io/aggregate-to-view' in (metadata.labels ?? {});
-    return [{ kind, name: metadata.name, requires, aggregated, rules }];
+    const bound = manifests.some((one) => identity(one) === `${kind}Binding ${metadata.name}`);
+    return [{ kind, name: metadata.name, requires, aggregated, bound, rules }];
   });
 }
 
@@ -121,7 +125,7 @@ async function valuesSchema(): Promise<JsonObject> {
 async function chartMetadata(): Promise<string> {
   const text = await readChartFile('Chart.yaml');
   const [chart] = readDocuments(text, 'Chart.yaml').documents;
-  const { home } = chart?.value as { readonly home: string };
+  const { home } = (chart?.value ?? { home: '' }) as { readonly home: string };
   return text.replace(/^(version|appVersion): .*$/gm, `$1: ${VERSION}`).replaceAll(home, REPOSITORY);
 }
 

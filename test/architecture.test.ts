@@ -33,7 +33,7 @@ const PURE_LAYERS = 5;
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/pod': 'pod reader repair safe-sysctls selection templates',
   'policy/pss': 'cel cel-policy evaluate exceptions index policy',
-  'policy/psa': 'admission-policies configuration decision decode defaults input policy review',
+  'policy/psa': 'admission-policies configuration decision decode defaults exceptions input policy review',
   'policy/scc': `access advice/denials advice/explain advice/plan advice/pod-audit advice/scc-warnings advice/suggestion assign
     decision mode namespace objects order request review scc-fields scc standard strategies/index`,
   'policy/rbac': 'authorizer index rules who-can',
@@ -45,7 +45,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   telemetry: 'counters logger metrics',
   config: 'ajv configuration files fix manifests objects portcullis-configuration rewrite setting-paths settings yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
-  cluster: `access clock client cluster-source cluster connection event-recorder exemptions kubelet lists live-cluster
+  cluster: `access clock client cluster-source cluster connection event-recorder exceptions exemptions kubelet lists live-cluster
     network-error rollout scc-grants server-version store workload-events workloads`,
   web: 'report-data',
   'dev-cluster': 'index',

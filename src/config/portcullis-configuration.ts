@@ -26,6 +26,7 @@ import {
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
 import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
+import type { ExceptionSettings } from '../policy/psa/exceptions.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
@@ -49,6 +50,8 @@ export const CONFIGURATION_SCHEMA = schema;
 export interface Settings {
   /** Defaults and exemptions of Pod Security Admission. */
   readonly podSecurity: PodSecurity;
+  /** Exceptions from single checks. */
+  readonly exceptions: ExceptionSettings;
   /** Resources whose pod templates get warnings and audit annotations, in addition to those of Kubernetes. */
   readonly workloadResources: readonly WorkloadResource[];
   /** Kubernetes version at which Pod Security is evaluated. Defaults to the API server's version. */
@@ -158,6 +161,7 @@ interface Spec {
   readonly podSecurity?: {
     readonly defaults?: Partial<Record<(typeof DEFAULTS)[number][0], string>>;
     readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
+    readonly exceptions?: Partial<Omit<ExceptionSettings, 'maxDurationMs'>> & { readonly maxDuration?: string };
     readonly workloadResources?: readonly (Omit<WorkloadResource, 'version'> & { readonly version?: string })[];
     readonly emulationVersion?: string;
   };
@@ -221,6 +225,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
   }
   return {
     podSecurity: toPodSecurity(spec.podSecurity, rollout, errors),
+    exceptions: toExceptions(spec.podSecurity, errors),
     workloadResources: toWorkloadResources(spec.podSecurity, errors),
     ...(emulationVersion === undefined ? {} : { emulationVersion }),
     rollout,
@@ -267,6 +272,19 @@ function toPodSecurity(
     defaults: { ...DEFAULT_CONFIGURATION.defaults, ...Object.fromEntries(given) },
     exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...exemptions },
   });
+}
+
+const DEFAULT_DURATION_MS = 90 * 24 * 3_600_000;
+
+function toExceptions(
+  { exceptions: { maxDuration, ...given } = {} }: NonNullable<Spec['podSecurity']> = {},
+  errors: FieldError[],
+): ExceptionSettings {
+  const maxDurationMs = durationMs(maxDuration) ?? DEFAULT_DURATION_MS;
+  if (maxDurationMs === 0) {
+    errors.push(invalidValue('spec.podSecurity.exceptions.maxDuration', maxDuration, 'must be greater than 0'));
+  }
+  return { mode: 'off', forbiddenChecks: [], namespaces: [], selfApproval: false, ...given, maxDurationMs };
 }
 
 function toWorkloadResources(

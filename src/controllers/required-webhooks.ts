@@ -30,6 +30,8 @@ import type { ControllerContext } from './controller.ts';
 export interface Enforcement {
   /** True if the level of namespaces without Pod Security labels can deny pods. */
   readonly podSecurity: boolean;
+  /** True if PodSecurityExceptions can apply. Pods are then reviewed fail-closed. */
+  readonly exceptions: boolean;
   /** True if the rollout is not `Disabled`. */
   readonly rollout: boolean;
   /** True if the feature is installed and the settings contain `kubelet`. */
@@ -219,10 +221,11 @@ function createWebhooks(
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly Webhook[] {
-  const { feature, isEnforcing, isNamespaced, hasFloor = false, reviewsWorkloadResources = false } = registration;
+  const { feature, isEnforcing, failsClosed = false, isNamespaced } = registration;
+  const { hasFloor = false, reviewsWorkloadResources = false } = registration;
   if (!isNamespaced) {
     const isEnforced = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
-    const failurePolicy = isEnforced ? 'Fail' : 'Ignore';
+    const failurePolicy = failsClosed || isEnforced ? 'Fail' : 'Ignore';
     return [createWebhook(registration, { prefix: '', failurePolicy, namespaces: [] }, target)];
   }
   const tiers = namespaceTiers(registration, enforcement, target);
@@ -245,7 +248,7 @@ function namespaceTiers(
 ): readonly Tier[] {
   if (feature === 'scc') return sccTiers(enforcement, service, hasFloor);
   if (configuration.kind === 'ValidatingWebhookConfiguration') {
-    return podSecurityTiers(isEnforcing && enforcement.podSecurity, service);
+    return podSecurityTiers(isEnforcing && (enforcement.podSecurity || enforcement.exceptions), service);
   }
   const selected = feature === 'defaults' ? (enforcement.defaults ?? []) : [];
   // Without this requirement, the policy for the service account permits no mutating webhook for pods.

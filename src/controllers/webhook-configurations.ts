@@ -231,8 +231,9 @@ function getEnforcement(
   settings: Settings,
   scope: RolloutScope,
 ): Omit<Enforcement, keyof OptionalEnforcement | 'defaults' | 'floor'> {
-  const { rollout, scc, workloadResources: workloads, podSecurity } = settings;
+  const { rollout, scc, workloadResources: workloads, podSecurity, exceptions } = settings;
   return {
+    exceptions: exceptions.mode !== 'off',
     podSecurity: effectivePodSecurity(scope, settings).configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
     exemptions: podSecurity.configuration.exemptions,

@@ -1,11 +1,13 @@
 /** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
 import { accountPolicy } from './account-policy.ts';
 import nodes from './definitions/nodes.json' with { type: 'json' };
+import podSecurityExceptions from './definitions/podsecurityexceptions.json' with { type: 'json' };
 import portcullisConfigurations from './definitions/portcullisconfigurations.json' with { type: 'json' };
 import psaEnforcementConfigs from './definitions/psaenforcementconfigs.json' with { type: 'json' };
 import rangeAllocations from './definitions/rangeallocations.json' with { type: 'json' };
 import securityContextConstraints from './definitions/securitycontextconstraints.json' with { type: 'json' };
 import { namespaceObjects, replicaObjects } from './deployment.ts';
+import { exceptionPolicy } from './exception-policy.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
 import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings, SETTINGS_SCHEMA } from './settings.ts';
@@ -53,8 +55,11 @@ const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(withLabels);
 /** `nodes.config.openshift.io`. OpenShift installs its own CRD. */
 const NODES_CRD = withLabels(nodes);
 
+/** Exceptions from Pod Security checks. */
+const EXCEPTION_CRD = withLabels(podSecurityExceptions);
+
 /** The CRDs of Portcullis. */
-export const CRDS = [SETTINGS_CRD, ENFORCEMENT_CRD, ...SCC_CRDS, NODES_CRD];
+export const CRDS = [SETTINGS_CRD, EXCEPTION_CRD, ENFORCEMENT_CRD, ...SCC_CRDS, NODES_CRD];
 
 function withLabels<T extends Manifest>(crd: T): T {
   return { ...crd, metadata: clusterMetadata(crd.metadata.name) };
@@ -64,12 +69,14 @@ function withLabels<T extends Manifest>(crd: T): T {
 export function buildManifests(settings: ManifestSettings): readonly Manifest[] {
   return [
     SETTINGS_CRD,
+    EXCEPTION_CRD,
     ...(settings.features.rollout ? [ENFORCEMENT_CRD] : []),
     ...(settings.features.scc ? SCC_CRDS : []),
     ...(settings.nodesConfig ? [NODES_CRD] : []),
     ...namespaceObjects(settings),
     ...rbacObjects(settings),
     ...accountPolicy(settings),
+    ...exceptionPolicy(),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
     ...(decodePolicy(settings).webhooks.management === 'static' ? webhookConfigurations(settings) : []),

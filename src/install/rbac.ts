@@ -11,6 +11,7 @@ import {
   type PermissionSet,
   type PolicyRule,
   rule,
+  statusRule,
   WATCH_VERBS,
 } from '../controllers/controller.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
@@ -31,6 +32,7 @@ const COMMON_RULES: readonly PolicyRule[] = [
   // Input of webhook decisions.
   rule(WATCH_VERBS, ['Namespace', 'Pod']),
   rule(WATCH_VERBS, ['PortcullisConfiguration']),
+  rule(WATCH_VERBS, ['PodSecurityException']),
   // Readiness depends on whether the API servers trust the served certificate.
   rule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
   // The leader maintains policies, and webhooks fail open only while these are in force.
@@ -160,13 +162,9 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
     ...role(name, [...LEASE_RULES, ...(webhooks === 'service' ? ENDPOINT_RULES : [])], namespace),
     ...clusterRole(name, COMMON_RULES, namespace),
     VIEW_SETTINGS,
-    ...(installed.scc
-      ? [
-          ...clusterRole(`${name}-scc`, SCC_RULES, namespace),
-          VIEW_SCCS,
-          ...clusterRole(`${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
-        ]
-      : []),
+    ...EXCEPTION_ROLES,
+    ...clusterRole(`${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
+    ...(installed.scc ? [...clusterRole(`${name}-scc`, SCC_RULES, namespace), VIEW_SCCS] : []),
     ...(installed.rollout
       ? [
           ...role(`${name}-rollout`, PUBLISHED_RULES, namespace),
@@ -194,6 +192,20 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
 /** Extends the view role to the settings. Write access would permit ending all enforcement. */
 const VIEW_SETTINGS = viewRole(`${name}-view-settings`, rule(READ, ['PortcullisConfiguration']));
 
+/** Roles for proposing and approving exceptions. They are neither bound nor aggregated to edit and admin. */
+const EXCEPTION_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
+  viewRole(`${name}-view-exceptions`, rule(READ, ['PodSecurityException'])),
+  unboundRole(
+    `${name}-propose-exceptions`,
+    rule([...READ, 'create', 'update', 'patch', 'delete'], ['PodSecurityException']),
+  ),
+  unboundRole(
+    `${name}-approve-exceptions`,
+    rule([...READ, 'approve'], ['PodSecurityException']),
+    statusRule(['update', 'patch'], 'PodSecurityException'),
+  ),
+];
+
 /** Extends the view role to SCCs. Write access is not granted: it permits granting any permission. */
 const VIEW_SCCS = viewRole(`${name}-view`, rule(READ, ['SecurityContextConstraints']));
 
@@ -202,10 +214,11 @@ const VIEW_ENFORCEMENT = viewRole(`${name}-view-enforcement`, rule(READ, ['PSAEn
 
 /** A ClusterRole that is aggregated to view, edit and admin. */
 function viewRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1ClusterRole> {
-  return {
-    apiVersion,
-    kind: 'ClusterRole',
-    metadata: { name, labels: { ...LABELS, 'rbac.authorization.k8s.io/aggregate-to-view': 'true' } },
-    rules,
-  };
+  const role = unboundRole(name, ...rules);
+  const labels = { ...role.metadata.labels, 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };
+  return { ...role, metadata: { name, labels } };
+}
+
+function unboundRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1ClusterRole> {
+  return { apiVersion, kind: 'ClusterRole', metadata: { name, labels: LABELS }, rules };
 }

@@ -30,9 +30,10 @@ export function webhookConfigurations(
 ): readonly WebhookConfiguration[] {
   const { namespace, webhooks } = settings;
   const policy = decodePolicy(settings);
-  const { rollout, scc, podSecurity, workloadResources, defaults } = policy;
+  const { rollout, scc, podSecurity, exceptions, workloadResources, defaults } = policy;
   const enforcement: Enforcement = {
     podSecurity: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
+    exceptions: exceptions.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
     ...enabledOptionalFeatures(settings.features, policy),
     defaults: selectedNamespaces(defaults),

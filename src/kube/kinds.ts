@@ -12,6 +12,7 @@ import type {
   V1ValidatingAdmissionPolicy,
   V1ValidatingAdmissionPolicyBinding,
 } from '@kubernetes/client-node';
+import type { PodSecurityException } from './pod-security-exception.ts';
 import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 import type {
@@ -63,6 +64,7 @@ export interface Kinds extends WorkloadKinds {
   MutatingAdmissionPolicyBinding: Wire<V1MutatingAdmissionPolicyBinding>;
   PSAEnforcementConfig: PSAEnforcementConfig;
   PortcullisConfiguration: PortcullisConfiguration;
+  PodSecurityException: PodSecurityException;
   FeatureGate: FeatureGate;
   ClusterServiceVersion: ClusterServiceVersion;
   CatalogSource: CatalogSource;

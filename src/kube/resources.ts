@@ -57,6 +57,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   MutatingAdmissionPolicyBinding: clusterScoped(ADMISSION, 'mutatingadmissionpolicybindings'),
   PSAEnforcementConfig: clusterScoped('config.openshift.io/v1alpha1', 'psaenforcementconfigs'),
   PortcullisConfiguration: clusterScoped('config.portcullis.dev/v1alpha1', 'portcullisconfigurations'),
+  PodSecurityException: namespaced('policy.portcullis.dev/v1alpha1', 'podsecurityexceptions'),
   FeatureGate: clusterScoped('config.openshift.io/v1', 'featuregates'),
   ClusterServiceVersion: namespaced('operators.coreos.com/v1alpha1', 'clusterserviceversions'),
   CatalogSource: namespaced('operators.coreos.com/v1alpha1', 'catalogsources'),

@@ -30,6 +30,7 @@ export const INSTALLED_CONFIGURATIONS = {
     'objects.scc.portcullis.dev',
     'olm.portcullis.dev',
     'defaults.portcullis.dev',
+    'exceptions.portcullis.dev',
   ],
 } as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
 /** The kind and name of one of the installation's webhook configurations. */
@@ -48,6 +49,7 @@ export interface WebhookRegistration {
   /** The webhook is registered only while its feature is enabled. */
   readonly feature:
     | 'psa'
+    | 'exceptions'
     | 'defaults'
     | 'rollout'
     | 'scc'
@@ -63,6 +65,8 @@ export interface WebhookRegistration {
   readonly timeoutSeconds: number;
   /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
   readonly isEnforcing: boolean;
+  /** True if requests fail closed regardless of what the settings enforce. */
+  readonly failsClosed?: boolean;
   /** True if the floor policies apply to these requests while no replica responds. */
   readonly hasFloor?: boolean;
   /** True if the webhook matches namespaced objects. */

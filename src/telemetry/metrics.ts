@@ -132,7 +132,7 @@ function createPodSecurityMetrics({ tally }: Factory) {
     ),
     exemptionUses: tally(
       'portcullis_exemption_uses_total',
-      'Pods that were admitted without evaluation, by the kind of the exemption (namespace, user, runtimeClass) and its name. Names beyond 200 are counted as other.',
+      'Pods that were admitted without evaluation, by the kind of the exemption (namespace, user, runtimeClass) and its name, or because of a PodSecurityException (exception). Names beyond 200 are counted as other.',
       'exemption',
       'name',
     ),

@@ -117,8 +117,8 @@ suite('the webhook configurations', () => {
     await cluster.update('EndpointSlice', slice(true), TEST_MANAGER);
     await running.idle();
     const installed = CONFIGURATION_KINDS.flatMap((kind) => INSTALLED_CONFIGURATIONS[kind]);
-    // The hardening of OLM's pods and the defaults of pods are off.
-    const off = ['olm.portcullis.dev', 'defaults.portcullis.dev'];
+    // The hardening of OLM's pods, the defaults of pods and exceptions are off.
+    const off = ['olm.portcullis.dev', 'defaults.portcullis.dev', 'exceptions.portcullis.dev'];
     assert.deepEqual(names().sort(), installed.filter((name) => !off.includes(name)).sort());
     await trust();
     await running.pass(60_000);

@@ -67,6 +67,7 @@ test('replicas manage the installed webhook configurations', () => {
     ...STATIC.policy,
     olm: { hardening: { mode: 'force' } },
     defaults: { mode: 'apply' },
+    podSecurity: { exceptions: { mode: 'approved' } },
   };
   const manifests = buildManifests({ ...DEFAULTS, features, policy });
   const installed = manifests.map(({ kind, metadata }) => [kind, metadata.name]);
@@ -152,13 +153,14 @@ test('without SCCs and the rollout, no manifest mentions SCCs', () => {
 });
 
 suite('the roles of the replicas', () => {
-  const base = ['', '-settings-status', '-view-settings', '-admission-policies', '-unreviewed-pods'].map(
-    (role) => `portcullis${role}`,
-  );
+  const base = [
+    ...['', '-settings-status', '-view-settings', '-admission-policies', '-unreviewed-pods'],
+    ...['-access-reviews', '-view-exceptions', '-propose-exceptions', '-approve-exceptions'],
+  ].map((role) => `portcullis${role}`);
   const webhooks = ['portcullis-webhook-configurations'];
   const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];
   const scc = [
-    ...['portcullis-scc', 'portcullis-view', 'portcullis-access-reviews'],
+    ...['portcullis-scc', 'portcullis-view'],
     ...['portcullis-uid-range-allocator', 'portcullis-standard-sccs'],
   ];
   const rollout = [
@@ -252,6 +254,12 @@ test('the service account policy selects only requests of that account', () => {
   ]);
 });
 
+test('the roles for exceptions are not bound', () => {
+  const names = ['portcullis-propose-exceptions', 'portcullis-approve-exceptions'];
+  const kinds = buildManifests(DEFAULTS).flatMap(({ kind, metadata }) => (names.includes(metadata.name) ? kind : []));
+  assert.deepEqual(kinds, ['ClusterRole', 'ClusterRole']);
+});
+
 test('aggregated roles only grant read access', () => {
   const aggregated = buildManifests(DEFAULTS).filter(({ metadata }) =>
     Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
@@ -265,6 +273,7 @@ test('aggregated roles only grant read access', () => {
     rules.map(({ resources, verbs }) => `${String(resources)}: ${verbs.join()}`),
     [
       'portcullisconfigurations: get,list,watch',
+      'podsecurityexceptions: get,list,watch',
       'securitycontextconstraints: get,list,watch',
       'psaenforcementconfigs: get,list,watch',
     ],

@@ -52,6 +52,7 @@ const ENFORCING = {
     rollout: { phase: 'Enforce' },
     olm: { hardening: { mode: 'fill' } },
     defaults: { mode: 'apply', namespaceSelector: { matchLabels: { team: 'a' } } },
+    podSecurity: { exceptions: { mode: 'approved' } },
   },
 };
 const configurations = webhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
@@ -84,6 +85,7 @@ const never = (): Promise<never> => Promise.reject(new Error('not used in this t
 
 const webhooks = createWebhooks({
   podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
+  exceptions: () => ({ mode: 'off', maxDurationMs: 1, forbiddenChecks: [], namespaces: [], selfApproval: false }),
   scc: () => ({ ...SETTINGS, authorization: 'rbac' }),
   olmHardening: () => 'off',
   cluster: { get: never, reviewAccess: never },
@@ -104,6 +106,8 @@ suite('names and paths', () => {
     );
     assert.deepEqual(configured.sort(), [
       '/defaults/pods: pods.defaults.portcullis.dev of Mutating defaults.portcullis.dev',
+      '/exceptions/record: record.exceptions.portcullis.dev of Mutating exceptions.portcullis.dev',
+      '/exceptions/validate: exceptions.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/kubelet/validate-config: nodes.config.openshift.io of Validating psa.portcullis.dev',
       '/kubelet/validate-node: nodes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
       '/kubelet/validate-write: certificates.kubelet.portcullis.dev of Validating psa.portcullis.dev',
@@ -253,7 +257,7 @@ const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
 /** What is enforced by SCCs. */
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
-  const features = { podSecurity: false, rollout: false, olm: false };
+  const features = { podSecurity: false, exceptions: false, rollout: false, olm: false };
   const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };
   const { exemptions } = DEFAULT_CONFIGURATION;
   return {
@@ -279,13 +283,14 @@ suite('tiers', () => {
     ['other namespaces are exempt', buildEnforcement('enforce', true, ['shop', 'kube-system'])],
     ['only kube-system is exempt', buildEnforcement('report', true, ['kube-system'])],
     ['Pod Security is enforced', { ...buildEnforcement('off', false), podSecurity: true }],
+    ['exceptions may apply', { ...buildEnforcement('off', false), exceptions: true }],
   ];
   for (const [name, enforcement] of cases) {
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
     const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
 
     test(`each namespace is selected once: ${name}`, () => {
-      const { scc, someSccs, podSecurity } = enforcement;
+      const { scc, someSccs, podSecurity, exceptions } = enforcement;
       fc.assert(
         fc.property(anyNamespace, (namespace) => {
           const own = namespace.metadata.name === SERVICE.namespace;
@@ -295,7 +300,8 @@ suite('tiers', () => {
           for (const path of scc.mode === 'off' ? [] : ['/scc/mutate', '/scc/validate', '/scc/exec']) {
             assert.deepEqual(failurePolicies(path, namespace, among), selected, path);
           }
-          const isOpen = !podSecurity || namespace.metadata.name === 'kube-system' || isFailOpen(namespace);
+          const isOpen =
+            !(podSecurity || exceptions) || namespace.metadata.name === 'kube-system' || isFailOpen(namespace);
           assert.deepEqual(failurePolicies('/psa/validate', namespace, among), own ? [] : [isOpen ? 'Ignore' : 'Fail']);
         }),
       );
@@ -305,8 +311,17 @@ suite('tiers', () => {
       const closed = among.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
       const objects = enforcement.scc.mode === 'enforce' ? ['objects.scc.portcullis.dev'] : [];
       const pods = ['mutate.scc.portcullis.dev', 'validate.scc.portcullis.dev', 'exec.scc.portcullis.dev'];
-      const podSecurity = enforcement.podSecurity ? ['psa.portcullis.dev'] : [];
-      assert.deepEqual(new Set(closed), new Set([...podSecurity, ...(enforcement.someSccs ? pods : []), ...objects]));
+      const podSecurity = enforcement.podSecurity || enforcement.exceptions ? ['psa.portcullis.dev'] : [];
+      const exceptions = ['exceptions.psa.portcullis.dev', 'record.exceptions.portcullis.dev'];
+      assert.deepEqual(
+        new Set(closed),
+        new Set([
+          ...podSecurity,
+          ...(enforcement.exceptions ? exceptions : []),
+          ...(enforcement.someSccs ? pods : []),
+          ...objects,
+        ]),
+      );
       for (const { name, failurePolicy, timeoutSeconds } of among) {
         if (failurePolicy === 'Ignore') assert.equal(timeoutSeconds, UNPROTECTED.test(name) ? 15 : 5, name);
       }

@@ -94,6 +94,7 @@ export function createTestWebhooks(
     restoresStandardSccs: () => isNewInstallation,
     podSecurity: () => podSecurity,
     failsOpen: () => failsOpen,
+    exceptions: () => ({ mode: 'off', maxDurationMs: 1, forbiddenChecks: [], namespaces: [], selfApproval: false }),
     workloadResources: () => workloadResources,
     scc: () => ({ ...SETTINGS, ...settings, authorization }),
     olmHardening: () => olmHardening,

@@ -7,6 +7,7 @@ import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration 
 /** The development cluster has the webhooks of all features because the settings may change at run time. */
 export const DEV_CLUSTER_ENFORCEMENT = {
   podSecurity: true,
+  exceptions: true,
   rollout: true,
   kubelet: true,
   kubeletCertificates: true,

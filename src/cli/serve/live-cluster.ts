@@ -229,6 +229,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     ...(values['tls-cert-file'] === undefined ? [certificate] : []),
     { kind: 'Lease', namespace },
     ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),
+    ...(settings !== undefined && settings.exceptions.mode !== 'off' ? (['PodSecurityException'] as const) : []),
     ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
     ...OPTIONAL_FEATURES.filter((name) => values.features.includes(name)).flatMap((name) => OPTIONAL_KINDS[name]),
     ...(isHardening ? HARDENING_KINDS : []),

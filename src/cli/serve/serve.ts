@@ -307,6 +307,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
     podSecurity: () => effectivePodSecurity(place, settings.value),
     workloadResources: () => settings.value.workloadResources,
     podDefaults: () => settings.value.defaults,
+    exceptions: () => settings.value.exceptions,
     scc,
     ranges: () => settings.value.ranges,
     kubelet: kubeletScope(context, { served, settings }),

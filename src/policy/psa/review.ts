@@ -110,8 +110,11 @@ function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecur
   recordEnforcement(findings, rules, 'allow');
   recordAudit(findings, rules, audited);
   recordWarning(findings, rules, warned);
-  if (exceptions.length > 0) findings.auditAnnotations['exception'] = exceptions.join(', ');
-  return conclude(findings);
+  if (exceptions.length === 0) return conclude(findings);
+  const exception = exceptions.join(', ');
+  findings.auditAnnotations['exception'] = exception;
+  const { decision, counts } = conclude(findings);
+  return { decision: { ...decision, facts: { exception } }, counts };
 }
 
 /** Evaluates a pod that violates the enforced policy again with the exceptions of its namespace, if there are any. */

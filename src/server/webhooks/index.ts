@@ -5,6 +5,7 @@ import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodDefaults } from '../../policy/psa/defaults.ts';
+import type { ExceptionSettings } from '../../policy/psa/exceptions.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES, type RangeSettings } from '../../policy/uid-range/ranges.ts';
@@ -15,6 +16,12 @@ import { createEnforcementPreview, createLabelPreview, type RolloutInForce } fro
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
+import {
+  createExceptionsRecordWebhook,
+  createExceptionsValidateWebhook,
+  EXCEPTIONS_RECORD,
+  EXCEPTIONS_VALIDATE,
+} from './exceptions.ts';
 import { createKubeletConfigWebhook, KUBELET_CONFIG } from './kubelet-config.ts';
 import { createKubeletNodeWebhook, KUBELET_NODE } from './kubelet-node.ts';
 import { createKubeletWritesWebhook, KUBELET_CERTIFICATES, KUBELET_NODE_WRITES } from './kubelet-writes.ts';
@@ -35,6 +42,8 @@ import { createSccMutateWebhook, createSccValidateWebhook, SCC_MUTATE, SCC_VALID
 export interface WebhooksOptions {
   /** Returns the effective Pod Security configuration. */
   podSecurity(): PodSecurity;
+  /** Returns the settings for PodSecurityExceptions. */
+  exceptions(): ExceptionSettings;
   /** Returns the resources in other API groups that the settings list. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   /** Returns the pod default settings. If absent, there are none. */
@@ -80,6 +89,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
       rollout,
       scc,
       podDefaults,
+      exceptions,
       review: { waitingRoom, previewRanges },
       metrics,
     }) =>
@@ -90,9 +100,19 @@ const WEBHOOKS: readonly WebhookEntry[] = [
         waitingRoom,
         scc,
         workloads: createWorkloadAdmission({ settings: scc, podDefaults, previewRanges }),
+        exceptions,
         preview: rollout && createEnforcementPreview(rollout),
         previewLabels: rollout && createLabelPreview(rollout),
       }),
+  },
+  {
+    registrations: [EXCEPTIONS_RECORD],
+    create: () => createExceptionsRecordWebhook({ date: () => new Date() }),
+  },
+  {
+    registrations: [EXCEPTIONS_VALIDATE],
+    create: ({ exceptions: settings, cluster }) =>
+      createExceptionsValidateWebhook({ settings, cluster, date: () => new Date() }),
   },
   {
     registrations: [POD_DEFAULTS],

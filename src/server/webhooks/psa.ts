@@ -1,3 +1,4 @@
+import { activeExceptions } from '../../cluster/exceptions.ts';
 import { memoize, type Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
@@ -5,6 +6,7 @@ import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import { findExemption, isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../policy/psa/decision.ts';
+import type { ExceptionSettings } from '../../policy/psa/exceptions.ts';
 import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
@@ -65,6 +67,8 @@ export const PSA_ADVISORY: WebhookRegistration = {
 interface PsaWebhookOptions {
   /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
+  /** Returns the settings for PodSecurityExceptions. If absent, there are no exceptions. */
+  exceptions?(): ExceptionSettings;
   /** Returns the resources in other API groups that are reviewed as workloads. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   readonly metrics: Metrics['podSecurity'];
@@ -107,6 +111,8 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
         if (!namespace && name !== '') missing = name;
         return namespace && getWarned(namespace);
       },
+      findExceptions: (name) =>
+        options.exceptions ? activeExceptions(store, options.exceptions(), name, Date.now()) : [],
       listPods(namespace) {
         if (store.synced('Pod')) return store.list('Pod', namespace);
         needsPods = true;
@@ -120,7 +126,10 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   };
   const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
     record(request, counts);
-    if (decision.auditAnnotations?.['exempt'] !== undefined) recordUse(request, decision.auditAnnotations['exempt']);
+    const { exempt, exception } = decision.auditAnnotations ?? {};
+    if (exempt !== undefined) recordUse(request, exempt, exemptName(request, exempt));
+    for (const name of exception?.split(', ') ?? [])
+      recordUse(request, 'exception', `${request.namespace ?? ''}/${name}`);
     const added = [
       ...(workload?.warnings ?? []),
       scc && modeLabelWarning(request, scc()),
@@ -229,12 +238,11 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
 /** Names of exemptions that have their own series. The settings may change, but a series is never removed. */
 const MAX_EXEMPTIONS = 200;
 
-/** Creates the recorder that counts pods admitted because of an exemption. */
+/** Creates the recorder that counts pods admitted because of an exemption or exception. */
 function createUseRecorder({ exemptionUses }: Metrics['podSecurity']) {
   const cells = new Map<string, Cell>();
-  return (request: AdmissionRequest, exemption: string): void => {
-    if (request.resource.group || request.resource.resource !== 'pods') return;
-    const name = exemptName(request, exemption);
+  return ({ resource, dryRun }: AdmissionRequest, exemption: string, name: string): void => {
+    if (resource.group || resource.resource !== 'pods' || dryRun === true) return;
     const key = `${exemption}/${name}`;
     let cell = cells.get(key);
     if (!cell) {

@@ -132,6 +132,7 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{- define "portcullis.crds" -}}
 {{- if .Values.crds.install }}
 - portcullisconfigurations.config.portcullis.dev
+- podsecurityexceptions.policy.portcullis.dev
 {{- if .Values.features.rollout }}
 - psaenforcementconfigs.config.openshift.io
 {{- end }}

@@ -1,0 +1,120 @@
+/** Which PodSecurityExceptions apply: their approval, the limits in the settings, and their end. */
+import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
+import { isObject } from '../../kube/types.ts';
+import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
+import { type ExceptionRule, isSameControl } from '../pss/exceptions.ts';
+
+export interface ExceptionSettings {
+  readonly mode: 'off' | 'approved';
+  readonly maxDurationMs: number;
+  readonly forbiddenChecks: readonly string[];
+  /** Namespaces in which exceptions apply. If empty, they apply in all namespaces. */
+  readonly namespaces: readonly string[];
+  readonly selfApproval: boolean;
+}
+
+/** An exception whose parts have been read once. */
+export interface PreparedException {
+  readonly name: string;
+  readonly namespace: string;
+  readonly spec: NonNullable<PodSecurityException['spec']>;
+  /** Hash of the spec. */
+  readonly specHash: string;
+  /** Users who created the exception or changed its spec. Empty if they are unknown. */
+  readonly authors: readonly string[];
+  readonly approval: NonNullable<PodSecurityException['status']>['approval'];
+  readonly rule: ExceptionRule;
+}
+
+/** Why an exception does not apply. */
+export interface ExceptionProblem {
+  readonly reason:
+    | 'Off'
+    | 'NamespaceNotPermitted'
+    | 'CheckForbidden'
+    | 'NotApproved'
+    | 'SpecChanged'
+    | 'SelfApproved'
+    | 'TooLong'
+    | 'Expired';
+  readonly message: string;
+}
+
+const AUTHORS_UNKNOWN = 'its authors are unknown, because it was stored without a review: delete and create it again';
+
+/** Returns why an exception does not apply to new pods, or `undefined` if it applies. */
+export function findExceptionProblem(
+  exception: PreparedException,
+  settings: ExceptionSettings,
+  nowMs: number,
+): ExceptionProblem | undefined {
+  return (
+    findLimit(exception, settings) ??
+    findApprovalProblem(exception, settings) ??
+    (nowMs < exception.rule.expiresAtMs
+      ? undefined
+      : { reason: 'Expired', message: `it expired at ${exception.spec.expiresAt}` })
+  );
+}
+
+/** Returns the setting that forbids an exception, regardless of its approval. */
+export function findLimit(
+  { namespace, spec }: Pick<PreparedException, 'namespace' | 'spec'>,
+  { mode, namespaces, forbiddenChecks }: ExceptionSettings,
+): ExceptionProblem | undefined {
+  const setting = 'spec.podSecurity.exceptions';
+  if (mode === 'off') return { reason: 'Off', message: `${setting}.mode is off` };
+  if (namespaces.length > 0 && !namespaces.includes(namespace)) {
+    const message = `${setting}.namespaces does not contain ${namespace}`;
+    return { reason: 'NamespaceNotPermitted', message };
+  }
+  const forbidden = spec.allow.find(({ check }) => forbiddenChecks.some((one) => isSameControl(one, check)));
+  if (forbidden === undefined) return undefined;
+  return { reason: 'CheckForbidden', message: `${setting}.forbiddenChecks forbids exceptions from ${forbidden.check}` };
+}
+
+function findApprovalProblem(
+  { name, namespace, approval, authors, specHash, rule }: PreparedException,
+  { maxDurationMs, selfApproval }: ExceptionSettings,
+): ExceptionProblem | undefined {
+  const command = `portcullis exception approve ${name} -n ${namespace}`;
+  if (approval === undefined) return { reason: 'NotApproved', message: `it is not approved: ${command}` };
+  if (authors.length === 0) return { reason: 'NotApproved', message: AUTHORS_UNKNOWN };
+  if (approval.specHash !== specHash) {
+    return { reason: 'SpecChanged', message: `its spec has changed since the approval: ${command}` };
+  }
+  if (!selfApproval && authors.includes(approval.by)) {
+    return { reason: 'SelfApproved', message: `${approval.by} is its author and cannot approve it` };
+  }
+  const approvedMs = parseTimestamp(approval.at) ?? -Infinity;
+  if (rule.expiresAtMs - approvedMs <= maxDurationMs) return undefined;
+  const latest = approvedMs === -Infinity ? 'its approval' : formatTimestamp(approvedMs + maxDurationMs);
+  return { reason: 'TooLong', message: `spec.podSecurity.exceptions.maxDuration permits no end after ${latest}` };
+}
+
+/** Reads the users in the annotation. Returns an empty list if the annotation is absent or malformed. */
+export function parseAuthors(text: string | undefined): readonly string[] {
+  try {
+    const value: unknown = JSON.parse(text ?? '[]');
+    return Array.isArray(value) && value.every((one) => typeof one === 'string') ? value : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Prepares an exception. Returns `undefined` for an object that its schema does not permit. */
+export function prepareException(
+  { metadata, spec, status }: PodSecurityException,
+  { specHash, authors }: { readonly specHash: string; readonly authors: string | undefined },
+): PreparedException | undefined {
+  const { name = '', namespace = '' } = metadata ?? {};
+  if (!isObject(spec) || !Array.isArray(spec.allow)) return undefined;
+  const rule: ExceptionRule = {
+    name,
+    serviceAccountName: spec.serviceAccountName,
+    allow: spec.allow,
+    // A malformed time is in the past.
+    expiresAtMs: parseTimestamp(spec.expiresAt) ?? 0,
+  };
+  return { name, namespace, spec, specHash, authors: parseAuthors(authors), approval: status?.approval, rule };
+}

@@ -1,0 +1,205 @@
+/**
+ * Webhooks for PodSecurityExceptions: one records authors and approvers, and one verifies them. Without them, the policy
+ * in `install/exception-policy.ts` still verifies approvers and denies new exceptions.
+ */
+import { systemClock, withTimeout } from '../../cluster/clock.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
+import { hashSpec, readException } from '../../cluster/exceptions.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
+import { deepEqual, withoutNulls } from '../../kube/equality.ts';
+import { type FieldError, forbiddenField, invalidValue } from '../../kube/field-error.ts';
+import { AUTHORS_ANNOTATION, type PodSecurityException } from '../../kube/pod-security-exception.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { badRequest, createStatus, forbidden, invalid } from '../../kube/status.ts';
+import { quote, sortedSet } from '../../kube/text.ts';
+import { isObject } from '../../kube/types.ts';
+import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { type ExceptionSettings, findExceptionProblem, findLimit, parseAuthors } from '../../policy/psa/exceptions.ts';
+import { remainingMs } from '../waiting-room.ts';
+import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
+
+const { group, resource } = RESOURCES.PodSecurityException;
+
+const EXCEPTIONS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
+  feature: 'exceptions',
+  rules: [rule(WRITES, group, [resource, `${resource}/status`], { version: '*' })],
+  timeoutSeconds: 10,
+  isEnforcing: true,
+  failsClosed: true,
+  // Exceptions in namespaces that fail open are reviewed fail-closed, too.
+  isNamespaced: false,
+};
+
+export const EXCEPTIONS_RECORD: WebhookRegistration = {
+  ...EXCEPTIONS,
+  name: 'record.exceptions.portcullis.dev',
+  path: '/exceptions/record',
+  configuration: { kind: 'MutatingWebhookConfiguration', name: 'exceptions.portcullis.dev' },
+};
+
+export const EXCEPTIONS_VALIDATE: WebhookRegistration = {
+  ...EXCEPTIONS,
+  name: 'exceptions.psa.portcullis.dev',
+  path: '/exceptions/validate',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
+};
+
+export interface ExceptionDeps {
+  /** Returns the effective settings. */
+  settings(): ExceptionSettings;
+  readonly cluster: Pick<Cluster, 'reviewAccess'>;
+  /** Returns the time of day. */
+  date(): Date;
+}
+
+/** Creates the webhook that records the authors of a spec, and the user and time of an approval. */
+export function createExceptionsRecordWebhook({ date }: Pick<ExceptionDeps, 'date'>): Webhook {
+  return {
+    path: EXCEPTIONS_RECORD.path,
+    readsWholeObjects: true,
+    decide(request) {
+      const change = readChange(request);
+      if (change === undefined) return allow();
+      // Unlike in the change, members of the object are unchanged.
+      const object = request.object as PodSecurityException;
+      const { isStatus, approval, expectedAuthors } = change;
+      if (!isStatus)
+        return allow(expectedAuthors === undefined ? {} : { object: withAuthors(object, expectedAuthors) });
+      if (!change.isApproval || !isObject(approval)) return allow();
+      const recorded = { ...approval, by: change.user, at: formatTimestamp(date().getTime()) };
+      return allow({ object: { ...object, status: { ...object.status, approval: recorded } } });
+    },
+  };
+}
+
+function withAuthors(object: PodSecurityException, authors: string): PodSecurityException {
+  const { metadata } = object;
+  const annotations = { ...metadata?.annotations, [AUTHORS_ANNOTATION]: authors };
+  return { ...object, metadata: { ...metadata, annotations } };
+}
+
+/** Creates the webhook that denies exceptions beyond the limits in the settings, and approvals that are not authorized. */
+export function createExceptionsValidateWebhook(deps: ExceptionDeps): Webhook {
+  return {
+    path: EXCEPTIONS_VALIDATE.path,
+    readsWholeObjects: true,
+    decide(request, context) {
+      const change = readChange(request);
+      if (change === undefined) return deny(badRequest('the object is not a PodSecurityException'));
+      const errors = [
+        ...authorErrors(change),
+        ...(change.isSpecChanged ? specErrors(change, deps) : []),
+        ...(change.isApproval ? approvalErrors(change, deps) : []),
+      ];
+      if (errors.length > 0) return deny(invalid({ group, kind: 'PodSecurityException' }, request.name ?? '', errors));
+      return change.isApproval && change.approval !== undefined ? authorize(request, context, deps) : allow();
+    },
+  };
+}
+
+interface ExceptionChange {
+  readonly object: PodSecurityException;
+  readonly user: string;
+  readonly isStatus: boolean;
+  readonly isSpecChanged: boolean;
+  /** True if the approval is added, changed or removed. */
+  readonly isApproval: boolean;
+  readonly approval: NonNullable<PodSecurityException['status']>['approval'];
+  /** Value of the annotation with the authors, before and after the request. */
+  readonly authors: string | undefined;
+  readonly expectedAuthors: string | undefined;
+}
+
+/** Reads a request, in the same way for all versions, patches and subresources. */
+function readChange(request: AdmissionRequest): ExceptionChange | undefined {
+  const { userInfo, namespace = '', subResource = '' } = request;
+  const isWrite = request.operation === 'CREATE' || request.operation === 'UPDATE';
+  if (!isWrite || !isObject(request.object)) return undefined;
+  const object = withoutNulls(request.object) as PodSecurityException;
+  const old = (isObject(request.oldObject) ? withoutNulls(request.oldObject) : {}) as PodSecurityException;
+  const user = userInfo.username ?? '';
+  const isStatus = subResource === 'status';
+  const isSpecChanged = !deepEqual(object.spec, old.spec);
+  const before = old.metadata?.annotations?.[AUTHORS_ANNOTATION];
+  const isEdited = !isStatus && (isSpecChanged || before === undefined);
+  return {
+    object: { ...object, metadata: { ...object.metadata, namespace } },
+    user,
+    isStatus,
+    isSpecChanged,
+    isApproval: !deepEqual(object.status?.approval, old.status?.approval),
+    approval: object.status?.approval,
+    authors: object.metadata?.annotations?.[AUTHORS_ANNOTATION],
+    expectedAuthors: isEdited ? JSON.stringify(sortedSet([...parseAuthors(before), user])) : before,
+  };
+}
+
+function authorErrors({ authors, expectedAuthors, user }: ExceptionChange): readonly FieldError[] {
+  if (user !== '' && authors === expectedAuthors) return [];
+  const detail = 'the webhook record.exceptions.portcullis.dev records the authors';
+  return [forbiddenField(`metadata.annotations[${AUTHORS_ANNOTATION}]`, detail)];
+}
+
+function specErrors({ object, isStatus }: ExceptionChange, { settings, date }: ExceptionDeps) {
+  const exception = readException(object);
+  if (exception === undefined || isStatus) return [forbiddenField('spec', 'is not the spec of an exception')];
+  const limit = findLimit(exception, settings());
+  if (limit) return [forbiddenField('spec', limit.message)];
+  const { expiresAt } = exception.spec;
+  const leftMs = exception.rule.expiresAtMs - date().getTime();
+  const { maxDurationMs } = settings();
+  if (leftMs <= 0) return [invalidValue('spec.expiresAt', expiresAt, 'must be in the future')];
+  if (leftMs <= maxDurationMs) return [];
+  const hours = maxDurationMs / 3_600_000;
+  const detail = `must be at most ${hours}h from now (spec.podSecurity.exceptions.maxDuration of the settings)`;
+  return [invalidValue('spec.expiresAt', expiresAt, detail)];
+}
+
+/** Maximum difference between the clocks of the replicas. */
+const CLOCK_SKEW_MS = 60_000;
+
+function approvalErrors(
+  { object, approval, isStatus, user }: ExceptionChange,
+  { settings, date }: ExceptionDeps,
+): readonly FieldError[] {
+  const path = 'status.approval';
+  if (!isStatus) return [forbiddenField(path, `only the status subresource of ${resource} changes it`)];
+  // An approval can be withdrawn.
+  if (approval === undefined) return [];
+  const nowMs = date().getTime();
+  const hash = hashSpec(object.spec);
+  if (approval.by !== user)
+    return [invalidValue(`${path}.by`, approval.by, `must be the requesting user ${quote(user)}`)];
+  if (Math.abs((parseTimestamp(approval.at) ?? 0) - nowMs) > CLOCK_SKEW_MS) {
+    return [invalidValue(`${path}.at`, approval.at, 'must be the current time')];
+  }
+  if (approval.specHash !== hash) {
+    const detail = `must be the hash of the current spec (${hash}): read the spec again before you approve it`;
+    return [invalidValue(`${path}.specHash`, approval.specHash, detail)];
+  }
+  const exception = readException(object);
+  const problem = exception && findExceptionProblem(exception, settings(), nowMs);
+  if (exception && problem === undefined) return [];
+  return [forbiddenField(path, problem?.message ?? 'the spec is not valid')];
+}
+
+/** Requires the verb `approve`, as for CertificateSigningRequests. The API server evaluates all of its authorizers. */
+async function authorize(
+  { name = '', namespace = '', userInfo }: AdmissionRequest,
+  context: WebhookContext,
+  { cluster }: ExceptionDeps,
+): Promise<Decision> {
+  const action = { verb: 'approve', apiGroup: group, resource, name, namespace };
+  const user = quote(userInfo.username ?? '');
+  try {
+    const review = withTimeout(systemClock, remainingMs(context), () => cluster.reviewAccess(userInfo, action));
+    const { allowed } = await review;
+    if (allowed) return allow();
+    const cause = `User ${user} cannot approve resource "${resource}" in API group "${group}" in the namespace ${quote(namespace)}`;
+    return deny(forbidden({ group, resource }, name, cause));
+  } catch {
+    const message = `the API server did not answer whether ${user} may approve ${resource}.${group}; try again`;
+    return deny(createStatus(503, 'ServiceUnavailable', message));
+  }
+}

@@ -1,0 +1,289 @@
+/** The webhooks for PodSecurityExceptions, over TLS. Each request passes the recording webhook first, as in a cluster. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { hashSpec } from '../../src/cluster/exceptions.ts';
+import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
+import {
+  createExceptionsRecordWebhook,
+  createExceptionsValidateWebhook,
+  type ExceptionDeps,
+} from '../../src/server/webhooks/exceptions.ts';
+import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
+import { post } from '../support/https.ts';
+
+const NOW = '2027-01-01T00:00:00Z';
+const SETTINGS: ExceptionSettings = {
+  mode: 'approved',
+  maxDurationMs: 90 * 24 * 3_600_000,
+  forbiddenChecks: [],
+  namespaces: [],
+  selfApproval: false,
+};
+const AUTHORS = 'portcullis.dev/authors';
+
+const spec = {
+  serviceAccountName: 'gateway',
+  allow: [{ check: 'capabilities_baseline', container: 'proxy', image: 'r.example/gateway', values: ['NET_ADMIN'] }],
+  expiresAt: '2027-01-15T00:00:00Z',
+  reason: 'SEC-123',
+};
+
+let settings = SETTINGS;
+let reviewAccess: ExceptionDeps['cluster']['reviewAccess'];
+let server: TestServer;
+
+before(async () => {
+  const deps: ExceptionDeps = {
+    settings: () => settings,
+    cluster: { reviewAccess: (...args) => reviewAccess(...args) },
+    date: () => new Date(NOW),
+  };
+  server = await startAdmissionServer([createExceptionsRecordWebhook(deps), createExceptionsValidateWebhook(deps)]);
+});
+after(() => server.stop());
+
+interface Response {
+  readonly allowed: boolean;
+  readonly patch?: string;
+  readonly status?: { readonly message: string; readonly code: number };
+}
+
+async function send(path: string, request: JsonObject): Promise<Response> {
+  const review = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request };
+  const reply = await post(server, path, JSON.stringify(review), 'application/json');
+  assert.equal(reply.status, 200, reply.body);
+  return (JSON.parse(reply.body) as { readonly response: Response }).response;
+}
+
+interface Write {
+  readonly user?: string;
+  readonly object: JsonObject;
+  readonly old?: JsonObject;
+  readonly status?: boolean;
+  readonly version?: string;
+  /** False if the recording webhook is not called. */
+  readonly isRecorded?: boolean;
+}
+
+/** Sends a write to both webhooks. Returns the object, or the message of the denial. */
+async function write({ user = 'alice', object, old, status, version = 'v1alpha1', isRecorded = true }: Write) {
+  const group = 'policy.portcullis.dev';
+  const request = {
+    uid: 'u',
+    kind: { group, version, kind: 'PodSecurityException' },
+    resource: { group, version, resource: 'podsecurityexceptions' },
+    ...(status ? { subResource: 'status' } : {}),
+    operation: old ? 'UPDATE' : 'CREATE',
+    name: 'e',
+    namespace: 'shop',
+    userInfo: { username: user, groups: ['system:authenticated'] },
+    object,
+    ...(old ? { oldObject: old } : {}),
+  };
+  const { patch } = isRecorded ? await send('/exceptions/record', request) : {};
+  const ops = patch === undefined ? [] : (JSON.parse(Buffer.from(patch, 'base64').toString()) as readonly JsonObject[]);
+  const recorded = applyJsonPatch(object, ops) as JsonObject;
+  const response = await send('/exceptions/validate', { ...request, object: recorded });
+  return response.allowed ? recorded : (response.status?.message ?? '');
+}
+
+const object = (change: JsonObject = {}, annotations: JsonObject = {}): JsonObject => ({
+  apiVersion: 'policy.portcullis.dev/v1alpha1',
+  kind: 'PodSecurityException',
+  metadata: { name: 'e', namespace: 'shop', ...(Object.keys(annotations).length > 0 ? { annotations } : {}) },
+  spec,
+  ...change,
+});
+const byAlice = { [AUTHORS]: '["alice"]' };
+const stored = object({}, byAlice);
+const approval = { by: 'bob', at: NOW, specHash: hashSpec(spec) };
+const approved = object({ status: { approval } }, byAlice);
+const requested = { status: { approval: { specHash: hashSpec(spec) } } };
+
+const PREFIX = 'PodSecurityException.policy.portcullis.dev "e" is invalid: ';
+
+suite('writes', () => {
+  const cases: readonly (readonly [name: string, given: Write, expected: JsonObject | string])[] = [
+    ['a proposal records its author', { object: object() }, stored],
+    ['an author cannot be forged', { object: object({}, { [AUTHORS]: '["mallory"]' }) }, stored],
+    [
+      'a proposal without the record is denied',
+      { object: object(), isRecorded: false },
+      `${PREFIX}metadata.annotations[${AUTHORS}]: Forbidden: the webhook record.exceptions.portcullis.dev records the authors`,
+    ],
+    [
+      'a proposal in another version',
+      { object: object({ spec: { ...spec, expiresAt: '2027-12-31T00:00:00Z' } }), version: 'v2' },
+      `${PREFIX}spec.expiresAt: Invalid value: "2027-12-31T00:00:00Z": must be at most 2160h from now (spec.podSecurity.exceptions.maxDuration of the settings)`,
+    ],
+    [
+      'a proposal that has expired',
+      { object: object({ spec: { ...spec, expiresAt: NOW } }) },
+      `${PREFIX}spec.expiresAt: Invalid value: "${NOW}": must be in the future`,
+    ],
+    [
+      'a proposal that is approved already',
+      { object: object({ status: { approval } }) },
+      `${PREFIX}status.approval: Forbidden: only the status subresource of podsecurityexceptions changes it`,
+    ],
+    [
+      'each editor is an author',
+      { user: 'carol', object: object({ spec: { ...spec, reason: 'other' } }, byAlice), old: stored },
+      object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["alice","carol"]' }),
+    ],
+    [
+      'an edit cannot remove the author',
+      { user: 'carol', object: object({ spec: { ...spec, reason: 'other' } }), old: stored },
+      object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["alice","carol"]' }),
+    ],
+    [
+      'a change of metadata adds no author',
+      { user: 'carol', object: object({}, { ...byAlice, note: 'x' }), old: stored },
+      object({}, { ...byAlice, note: 'x' }),
+    ],
+    [
+      'an approval records the approver',
+      { user: 'bob', status: true, object: { ...stored, ...requested }, old: stored },
+      approved,
+    ],
+    [
+      'an approver cannot be forged',
+      {
+        user: 'bob',
+        status: true,
+        object: object({ status: { approval: { ...approval, by: 'carol' } } }, byAlice),
+        old: stored,
+      },
+      approved,
+    ],
+    [
+      'a forged approver without the record is denied',
+      {
+        user: 'bob',
+        status: true,
+        object: object({ status: { approval: { ...approval, by: 'carol' } } }, byAlice),
+        old: stored,
+        isRecorded: false,
+      },
+      `${PREFIX}status.approval.by: Invalid value: "carol": must be the requesting user "bob"`,
+    ],
+    [
+      'a forged time without the record is denied',
+      {
+        user: 'bob',
+        status: true,
+        object: object({ status: { approval: { ...approval, at: '2027-03-01T00:00:00Z' } } }, byAlice),
+        old: stored,
+        isRecorded: false,
+      },
+      `${PREFIX}status.approval.at: Invalid value: "2027-03-01T00:00:00Z": must be the current time`,
+    ],
+    [
+      'an author cannot approve',
+      { status: true, object: { ...stored, ...requested }, old: stored },
+      `${PREFIX}status.approval: Forbidden: alice is its author and cannot approve it`,
+    ],
+    [
+      'the spec has changed since it was read',
+      { user: 'bob', status: true, object: { ...stored, status: { approval: { specHash: 'x' } } }, old: stored },
+      `${PREFIX}status.approval.specHash: Invalid value: "x": must be the hash of the current spec (${hashSpec(spec)}): read the spec again before you approve it`,
+    ],
+    [
+      'a user without the verb cannot approve',
+      { user: 'mallory', status: true, object: { ...stored, ...requested }, old: stored },
+      'podsecurityexceptions.policy.portcullis.dev "e" is forbidden: User "mallory" cannot approve resource "podsecurityexceptions" in API group "policy.portcullis.dev" in the namespace "shop"',
+    ],
+    [
+      'a status without changes of the approval needs no verb',
+      { user: 'mallory', status: true, object: { ...approved, status: { approval, uses: 1 } }, old: approved },
+      { ...approved, status: { approval, uses: 1 } },
+    ],
+    [
+      'an approval can be withdrawn',
+      { user: 'mallory', status: true, object: { ...stored, status: {} }, old: approved },
+      { ...stored, status: {} },
+    ],
+    [
+      'an approval without authors is denied',
+      { user: 'bob', status: true, object: object(requested), old: object() },
+      `${PREFIX}status.approval: Forbidden: its authors are unknown, because it was stored without a review: delete and create it again`,
+    ],
+    ['members that are null are absent', { object: { ...object(), status: null } }, { ...stored, status: null }],
+  ];
+  for (const [name, given, expected] of cases) {
+    test(name, async () => {
+      settings = SETTINGS;
+      reviewAccess = ({ username = '' }, action) => {
+        assert.deepEqual(action, {
+          verb: 'approve',
+          apiGroup: 'policy.portcullis.dev',
+          resource: 'podsecurityexceptions',
+          name: 'e',
+          namespace: 'shop',
+        });
+        return Promise.resolve({ allowed: ['alice', 'bob'].includes(username) });
+      };
+      assert.deepEqual(await write(given), expected);
+    });
+  }
+});
+
+suite('settings', () => {
+  const cases: readonly (readonly [change: Partial<ExceptionSettings>, expected: string | undefined])[] = [
+    [{ mode: 'off' }, 'spec.podSecurity.exceptions.mode is off'],
+    [{ namespaces: ['other'] }, 'spec.podSecurity.exceptions.namespaces does not contain shop'],
+    [
+      { forbiddenChecks: ['capabilities_restricted'] },
+      'spec.podSecurity.exceptions.forbiddenChecks forbids exceptions from capabilities_baseline',
+    ],
+    [{ maxDurationMs: 3_600_000 }, undefined],
+  ];
+  for (const [change, message] of cases) {
+    test(JSON.stringify(change), async () => {
+      settings = { ...SETTINGS, ...change };
+      reviewAccess = () => Promise.resolve({ allowed: true });
+      const proposal = await write({ object: object() });
+      const approvedByBob = await write({
+        user: 'bob',
+        status: true,
+        object: { ...stored, ...requested },
+        old: stored,
+      });
+      if (message === undefined) {
+        assert.equal(
+          proposal,
+          `${PREFIX}spec.expiresAt: Invalid value: "2027-01-15T00:00:00Z": must be at most 1h from now (spec.podSecurity.exceptions.maxDuration of the settings)`,
+        );
+        assert.equal(
+          approvedByBob,
+          `${PREFIX}status.approval: Forbidden: spec.podSecurity.exceptions.maxDuration permits no end after 2027-01-01T01:00:00Z`,
+        );
+      } else {
+        assert.equal(proposal, `${PREFIX}spec: Forbidden: ${message}`);
+        assert.equal(approvedByBob, `${PREFIX}status.approval: Forbidden: ${message}`);
+      }
+    });
+  }
+
+  test('authors may approve if the settings permit it', async () => {
+    settings = { ...SETTINGS, selfApproval: true };
+    reviewAccess = () => Promise.resolve({ allowed: true });
+    const written = await write({ status: true, object: { ...stored, ...requested }, old: stored });
+    assert.deepEqual(written, { ...stored, status: { approval: { ...approval, by: 'alice' } } });
+  });
+
+  test('an approval is denied if the access review fails', async () => {
+    settings = SETTINGS;
+    reviewAccess = () => Promise.reject(new Error('no connection'));
+    assert.equal(
+      await write({ user: 'bob', status: true, object: { ...stored, ...requested }, old: stored }),
+      'the API server did not answer whether "bob" may approve podsecurityexceptions.policy.portcullis.dev; try again',
+    );
+  });
+});
+
+test('a review without an object is denied', async () => {
+  assert.equal(await write({ object: null as unknown as JsonObject }), 'the object is not a PodSecurityException');
+});
