@@ -101,6 +101,14 @@ function createRangeState(settings: RangeSettings) {
   /** Blocks that any namespace may receive. */
   let released: readonly Reservation[] = [];
   let orphans: Repair['orphans'] = new Map();
+  let uid: string | undefined;
+  /** Another replica that created the object again may have allocated the blocks of the deleted object. */
+  const forgetDeleted = (state: RangeAllocation | undefined): void => {
+    if (!state || state.metadata?.uid === uid) return;
+    reserved.clear();
+    released = [];
+    orphans = new Map();
+  };
   return {
     /**
      * Repairs the object from the annotations of all namespaces, and takes blocks for namespaces: the reserved block, a
@@ -108,6 +116,7 @@ function createRangeState(settings: RangeSettings) {
      */
     async take(names: readonly string[], { cluster, logger, now }: ReconcileContext): Promise<TakenBlocks> {
       const state = await orUndefined(cluster.get(KIND, RANGE_ALLOCATION_NAME));
+      forgetDeleted(state);
       const read = state && readState(state, uidRange);
       if (read && 'error' in read) logger.warn({ reason: read.error }, 'the RangeAllocation is replaced');
       const namespaces = cluster.store.list('Namespace');
@@ -126,7 +135,8 @@ function createRangeState(settings: RangeSettings) {
         taken = uniteBlocks([...taken, { first: block, last: block }]);
         blocks.set(name, known ?? { block, sinceMs: nowMs });
       }
-      await writeState(cluster, state, formatState(uidRange, taken));
+      const written = await writeState(cluster, state, formatState(uidRange, taken));
+      uid = written.metadata?.uid;
       orphans = plan.orphans;
       released = free;
       reserved.clear();
@@ -155,10 +165,11 @@ async function writeState(
   cluster: Cluster,
   state: RangeAllocation | undefined,
   fields: ReturnType<typeof formatState>,
-): Promise<void> {
-  if (state?.range === fields.range && state.data === fields.data) return;
-  if (state) await cluster.update(KIND, { ...state, ...fields }, OPTIONS);
-  else await createObject(cluster, KIND, { metadata: { name: RANGE_ALLOCATION_NAME }, ...fields }, OPTIONS);
+): Promise<RangeAllocation> {
+  if (state?.range === fields.range && state.data === fields.data) return state;
+  return state
+    ? await cluster.update(KIND, { ...state, ...fields }, OPTIONS)
+    : await createObject(cluster, KIND, { metadata: { name: RANGE_ALLOCATION_NAME }, ...fields }, OPTIONS);
 }
 
 /** Keys for all allocations and for the check of all ranges. */

@@ -65,8 +65,8 @@ suite('range allocation', () => {
     assert.deepEqual(started.errors, []);
   });
 
-  const run = async (settings = SETTINGS): Promise<ControllerRun> => {
-    const one = runController(createController(uidRangeAllocator, { settings: withRanges(settings) }), cluster);
+  const run = async (settings = SETTINGS, view: Cluster = cluster): Promise<ControllerRun> => {
+    const one = runController(createController(uidRangeAllocator, { settings: withRanges(settings) }), view);
     runs.push(one);
     await one.idle();
     return one;
@@ -507,6 +507,29 @@ suite('range allocation', () => {
       await one.pass(10_000);
       assert.equal(getAnnotations('shop')[UIDS], '1040/10');
       await webhook.stop();
+    });
+
+    test('a block reserved before the RangeAllocation was deleted is not used', async () => {
+      await (await run()).stop();
+      let isFailing = true;
+      await verdict(['namespaces'], ({ operation, name }) => {
+        if (isFailing && operation === 'UPDATE' && name === 'shop') throw new Error('boom');
+        return allow();
+      });
+      await create('first');
+      await create('shop');
+      // This replica reserves a block for shop, and then receives no more events.
+      const late = await run(SETTINGS, lateView(cluster, 600_000));
+      assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
+      await remove('first');
+      await cluster.remove('RangeAllocation', 'scc-uid');
+      await create('other');
+      const current = await run();
+      assert.equal(getAnnotations('other')[UIDS], '1050/10');
+      await current.stop();
+      isFailing = false;
+      await late.pass(10_000);
+      assert.equal(getAnnotations('shop')[UIDS], '1070/10');
     });
 
     test('a block that is reserved for too long is released', async () => {

@@ -1,6 +1,7 @@
 /** Support for tests of controllers: clusters with the standard SCCs, settings, a fake clock, log lines. */
 import assert from 'node:assert/strict';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
@@ -164,7 +165,7 @@ export interface ControllerRun extends Recorder, RunningController {
 }
 
 /** Starts a controller with a fake clock. */
-export function runController(controller: Controller, cluster: DevCluster): ControllerRun {
+export function runController(controller: Controller, cluster: Cluster): ControllerRun {
   const clock = createFakeClock();
   const recorder = createRecorder();
   const running = startController(controller, { ...recorder, cluster, clock });
