@@ -415,7 +415,7 @@ COUNT problems, 0 warnings
     const plan = await run('rollout', 'plan', '--level=restricted');
     assert.match(
       plan.stdout,
-      /^Settings: annotation portcullis\.dev\/policy-settings of the policies in the API server\. There is no server: /,
+      /^Settings: annotation portcullis\.dev\/policy-settings of the policies in the API server\. Policies provide no review/,
     );
     assert.match(plan.stdout, /\ndefault +baseline \(default\) +restricted +no violations/);
   });

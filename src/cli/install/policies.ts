@@ -188,4 +188,4 @@ export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings
 export const LACKS = 'no review of namespaces, no metrics, no SCC admission and no rollout of enforcement';
 
 /** Source of the policies' settings, for messages. */
-export const SERVERLESS_SOURCE = `annotation ${ANNOTATION} of the policies in the API server. There is no server: ${LACKS}`;
+export const SERVERLESS_SOURCE = `annotation ${ANNOTATION} of the policies in the API server. Policies provide ${LACKS}`;

@@ -10,7 +10,7 @@ import { planNamespaces, selectNamespaces } from './namespaces.ts';
 import { describeState } from './state-rows.ts';
 
 const SERVERLESS = {
-  blockers: ['no server is installed: the policies in the API server have a constant default'],
+  blockers: ['the policies in the API server have a constant default, without a rollout'],
   next: ['Plan another default: portcullis rollout plan --level baseline, or --level restricted.'],
 } as const;
 

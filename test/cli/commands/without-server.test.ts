@@ -207,7 +207,7 @@ metadata: { name: host, namespace: shop }
 spec: { hostNetwork: true, containers: [{ name: c, image: i }] }
 `;
 const SOURCE =
-  'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. There is no server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement.\n';
+  'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. Policies provide no review of namespaces, no metrics, no SCC admission and no rollout of enforcement.\n';
 
 describe('commands evaluate like the policies', () => {
   let server: ScriptedServer;
@@ -330,7 +330,7 @@ Details and next steps: add -o wide.
     assert.equal(code, 0);
     assert.ok(
       stdout.endsWith(
-        '\nBlocked by:\n  no server is installed: the policies in the API server have a constant default\n\nNext:\n  Plan another default: portcullis rollout plan --level baseline, or --level restricted.\n',
+        '\nBlocked by:\n  the policies in the API server have a constant default, without a rollout\n\nNext:\n  Plan another default: portcullis rollout plan --level baseline, or --level restricted.\n',
       ),
       stdout,
     );
