@@ -147,6 +147,13 @@ function errorMessage(text: string, { resolve }: Option<unknown>): string | unde
   }
 }
 
+/** A date, or a time as RFC 3339. */
+export function time(value: string): Date {
+  const date = new Date(value);
+  if (/^\d{4}-\d{2}-\d{2}(T.*)?$/.test(value) && !Number.isNaN(date.getTime())) return date;
+  throw new UserError('must be a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z');
+}
+
 /** A version of the Pod Security Standards: `latest` or `v1.N`. */
 export function policyVersion(value: string): Version {
   const version = parseVersion(value);

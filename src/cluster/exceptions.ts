@@ -9,7 +9,7 @@ import {
   type PreparedException,
   prepareException,
 } from '../policy/psa/exceptions.ts';
-import type { ExceptionRule } from '../policy/pss/exceptions.ts';
+import { type ExceptionRule, unexpired } from '../policy/pss/exceptions.ts';
 import { memoize, type Store } from './store.ts';
 
 /** Returns the hash of a spec, which does not depend on the order of its members. */
@@ -46,4 +46,10 @@ export function activeExceptions(
     const exception = readException(object);
     return exception && findExceptionProblem(exception, settings, nowMs) === undefined ? [exception.rule] : [];
   });
+}
+
+/** Returns the exceptions in manifests, which are assumed to be approved. */
+export function proposedExceptions(store: Store, namespace: string, nowMs: number): readonly ExceptionRule[] {
+  const rules = store.list('PodSecurityException', namespace).flatMap((object) => readException(object)?.rule ?? []);
+  return unexpired(rules, nowMs);
 }

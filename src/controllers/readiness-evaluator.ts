@@ -11,6 +11,7 @@ import type { Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { PodDefaults } from '../policy/psa/defaults.ts';
+import type { ExceptionRule } from '../policy/pss/exceptions.ts';
 import type { Level, Version } from '../policy/pss/policy.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
 import {
@@ -40,6 +41,8 @@ export interface EvaluationSettings {
   readonly customSources?: readonly CustomPodSource[];
   /** Returns the current policy and the planned policy of a namespace. */
   policies(namespace: Namespace, store: Store): ReturnType<typeof namespacePolicies>;
+  /** Returns the exceptions that apply in a namespace. If absent, there are none. */
+  exceptions?(namespace: string, store: Store): readonly ExceptionRule[];
   /** Kubernetes version to evaluate. Defaults to the store's version. */
   readonly emulationVersion?: Version;
 }
@@ -85,6 +88,7 @@ export function* evaluateFromStore(
       return template ? [template] : [];
     }),
     exemptions: podSecurity.exemptions,
+    exceptions: settings.exceptions?.(name, store) ?? [],
     exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
     sccMode: mode,
     mayUse(account, sccName) {

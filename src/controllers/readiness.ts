@@ -1,3 +1,4 @@
+import { activeExceptions } from '../cluster/exceptions.ts';
 import { effectivePodSecurity, getRolloutView, namespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
@@ -138,6 +139,7 @@ function createReconciler(given: ControllerContext): Reconciler {
       watchValue(settings, () => [CONFIG]),
       watch('PSAEnforcementConfig', () => [CONFIG]),
       ...POD_SOURCES.map((kind) => watchChanges(kind, ({ metadata }) => [metadata?.namespace ?? ''])),
+      watchChanges('PodSecurityException', ({ metadata }) => [metadata?.namespace ?? '']),
       ...AFFECTING_KINDS.map((kind) => watchAffecting(kind, onAffected)),
     ],
     async reconcile(key, context): Promise<ReconcileResult> {
@@ -179,6 +181,7 @@ function createReadiness(given: ControllerContext): Readiness {
     metrics: metrics.rollout.readiness,
     evaluation: {
       ...{ podSecurity, management, defaults },
+      exceptions: (name, store) => activeExceptions(store, settings.value.exceptions, name, given.date().getTime()),
       policies(namespace, store) {
         if (isPlanned(given)) return namespacePolicies(namespace, store, { podSecurity: podSecurity(), management });
         const { enforce } = resolvePolicies(namespace.metadata?.labels, podSecurity().defaults);

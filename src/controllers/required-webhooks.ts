@@ -231,7 +231,8 @@ function createWebhooks(
   const tiers = namespaceTiers(registration, enforcement, target);
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
   const rules = [...registration.rules, ...added];
-  const isOpen = feature === 'psa' && hasFloor && enforcement.floor;
+  // The floor knows neither exceptions nor the levels that only Portcullis enforces.
+  const isOpen = feature === 'psa' && hasFloor && enforcement.floor && !enforcement.exceptions;
   return tiers.map((tier) =>
     createWebhook(
       { ...registration, rules },

@@ -1,5 +1,6 @@
 /** Reports pods that were admitted without review but that the policy denies. No pod is changed or deleted. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { activeExceptions } from '../cluster/exceptions.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
@@ -212,7 +213,8 @@ interface Denial {
   readonly level?: Level;
 }
 
-type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version'> & Pick<ReconcileContext, 'cluster' | 'now'>;
+type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date'> &
+  Pick<ReconcileContext, 'cluster' | 'now'>;
 
 /**
  * Returns the denial of a pod under the current policy. The user who created the pod is unknown. Unless the pod is
@@ -225,7 +227,7 @@ function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | und
 }
 
 function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
-  const { cluster, settings, service, version, now } = scope;
+  const { cluster, settings, service, version, date, now } = scope;
   const { store } = cluster;
   const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
   if (!isUnreviewed && podSecurity.configuration.exemptions.usernames.length > 0) return undefined;
@@ -246,6 +248,7 @@ function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): D
     podSecurity,
     emulationVersion: settings.value.emulationVersion,
     findNamespace: () => stored,
+    findExceptions: (name) => activeExceptions(store, settings.value.exceptions, name, date().getTime()),
     listPods: () => [],
     limits: DEFAULT_LIMITS,
     now,

@@ -15,6 +15,12 @@ export const POD_SECURITY_LABELS = {
 } as const;
 
 /**
+ * Namespace label with a level that Portcullis enforces, and that the PodSecurity plugin of the API server does not. It
+ * applies if it is stricter than the upstream label or the default, so exceptions can apply in the namespace.
+ */
+export const ENFORCE_LABEL = 'portcullis.dev/enforce';
+
+/**
  * Namespace label that enables (`"true"`) or disables (`"false"`) synchronization of the Pod Security labels. Other
  * values have no effect.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer

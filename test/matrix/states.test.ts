@@ -34,7 +34,7 @@ type Floor = (typeof FLOORS)[number];
 interface Situation {
   readonly replicas: 'respond' | 'overloaded' | 'do not respond';
   readonly namespace: 'excluded' | 'fail-open' | 'fail-closed';
-  readonly 'default level': 'none' | 'set';
+  readonly 'default level': 'none' | 'set' | 'exceptions';
   readonly level: 'none' | 'set';
   readonly SCCs: 'off' | 'report' | 'enforce';
 }
@@ -71,7 +71,7 @@ function findResult(situation: Situation, floor: Floor): Result {
 
 // The settings
 
-const SOURCES = ['labels', 'defaults', 'rollout'] as const;
+const SOURCES = ['labels', 'exceptions', 'defaults', 'rollout'] as const;
 type Source = (typeof SOURCES)[number];
 
 interface Configuration {
@@ -87,6 +87,7 @@ const CONFIGURATIONS: readonly Configuration[] = SOURCES.flatMap((source) =>
 function settings({ source, floor }: Configuration): JsonObject {
   return {
     ...(source === 'defaults' ? { podSecurity: { defaults: { enforce: 'restricted' } } } : {}),
+    ...(source === 'exceptions' ? { podSecurity: { exceptions: { mode: 'approved' } } } : {}),
     ...(source === 'rollout' ? { rollout: { phase: 'Enforce', raiseSettleTime: '1s' } } : {}),
     ...(floor === 'without floor' ? {} : { floor: { mode: 'enforce' } }),
     scc: { mode: 'report' },
@@ -362,7 +363,8 @@ suite('each combination of settings, namespace and state', () => {
     const { source, floor } = configuration;
     await system.configure(settings(configuration));
     await eventually(async () => {
-      assert.equal(await isOpen('psa.portcullis.dev'), source === 'labels' || floor === 'floor, `Ignore`');
+      const opens = source === 'labels' || (source !== 'exceptions' && floor === 'floor, `Ignore`');
+      assert.equal(await isOpen('psa.portcullis.dev'), opens);
       const { text } = await plane.admin.send('GET', `${CONFIGURATION}/validatingadmissionpolicies`);
       assert.equal(text.includes('floor.enforce-restricted.psa'), floor !== 'without floor');
       for (const space of SPACES) {
@@ -447,7 +449,7 @@ suite('each combination of settings, namespace and state', () => {
       const situation: Situation = {
         replicas: state.replicas,
         namespace: space.tier,
-        'default level': source === 'labels' ? 'none' : 'set',
+        'default level': DEFAULT_LEVELS[source],
         level: hasLevel(space, source) ? 'set' : 'none',
         SCCs: space.scc,
       };
@@ -474,8 +476,15 @@ function isDenial(status: number, message: string): boolean {
   return status === 403 || status === 504 || (status === 500 && message.includes('failed calling webhook'));
 }
 
+const DEFAULT_LEVELS: Readonly<Record<Source, Situation['default level']>> = {
+  labels: 'none',
+  exceptions: 'exceptions',
+  defaults: 'set',
+  rollout: 'set',
+};
+
 function hasLevel({ isLabeled }: Space, source: Source): boolean {
-  return isLabeled || source !== 'labels';
+  return isLabeled || DEFAULT_LEVELS[source] === 'set';
 }
 
 /** Whether the request may be denied, and whether it may succeed. */

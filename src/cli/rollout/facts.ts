@@ -1,3 +1,4 @@
+import { activeExceptions, proposedExceptions } from '../../cluster/exceptions.ts';
 import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
@@ -11,6 +12,7 @@ import { parseTimestamp } from '../../kube/units.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodDefaults } from '../../policy/psa/defaults.ts';
+import type { ExceptionRule } from '../../policy/pss/exceptions.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import {
   getSyncState,
@@ -44,7 +46,11 @@ export const rolloutOptions = {
   output: outputOption([...DATA_AND_TABLE, 'wide']),
 };
 
-export type RolloutValues = Omit<Values<typeof rolloutOptions>, 'output'> & { readonly namespace?: string | undefined };
+export type RolloutValues = Omit<Values<typeof rolloutOptions>, 'output'> & {
+  readonly namespace?: string | undefined;
+  /** Time at which exceptions are evaluated. Defaults to the current time. */
+  readonly at?: Date | undefined;
+};
 
 /** Kinds that these commands read from a cluster. */
 export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
@@ -67,6 +73,8 @@ export interface RolloutFacts {
   readonly management: ManagementSettings;
   readonly defaults: PodDefaults;
   readonly state: RolloutState;
+  /** Returns the exceptions that apply in a namespace. Those in manifests are assumed to be approved. */
+  exceptions(namespace: string): readonly ExceptionRule[];
   /** Assumptions, as phrases. */
   readonly assumptions: readonly string[];
   /** The source of the settings; absent for defaults. */
@@ -101,6 +109,7 @@ export async function readRolloutInventory(
     optional: [
       { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
       { kind: 'Lease', namespace },
+      { kind: 'PodSecurityException' },
     ],
     workloadResources: async (store) =>
       (await findSettings({ config: values.config, store, namespace })).settings.workloadResources,
@@ -110,7 +119,7 @@ export async function readRolloutInventory(
 /** Computes the state of the rollout from an inventory. Rejects with a UserError for invalid settings. */
 export async function computeRollout(
   inventory: Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>,
-  values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>,
+  values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode' | 'at'>,
   date: Date,
 ): Promise<RolloutFacts> {
   const { config, 'installation-namespace': namespace, 'scc-mode': mode } = values;
@@ -132,6 +141,10 @@ export async function computeRollout(
     podSecurity,
     management,
     defaults: settings.defaults,
+    exceptions: (name) =>
+      origin === 'cluster'
+        ? activeExceptions(store, settings.exceptions, name, (values.at ?? date).getTime())
+        : proposedExceptions(store, name, (values.at ?? date).getTime()),
     state: computeState({
       settings: rollout,
       view: getRolloutView(scope, rollout),

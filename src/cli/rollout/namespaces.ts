@@ -83,12 +83,13 @@ export function evaluatePolicy(
 
 function evaluate(
   namespace: Namespace,
-  { store, podSecurity, management, defaults, customSources }: RolloutFacts,
+  { store, podSecurity, management, defaults, customSources, exceptions }: RolloutFacts,
   policies: ReturnType<EvaluationSettings['policies']>,
   emulationVersion?: Version,
 ): NamespaceEvaluation {
   const settings = {
     ...{ podSecurity: () => podSecurity, policies: () => policies, management, defaults, customSources },
+    exceptions,
     ...(emulationVersion && { emulationVersion }),
   };
   return finishEvaluation(evaluateFromStore(namespace, store, settings));

@@ -11,7 +11,7 @@ import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findWeakenings } from '../install/weakening.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
-import { oneOf, option, policyVersion, UsageError, type Values } from '../options.ts';
+import { oneOf, option, policyVersion, time, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';
 import { gatherRollout, type RolloutFacts, rolloutOptions } from './facts.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
@@ -50,6 +50,7 @@ Examples:
   portcullis rollout plan
   portcullis rollout plan -n shop -o json
   portcullis rollout plan --kubernetes-version v1.37
+  portcullis rollout plan --at 2027-02-01
   portcullis rollout plan --level restricted
   portcullis rollout plan -n shop --level restricted
   portcullis rollout plan -f exported/ --scc-mode enforce
@@ -62,6 +63,9 @@ const options = {
   ...listOptions,
   level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
     help: 'Plan this level as the default and as the label of namespaces with a weaker one; with -n, also as a weaker label. Default: the default level of the rollout, or without a server, of --config, else restricted',
+  }),
+  at: option('DATE', time, undefined, {
+    help: 'Show what is denied at this date, when some exceptions have expired. Default: now',
   }),
   'kubernetes-version': option('VERSION', policyVersion, undefined, {
     help: 'Show what this Kubernetes version (v1.N) would newly deny',

@@ -1,6 +1,6 @@
 /** Resolves the policies of a namespace from its labels and the configured defaults. */
 import { type FieldError, invalidValue } from '../../kube/field-error.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/policy.ts';
 
 /**
@@ -73,7 +73,7 @@ const SUBSTITUTES: Readonly<Record<Mode, Level>> = { enforce: 'restricted', audi
 export function resolvePolicies(labels: Labels | null | undefined, defaults: Policies): NamespacePolicy {
   const errors: FieldError[] = [];
   const read = (mode: Mode): Policy => readPolicy(labels ?? {}, mode, defaults[mode], errors);
-  const enforce = read('enforce');
+  const enforce = raiseEnforce(labels ?? {}, read('enforce'), errors);
   const audit = share(read('audit'), [enforce]);
   const warn = share(raiseWarn(labels ?? {}, read('warn'), enforce), [enforce, audit]);
   return { enforce, audit, warn, errors };
@@ -82,7 +82,8 @@ export function resolvePolicies(labels: Labels | null | undefined, defaults: Pol
 /** Returns true if the namespace has a label for the mode, even if it is invalid. */
 export function setsMode(labels: Labels | null | undefined, mode: Mode): boolean {
   const names = LABELS[mode];
-  return labels != null && (labels[names.level] !== undefined || labels[names.version] !== undefined);
+  const keys = [names.level, names.version, ...(mode === 'enforce' ? [ENFORCE_LABEL] : [])];
+  return labels != null && keys.some((key) => labels[key] !== undefined);
 }
 
 /** Level and version are independent. If only the version label is set, the default level applies. */
@@ -114,10 +115,17 @@ function getLabel(labels: Labels, name: string): unknown {
   return value === null ? '' : value;
 }
 
+/** The label of Portcullis applies if its level is stricter. */
+function raiseEnforce(labels: Labels, enforce: Policy, errors: FieldError[]): Policy {
+  const level = readLevel(labels, ENFORCE_LABEL, SUBSTITUTES.enforce, errors);
+  return level !== undefined && isStricter(level, enforce.level) ? { ...enforce, level } : enforce;
+}
+
 /** Without a warn label, the warn level is at least as strict as a valid enforce label. */
 function raiseWarn(labels: Labels, warn: Policy, enforce: Policy): Policy {
   const { level, version } = LABELS.warn;
-  if (getLabel(labels, level) !== undefined || !isLevel(getLabel(labels, LABELS.enforce.level))) return warn;
+  const hasEnforce = [LABELS.enforce.level, ENFORCE_LABEL].some((key) => isLevel(getLabel(labels, key)));
+  if (getLabel(labels, level) !== undefined || !hasEnforce) return warn;
   if (!isStricter(enforce.level, warn.level)) return warn;
   return { level: enforce.level, version: getLabel(labels, version) === undefined ? enforce.version : warn.version };
 }

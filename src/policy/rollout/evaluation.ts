@@ -17,7 +17,8 @@ import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { completeTemplate, type DefaultsSettings } from '../psa/defaults.ts';
 import { isSamePolicy, isStricter } from '../psa/policy.ts';
-import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
+import { checkFix, type EvaluateOptions, evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
+import { evaluateExcepted, type ExceptionRule } from '../pss/exceptions.ts';
 import { isLevel, type Level, type Policy, type Version } from '../pss/policy.ts';
 import { admitTemplate, type TemplateInput } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
@@ -221,6 +222,8 @@ export interface NamespaceInput extends ProvenanceContext {
   /** Templates as admission defaults them. They are created one by one because each of them takes some time. */
   readonly templates: Iterable<TemplatePod>;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
+  /** Exceptions that apply to new pods. */
+  readonly exceptions?: readonly ExceptionRule[];
   /** Returns the pod as admission would default it if it were recreated. */
   complete(pod: PodFields): PodFields;
   /** Returns true if the namespace contains an object with this kind and name. */
@@ -409,16 +412,17 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
 function findDenial(
   decoded: DecodedPod,
   prefix: string,
-  { exemptions, emulationVersion }: NamespaceInput,
+  { exemptions, emulationVersion, exceptions = [] }: NamespaceInput,
   policies: readonly EvaluatedPolicy[],
 ): Denial | undefined {
   if (exemptions.runtimeClass(decoded.pod?.runtimeClassName)) return undefined;
   const [strictest, ...others] = policies.filter(
-    ({ level, version }) => !evaluateDecoded(decoded, { level, version, emulationVersion }).allowed,
+    ({ level, version }) => !evaluateWith(exceptions, decoded, { level, version, emulationVersion }).allowed,
   );
   if (strictest === undefined) return undefined;
   const { level, version, isCurrent, isPlanned } = strictest;
-  const { violations } = evaluateDecoded(decoded, { level, version, emulationVersion, fields: true });
+  const options = { level, version, emulationVersion, fields: true };
+  const { violations } = evaluateWith(exceptions, decoded, options);
   return {
     level,
     isCurrent: isCurrent || others.length > 0,
@@ -431,6 +435,12 @@ function findDenial(
       fix: checkFix(check),
     })),
   };
+}
+
+function evaluateWith(exceptions: readonly ExceptionRule[], decoded: DecodedPod, options: EvaluateOptions): Evaluation {
+  const evaluation = evaluateDecoded(decoded, options);
+  if (evaluation.allowed || !decoded.pod || exceptions.length === 0) return evaluation;
+  return evaluateExcepted(decoded.pod, options, exceptions).evaluation;
 }
 
 interface Conclusion {

@@ -10,6 +10,7 @@ import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import {
+  ENFORCE_LABEL,
   FORMER_LABEL_SYNC_MANAGER,
   LABEL_SYNC_LABEL,
   LABEL_SYNC_MANAGER,
@@ -340,10 +341,14 @@ export function releaseLabels(namespace: Namespace): Namespace | undefined {
   return labels.size + annotations.size === 0 ? undefined : namespaceDocument(namespace, {});
 }
 
-/** Returns the labels that the syncer owns after the apply. Omitted labels are released. */
+/**
+ * Returns the labels that the syncer owns after the apply. Omitted labels are released. Where Portcullis itself enforces
+ * a level, there are no enforce labels, because the PodSecurity plugin of the API server ignores exceptions.
+ */
 function plannedLabels(state: LabelState): Fields {
+  const isOwnLevel = state.isManaged && state.namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
   return Object.fromEntries(
-    PSA_LABELS.flatMap((key) => {
+    PSA_LABELS.filter((key) => !(isOwnLevel && ENFORCE_LABELS.includes(key))).flatMap((key) => {
       const value = plannedLabel(key, state);
       return value === undefined ? [] : [[key, value] as const];
     }),
@@ -573,6 +578,7 @@ const GRACE_MS = 60_000;
  */
 export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: AwaitedNamespace, nowMs: number): boolean {
   const { labels, creationTimestamp } = namespace.metadata ?? {};
-  if (!isManaged || labels?.[enforce] !== undefined || isTerminating(namespace)) return false;
+  const isLabeled = labels?.[enforce] !== undefined || labels?.[ENFORCE_LABEL] !== undefined;
+  if (!isManaged || isLabeled || isTerminating(namespace)) return false;
   return canRunPods(namespace, serviceAccounts) && nowMs - (parseTimestamp(creationTimestamp) ?? 0) >= GRACE_MS;
 }

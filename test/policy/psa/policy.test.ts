@@ -49,6 +49,44 @@ for (const { name, defaults, labels, expected, errors = '' } of CASES) {
 
 const { policies: privileged } = completeDefaults(DEFAULT_CONFIGURATION.defaults);
 
+const OWN = 'portcullis.dev/enforce';
+
+const OWN_CASES: readonly (readonly [labels: Labels, expected: string])[] = [
+  [{ [OWN]: 'restricted' }, 'restricted:latest privileged:latest restricted:latest'],
+  [
+    { [OWN]: 'restricted', 'pod-security.kubernetes.io/enforce': 'baseline' },
+    'restricted:latest privileged:latest restricted:latest',
+  ],
+  [
+    { [OWN]: 'restricted', 'pod-security.kubernetes.io/enforce-version': 'v1.30' },
+    'restricted:v1.30 privileged:latest restricted:v1.30',
+  ],
+  // The label never lowers a level.
+  [
+    { [OWN]: 'privileged', 'pod-security.kubernetes.io/enforce': 'baseline' },
+    'baseline:latest privileged:latest baseline:latest',
+  ],
+  [
+    { [OWN]: 'baseline', 'pod-security.kubernetes.io/warn': 'restricted' },
+    'baseline:latest privileged:latest restricted:latest',
+  ],
+];
+
+for (const [labels, expected] of OWN_CASES) {
+  test(`the label of Portcullis: ${JSON.stringify(labels)}`, () => {
+    const resolved = resolvePolicies(labels, privileged);
+    assert.equal(MODES.map((mode) => printPolicy(resolved[mode])).join(' '), expected);
+    assert.deepEqual(resolved.errors, []);
+  });
+}
+
+test('an invalid label of Portcullis is an error, and means restricted', () => {
+  const { enforce, errors } = resolvePolicies({ [OWN]: 'Baseline' }, privileged);
+  assert.equal(printPolicy(enforce), 'restricted:latest');
+  const message = `metadata.labels[${OWN}]: Invalid value: "Baseline": must be one of privileged, baseline, restricted`;
+  assert.equal(formatFieldErrors(errors), message);
+});
+
 test('labels with a type that API servers reject are errors', () => {
   const labels = { 'pod-security.kubernetes.io/enforce': 7, 'pod-security.kubernetes.io/audit-version': null };
   assert.equal(
