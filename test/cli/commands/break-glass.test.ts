@@ -545,6 +545,30 @@ describe('namespace labels during break-glass', () => {
     assert.equal(await levels(), undefined);
   });
 
+  test('are relaxed and restored if the API server rejects the record', async () => {
+    for (const name of ['shop-1', 'shop-2']) {
+      await create(name);
+      await label(name, OURS);
+    }
+    // Break-glass itself adds fewer bytes than the record.
+    const annotations = { other: 'a'.repeat(256 * 1024 - 120) };
+    const type = { 'content-type': 'application/merge-patch+json' };
+    const path = `${VALIDATING}/psa.portcullis.dev`;
+    assert.equal((await cluster.admin.send('PATCH', path, { metadata: { annotations } }, type)).status, 200);
+    const on = await run(['on']);
+    assert.deepEqual(
+      [on.code, labelLines(on)],
+      [
+        1,
+        [
+          `labels: ${ENFORCE}=privileged set in 2 namespaces`,
+          `labels: levels recorded only in ${RECORD}: ValidatingWebhookConfiguration.admissionregistration.k8s.io "psa.portcullis.dev" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes`,
+        ],
+      ],
+    );
+    assert.deepEqual(labelLines(await run(['off'])), [`labels: ${ENFORCE} restored in 2 namespaces`]);
+  });
+
   test('are relaxed without webhooks, and restored', async () => {
     await create('shop');
     await label('shop', OURS);
