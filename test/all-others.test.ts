@@ -4,7 +4,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { joinFiles } from './support/joined.ts';
 
 /** Other tests that `test:run` does not name. */
-const OTHER_SUITES = ['e2e', 'matrix', 'release', 'web'].map((suite) => `test/${suite}/**`);
+const OTHER_SUITES = ['e2e', 'kubectl', 'matrix', 'release', 'web'].map((suite) => `test/${suite}/**`);
 const named = packageJson.scripts['test:run'].match(/(?<=')test\/[^']+(?=')/g) ?? [];
 joinFiles(
   globSync('test/**/*.test.ts', {

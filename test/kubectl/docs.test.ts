@@ -49,7 +49,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
   [/ -w$|^portcullis (?:serve|dashboard)/, 'does not end'],
   [/^curl /, 'reads the probes of a process; test/server'],
-  [/--cert-manager \|/, 'needs cert-manager; test/install/kustomize.test.ts'],
+  [/--cert-manager \|/, 'needs cert-manager; test/kubectl/kustomize.test.ts'],
   [/create token|token\.new/, 'the development cluster issues no tokens; test/e2e/process-credentials.test.ts'],
   [/KUBECTL_APPLYSET|create namespace portcullis$/, 'needs kube-apiserver; test/e2e/helm-kustomize.test.ts'],
   [/secret portcullis-serving-certificate/, 'needs a Secret; test/controllers/serving-certificate.test.ts'],
@@ -60,7 +60,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
     'needs a cluster without a server; test/e2e/policies.test.ts',
   ],
   [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
-  [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/cli/runbook.test.ts executes the commands'],
+  [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/kubectl/runbook.test.ts executes the commands'],
 ];
 
 /** Pages whose blocks other tests execute: test/e2e/uninstall.test.ts and test/cli/commands/uninstall.test.ts. */

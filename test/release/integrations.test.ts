@@ -5,11 +5,11 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import packageJson from '../package.json' with { type: 'json' };
-import { PLATFORMS } from '../scripts/docs/krew.ts';
-import { TESTED_KUBECTL } from '../scripts/docs/support.ts';
-import { readDocuments } from '../src/config/yaml.ts';
-import { hasKubectl } from './support/kubectl.ts';
+import packageJson from '../../package.json' with { type: 'json' };
+import { PLATFORMS } from '../../scripts/docs/krew.ts';
+import { TESTED_KUBECTL } from '../../scripts/docs/support.ts';
+import { readDocuments } from '../../src/config/yaml.ts';
+import { hasKubectl } from '../support/kubectl.ts';
 
 /** Reads a YAML file with one document. */
 async function readYaml<T>(file: string): Promise<T> {
