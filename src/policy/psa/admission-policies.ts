@@ -179,7 +179,7 @@ function auditPolicy(context: Context): PolicyObject[] {
     variables: [
       ...variables,
       { name: 'isSignificant', expression: IS_SIGNIFICANT },
-      { name: 'exemption', expression: `variables.isSignificant ? ${exemption.join('')}"" : ""` },
+      { name: 'exemption', expression: `variables.isSignificant ? (${exemption.join('')}"") : ""` },
       { name: 'isReviewed', expression: 'variables.isSignificant && variables.exemption == ""' },
       {
         name: 'auditViolations',

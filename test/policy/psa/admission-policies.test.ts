@@ -290,3 +290,28 @@ test('expressions are within the limits of the API server', () => {
     }
   }
 });
+
+/**
+ * Returns true if the middle operand of a conditional is a conditional without parentheses. API servers reject such an
+ * expression, but the library that evaluates policies in tests accepts it.
+ */
+function hasOpenConditional(expression: string): boolean {
+  const isOpen = (text: string): boolean => text.split(',').some((part) => /\?[^:]*\?/.test(part));
+  let text = expression.replaceAll(/"(?:\\.|[^"\\])*"/g, '').replaceAll(/([.[{])\?/g, '$1');
+  for (const group = /[([{]([^()[\]{}]*)[)\]}]/; group.test(text); text = text.replace(group, 'group')) {
+    if (isOpen(group.exec(text)?.[1] ?? '')) return true;
+  }
+  return isOpen(text);
+}
+
+test('nested conditionals have the parentheses that API servers require', () => {
+  assert.ok(hasOpenConditional('a ? b[?0] in ["?:"] ? c : d : e'));
+  assert.ok(!hasOpenConditional('a ? (b.?c ? "d" : e) : f ? g : h'));
+  const exemptions = { namespaces: ['a'], usernames: ['b'], runtimeClasses: ['c'] };
+  const policies = generate({ defaults: { enforce: 'baseline', warn: 'restricted' }, exemptions });
+  const expressions = [...JSON.stringify(policies).matchAll(/xpression":"((?:\\.|[^"\\])*)"/g)].map(
+    ([, text]) => JSON.parse(`"${text}"`) as string,
+  );
+  assert.ok(expressions.length > 100);
+  assert.deepEqual(expressions.filter(hasOpenConditional), []);
+});
