@@ -32,7 +32,7 @@ export function benchAssign(): Row[] {
 
 /**
  * Returns the mean over all inputs of the fastest round of each batch, because other processes can only slow a batch
- * down. Batches alternate, so that the objects of an input are not in the CPU cache.
+ * down. Batches alternate, so the objects of an input are not in the CPU cache.
  */
 function measure(name: string, inputs: readonly SccInput[], decide: typeof assignScc): Row {
   const fastest = new Array<number>(Math.ceil(inputs.length / BATCH)).fill(Infinity);

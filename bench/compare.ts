@@ -1,9 +1,9 @@
-/** Applies the same load to several servers in turns, so that other load of the machine affects all of them. */
+/** Applies the same load to several servers in turns, so other load on the machine affects all of them. */
 import { type Client, type LoadResult, openClient } from './load.ts';
 import type { Row } from './row.ts';
 import { readCpuMicros, type Subject } from './subject.ts';
 
-/** Short rounds, so that other load of the machine affects the servers of a round alike. */
+/** Rounds are short, so other load on the machine affects all servers of a round equally. */
 const ROUNDS = 31;
 const REQUESTS = 2_000;
 /** The first rounds do not count: the code is not optimized yet. */

@@ -10,7 +10,7 @@ import { fill, objectsOf, SMALL } from './cluster.ts';
 
 const SETTINGS = { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;
 
-/** Creates the mutating SCC webhook in mode enforce. */
+/** Creates the mutating SCC webhook in enforce mode. */
 export function mutateWebhook(): Webhook {
   return createSccMutateWebhook({
     settings: () => SETTINGS,

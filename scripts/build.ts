@@ -74,8 +74,8 @@ function emitDeclarations(entries: readonly string[]): void {
 }
 
 /**
- * Replaces the imports of client-node by its models, so that the package has no dependencies. The models of client-node
- * have dates, and objects from the API strings: the libraries accept both.
+ * Replaces the imports of client-node with its models, so the package has no dependencies. The models of client-node
+ * have dates, and objects from the API strings, so the libraries accept both.
  */
 function withModels(declarations: string): string {
   const [line, names = ''] = CLIENT_NODE.exec(declarations) ?? [];

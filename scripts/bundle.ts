@@ -7,7 +7,7 @@ import { bundlePage } from '../src/cli/output/bundle.ts';
 /** The imports of client-node's KubeConfig for typed clients and proxies. The program has its own transport. */
 const UNUSED_IMPORTS = /^(?:undici|socks|socks-proxy-agent|hpagent|\.\/gen\/index\.js|\.\/middleware\.js)$/;
 
-/** Replaces imports that KubeConfig does not use here by empty modules. They occupy 30 MB of memory. */
+/** Replaces imports that KubeConfig does not use here with empty modules. These imports would use 30 MB of memory. */
 const withoutTypedClients: Plugin = {
   name: 'without-typed-clients',
   setup({ onResolve, onLoad }) {
@@ -44,7 +44,7 @@ const PROGRAM = {
 } as const satisfies BuildOptions;
 
 /**
- * Bundles the program with its dependencies, so that an image needs no node_modules. Commands are separate chunks that
+ * Bundles the program with its dependencies, so an image needs no node_modules. Commands are separate chunks that
  * load on demand. Returns the folders of the bundled packages.
  */
 export async function bundleProgram(outdir: string): Promise<readonly string[]> {

@@ -35,7 +35,7 @@ function jsonFile(value: unknown): string {
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
-/** The objects that the components of kustomize add to the default installation. */
+/** The objects that the kustomize components add to the default installation. */
 function componentFiles(): Files {
   const installed = new Set(buildManifests(SETTINGS).map(identity));
   return Object.keys(PROFILES).flatMap((name) => {
@@ -60,8 +60,8 @@ const EVERYTHING: ManifestSettings = {
 };
 
 /**
- * The files that the templates of the Helm chart include, and those that contain the version, the URL of the repository or
- * the schema of the settings.
+ * The files that the Helm chart templates include, and the files that contain the version, the repository
+ * URL or the settings schema.
  */
 async function chartFiles(): Promise<Files> {
   const manifests = buildManifests(EVERYTHING);

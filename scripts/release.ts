@@ -1,5 +1,5 @@
 /**
- * Builds the files of a release from `dist/` into `dist/release/`, and prints the commands that publish them. `--publish`
+ * Builds the release files from `dist/` into `dist/release/`, and prints the commands that publish them. `--publish`
  * executes these commands.
  */
 import { execFile, spawnSync } from 'node:child_process';
@@ -40,7 +40,7 @@ await writeChecksums();
 await printFiles();
 publish();
 
-/** Prints an error of usage and ends the process. */
+/** Prints a usage error and ends the process. */
 function fail(message: string): never {
   process.stderr.write(`error: ${message}\n`);
   process.exit(2);
@@ -70,7 +70,7 @@ function readOptions() {
   return { image, add, targets };
 }
 
-/** Writes the section of this version in the changelog; before its release, the one of unreleased changes. */
+/** Writes the changelog section of this version or, before its release, of the unreleased changes. */
 async function writeNotes(): Promise<void> {
   const changes = await readFile('CHANGELOG.md', 'utf8');
   const sections = changes.split(/^(?=## )/m);
@@ -179,7 +179,7 @@ async function writeMaterials(): Promise<void> {
   const materials: Materials = {
     ...all,
     metadata: { ...all.metadata, component: { ...component, name: packageJson.name, type: 'application' } },
-    // For the lock file, the packages are needed only for the development.
+    // According to the lock file, the packages are only development dependencies.
     components: [...components.map((one) => ({ ...one, scope: 'required', properties: [] })), node],
     dependencies: all.dependencies
       .filter(({ ref }) => bundled.includes(ref) || ref === `${packageJson.name}@${version}`)

@@ -1,4 +1,4 @@
-/** Archives for downloads. Equal files give equal bytes on all machines. */
+/** Archives for downloads. Equal files result in equal bytes on all machines. */
 import { gzipSync } from 'node:zlib';
 
 /** A file in an archive. */

@@ -147,7 +147,7 @@ function findImports(path: string, text: string): readonly Import[] {
   return imports;
 }
 
-/** The interpreter of CEL registers classes as types. */
+/** The CEL interpreter registers classes as types. */
 const CLASSES = 'dev-cluster/cel.ts';
 
 function findSyntaxViolations(path: string, text: string): readonly string[] {
@@ -252,7 +252,7 @@ test('the source files have no violations', () => {
   assert.deepEqual(findViolations(sources), []);
   assert.deepEqual(findCircles(sources), []);
 
-  // No static import leads from the program to the development cluster.
+  // The program does not import the development cluster statically.
   const loaded = new Set(['main.ts']);
   for (const path of loaded) {
     for (const { specifier = '', typeOnly, dynamic } of findImports(path, sources.get(path) ?? '')) {

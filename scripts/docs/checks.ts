@@ -1,6 +1,6 @@
 /**
- * The pages of the findings of `check`: why each exists, an example before and after the fix, and references. The texts of the
- * Pod Security checks are those of the checks.
+ * The documentation pages of `check` findings: the reason for each check, an example before and after the fix, and references. The texts of the
+ * Pod Security checks come from the checks.
  */
 import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
 import { fixManifests } from '../../src/config/fix.ts';
@@ -43,7 +43,7 @@ const POD = {
 
 const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
 
-/** The texts of findings outside of the Pod Security Standards. */
+/** Texts for findings outside the Pod Security Standards. */
 interface OtherProse extends Omit<CheckPage, 'id' | 'options' | 'references'> {
   readonly options?: readonly string[];
   readonly upstream: readonly [title: string, url: string];

@@ -26,7 +26,7 @@ export function formatLibraryReference(): string {
   return [HEAD, ...sections].join('\n');
 }
 
-/** Returns the exported statements of a file, those of re-exports included. */
+/** Returns the exported statements of a file, including re-exports. */
 function findExports(file: string, names?: ReadonlySet<string>): readonly ts.Statement[] {
   const { statements } = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true);
   return statements.flatMap((statement) => {

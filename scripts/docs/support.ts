@@ -37,12 +37,12 @@ const FEATURES: Readonly<Record<string, string>> = {
   'olm-hardening': 'pods of operators',
 };
 
-/** What Portcullis does where an API server lacks an API. */
+/** Behavior of Portcullis if an API server lacks an API. */
 const REQUIREMENTS = [
   [
     '`spec.defaults` by a policy',
     `MutatingAdmissionPolicy v1: 1.${MIN_DEFAULTS_MINOR}`,
-    'the webhook sets the defaults, which `doctor` reports. `install --without-server` refuses the setting',
+    'the webhook sets the defaults, which `doctor` reports. `install --without-server` rejects the setting',
   ],
   [
     'authorization by kubelet version',

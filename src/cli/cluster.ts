@@ -44,7 +44,7 @@ export function dryRunSuffix(dryRun: DryRun): string {
 export const namespaceOption = {
   namespace: option('NAME', nonEmpty, INSTALLATION.namespace, {
     short: 'n',
-    help: 'Namespace of the installation',
+    help: 'Installation namespace',
   }),
 };
 

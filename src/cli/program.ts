@@ -32,7 +32,7 @@ const GROUPS: Readonly<
       'Explain decisions on pods and workloads, and the levels of namespaces',
       () => import('./explain/explain.ts'),
     ],
-    ['report', 'Write a report of a cluster or of manifests as an HTML page', () => import('./rollout/report.ts')],
+    ['report', 'Write an HTML report for a cluster or for manifests', () => import('./rollout/report.ts')],
     [
       'dashboard',
       'Show a live report of a cluster in a browser on this machine',
@@ -77,7 +77,7 @@ const GROUPS: Readonly<
   'Rollout of enforcement:': [
     [
       'rollout status',
-      'Show the state of the rollout of enforcement, and what blocks it',
+      'Show the state of the enforcement rollout, and what blocks it',
       () => import('./rollout/status.ts'),
     ],
     ['rollout plan', 'Plan the enforced level and the denials of each namespace', () => import('./rollout/plan.ts')],
@@ -108,7 +108,11 @@ const GROUPS: Readonly<
     ['upgrade', 'Print the manifests to upgrade an installation to this version', () => import('./install/upgrade.ts')],
     ['doctor', 'Diagnose an installation and print fixes', () => import('./doctor/command.ts')],
     ['break-glass', 'Turn all enforcement off in an emergency, and back on', () => import('./install/break-glass.ts')],
-    ['uninstall', 'Remove Portcullis from a cluster, webhooks first', () => import('./install/uninstall.ts')],
+    [
+      'uninstall',
+      'Remove Portcullis from a cluster, starting with the webhooks',
+      () => import('./install/uninstall.ts'),
+    ],
     ['completion', 'Print a shell completion script', () => import('./completion.ts')],
     ['version', 'Show the version', () => import('./version.ts')],
   ],
@@ -233,7 +237,7 @@ function createProgram(
       getErrHasColors: () => false,
     })
     .configureHelp({ formatHelp: printHelp })
-    .addHelpText('after', `\nUse "${programName} COMMAND --help" for the options of a command.`);
+    .addHelpText('after', `\nUse "${programName} COMMAND --help" for more information about a command.`);
   program.showHelpAfterError(usageHint(program));
   for (const { name, group, summary } of commands) findNode(program, name, group).summary(summary);
   return program;

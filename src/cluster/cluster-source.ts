@@ -53,13 +53,11 @@ export interface Credentials {
 export async function resolveCluster(source: ClusterSource): Promise<ClusterTarget> {
   const { inCluster, env } = source;
   if (inCluster === true && !isPod(env))
-    throw new UserError(`not in a pod of a cluster: ${missingVariable(env)} is not set`);
+    throw new UserError(`not running in a pod: ${missingVariable(env)} is not set`);
   const target = inCluster === true ? await podTarget() : await findCluster(source);
   if (target) return target;
   if (inCluster === true) {
-    throw new UserError(
-      `not in a pod of a cluster: there is no ${TOKEN_FILE}; automountServiceAccountToken may be false`,
-    );
+    throw new UserError(`not running in a pod: there is no ${TOKEN_FILE}; automountServiceAccountToken may be false`);
   }
   throw notFound(kubeconfigFiles(env));
 }
@@ -77,7 +75,7 @@ export async function findCluster({ kubeconfig, context, env }: ClusterSource): 
 
 function notFound(files: readonly string[]): UserError {
   const reason = files.length === 0 ? 'KUBECONFIG and HOME are not set' : `there is no ${files.join(', no ')}`;
-  return new UserError(`no cluster to read: ${reason}; name a kubeconfig with --kubeconfig`);
+  return new UserError(`no cluster to read: ${reason}; set --kubeconfig`);
 }
 
 function kubeconfigFiles(env: ClusterSource['env']): readonly string[] {

@@ -29,7 +29,7 @@ interface ExemptionsInput {
   /** The effective Pod Security configuration. */
   readonly podSecurity: Pick<PodSecurity, 'configuration' | 'defaults'>;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace: string;
   /** True if these settings come from a file. The field times of the PortcullisConfiguration do not apply to them. */
   readonly isFromFile?: boolean;

@@ -190,7 +190,7 @@ export async function readCluster(
   // Reports all kinds in one message, so all permissions can be granted at once.
   if (denials.length > 0) {
     const names = denials.map(({ kind }) => resourceName(kind)).join(', ');
-    throw new UserError(`this needs the verb "list" on ${names}: ${denials[0]?.denial ?? ''}`);
+    throw new UserError(`this requires the "list" verb on ${names}: ${denials[0]?.denial ?? ''}`);
   }
   if (kinds.length > 0 && results.every((result) => 'unserved' in result)) {
     const names = kinds.map(resourceName).join(', ');

@@ -210,12 +210,12 @@ function logFailures(
   return {
     onFailure(err, retryMs) {
       if (httpStatusCode(err) === 410) {
-        logger?.info({ resource, retryMs }, 'watch expired; listing the resource again');
+        logger?.info({ resource, retryMs }, 'watch expired, listing the resource again');
         return;
       }
       onReason?.(err instanceof Error ? err.message : String(err));
       if (isFailing) logger?.debug({ err, resource, retryMs }, 'watch still failing');
-      else logger?.warn({ err, resource, retryMs }, 'watch failed; the last known state stays in use');
+      else logger?.warn({ err, resource, retryMs }, 'watch failed, keeping the last known state');
       isFailing = true;
     },
     onRecovered() {

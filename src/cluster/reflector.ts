@@ -183,7 +183,7 @@ async function watchOnce(progress: Progress): Promise<void> {
     onAlive: () => setAlive(progress),
     onEvent: (event) => applyEvent(progress, event),
   });
-  if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new ConnectionError('the watch ended at once');
+  if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new ConnectionError('the watch ended immediately');
 }
 
 function applyEvent(progress: Progress, { type, object }: WatchEvent): void {

@@ -42,7 +42,7 @@ import { memoize, type Store } from './store.ts';
 /** Store and installation from which the rollout state is read. */
 export interface RolloutScope {
   readonly store: Store;
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace: string;
   /** Program version, which selects the entry of a FeatureGate. */
   readonly version: string;

@@ -58,8 +58,7 @@ export function createServerVersion(
       version.set(current);
     } catch (err) {
       if (signal?.aborted === true) return;
-      if (!isFailing)
-        logger?.warn({ err }, 'cannot read the version of the API server; the last known one stays in use');
+      if (!isFailing) logger?.warn({ err }, 'failed to read the version of the API server, keeping the last known one');
       isFailing = true;
     }
   };

@@ -157,7 +157,7 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
     if (signal?.aborted || error instanceof UserError) throw error;
     if (URL_PATTERN.test(path)) throw new UserError(unreadableUrl(path, error), { cause: error });
     if (errorCode(error) === undefined) throw error;
-    if (errorCode(error) === NOT_REGULAR) return problem('not a regular file; use - to read the standard input');
+    if (errorCode(error) === NOT_REGULAR) return problem('not a regular file; use - to read standard input');
     return problem(failureReason(error));
   }
 }

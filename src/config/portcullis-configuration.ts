@@ -127,7 +127,7 @@ export interface OlmSettings {
 }
 
 /**
- * Names that the settings may contain, and the namespace of the installation, which SCC admission exempts by default.
+ * Names that the settings may contain, and the installation namespace, which SCC admission exempts by default.
  */
 export interface DecodeOptions {
   readonly controllers: readonly string[];

@@ -168,7 +168,7 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
       } catch (error) {
         problem = error instanceof Error ? error.message : String(error);
         metrics.lastReloadSuccessful.set(0);
-        log.error({ reason: problem }, 'configuration not loaded; the last valid configuration stays in force');
+        log.error({ reason: problem }, 'failed to load the configuration, keeping the last valid one');
       }
     },
   };

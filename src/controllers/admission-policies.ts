@@ -54,8 +54,7 @@ const OPTIONS = { fieldManager: NAME };
 
 export const admissionPolicies: ControllerDefinition = {
   name: NAME,
-  description:
-    'maintains the policies of the floor and of defaults, which API servers evaluate even if no replica responds',
+  description: 'maintains the floor and pod defaults policies, which API servers evaluate even if no replica responds',
   runsOn: 'leader',
   permissions: [
     {
@@ -104,7 +103,7 @@ interface FloorInput {
   /** The version to which `latest` refers in reviews. */
   readonly emulationVersion: Version;
   readonly serverVersion: Version;
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace: string;
 }
 
@@ -119,8 +118,8 @@ export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
 /**
- * Renames a generated object to its name in the floor. Like webhooks, policies exclude the namespace of the
- * installation.
+ * Renames a generated object to its name in the floor. Like webhooks, policies exclude the installation
+ * namespace.
  */
 function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
   const named = draft({
@@ -152,7 +151,7 @@ type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'vers
 
 /**
  * Creates the function that returns the policies that the settings require. It returns none if the floor is off or the
- * namespace of the installation is unknown, and `undefined` while the API server's version is unknown.
+ * installation namespace is unknown, and `undefined` while the API server's version is unknown.
  */
 export function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;
@@ -302,7 +301,7 @@ async function reconcileDefaults(
   return undefined;
 }
 
-/** False if the namespace of the installation is unknown or terminating. */
+/** False if the installation namespace is unknown or terminating. */
 function isRunning(store: Store, namespace: string): boolean {
   const installation = store.get('Namespace', namespace);
   return installation !== undefined && installation.metadata?.deletionTimestamp == null;
@@ -319,7 +318,7 @@ function createProblemReporter() {
     if (problem === reported) return;
     reported = problem;
     if (problem === undefined) {
-      logger.info('the API server serves the policies of the floor');
+      logger.info('the API server serves the floor policies');
       return;
     }
     logger.error(problem);

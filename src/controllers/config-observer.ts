@@ -275,7 +275,7 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']
 
 /** The conditions without a rollout. */
 const ENDED: readonly ConditionState[] = [
-  { type: 'Enforcing', status: 'False', reason: 'PhaseNotEnforcing', message: 'phase Disabled enforces nothing' },
+  { type: 'Enforcing', status: 'False', reason: 'PhaseNotEnforcing', message: 'the Disabled phase enforces nothing' },
   { type: 'Progressing', status: 'False', reason: 'AsExpected', message: '' },
 ];
 

@@ -78,7 +78,7 @@ export interface PermissionSet {
   /** Suffix of the role name, which follows the name of the installation: `label-syncer`. */
   readonly role: string;
   readonly clusterRules?: readonly PolicyRule[];
-  /** Rules that apply in the namespace of the installation. */
+  /** Rules that apply in the installation namespace. */
   readonly namespaceRules?: readonly PolicyRule[];
   /** Namespace labels and annotations that the controller writes. RBAC cannot limit patches to them. */
   readonly namespaceKeys?: readonly string[];
@@ -139,7 +139,7 @@ export interface ControllerContext {
   settingsStatus(): SettingsStatus;
   /** PortcullisConfiguration spec fields that the leader applies when it starts. */
   readonly initialSettings: JsonObject;
-  /** Service of the installation. Its namespace is the namespace of the installation. */
+  /** Service of the installation. Its namespace is the installation namespace. */
   readonly service: Service;
   /** Program version, which selects the entry of a FeatureGate. */
   readonly version: string;

@@ -167,7 +167,7 @@ function readRequest(object: PortcullisConfiguration, inForce: string, scope: Ku
  * show.
  */
 function describeUnset(ignored: string | undefined): string {
-  const unset = `${NODES_CONFIG} has no spec.minimumKubeletVersion: no minimum is requested, or its definition lacks the field (OpenShift: feature gate MinimumKubeletVersion)`;
+  const unset = `${NODES_CONFIG} has no spec.minimumKubeletVersion: no minimum is requested, or its CRD lacks the field (OpenShift: feature gate MinimumKubeletVersion)`;
   return ignored === undefined ? unset : `${unset}; spec.kubelet.minimumVersion ${ignored} has no effect`;
 }
 

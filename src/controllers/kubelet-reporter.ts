@@ -111,7 +111,10 @@ async function writeReport(node: Node, report: ConditionState | undefined, conte
   } catch (error) {
     if (!(error instanceof ApiError) || error.status.code !== 403) throw error;
     await writeAnnotation(node, state, context);
-    context.logger.warn({ node: node.metadata?.name, state }, 'node status not permitted: annotation written instead');
+    context.logger.warn(
+      { node: node.metadata?.name, state },
+      'not allowed to patch the node status, writing an annotation instead',
+    );
   }
   const wasOutdated = condition?.status === 'True' || annotation === REPORTS.True.state;
   const event = report && describeTransition(wasOutdated, report);

@@ -30,7 +30,8 @@ import {
 /** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */
 export const labelSyncer: ControllerDefinition = {
   name: LABEL_SYNC_MANAGER,
-  description: 'sets the Pod Security labels of namespaces to the level that the SCCs of their service accounts need',
+  description:
+    'sets the Pod Security labels of namespaces to the level that the SCCs of their service accounts require',
   runsOn: 'leader',
   permissions: [
     {

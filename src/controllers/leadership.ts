@@ -178,7 +178,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
           return await hold(known, isLeading, signal);
         } catch (err) {
           signal.throwIfAborted();
-          logger.debug({ err }, 'lease not renewed; it is read again');
+          logger.debug({ err }, 'failed to renew the lease, reading it again');
         }
       }
       const lease = await read(signal);
@@ -374,7 +374,7 @@ async function release(
     if (lock.holder() === '') logger.info('lease released');
   } catch (err) {
     if (attempts > 1 && err instanceof ApiError && err.status.code === 409) return release(lock, options, attempts - 1);
-    logger.warn({ err }, 'lease not released; it expires');
+    logger.warn({ err }, 'failed to release the lease, which will expire');
   }
 }
 

@@ -47,7 +47,7 @@ const OPTIONS = { fieldManager: OLM_AUTO_LABELER };
 /** @see https://github.com/openshift/operator-framework-olm */
 export const olmAutoLabeler: ControllerDefinition = {
   name: OLM_AUTO_LABELER,
-  description: 'enables the label syncer in namespaces openshift-* with operators of the Operator Lifecycle Manager',
+  description: 'enables the label syncer in openshift-* namespaces with operators of the Operator Lifecycle Manager',
   runsOn: 'leader',
   permissions: [
     {

@@ -151,8 +151,7 @@ async function writeClusterReport(writer: ReportWriter, { cluster, logger, now }
       failures.push(`${resourceName(candidate.cluster)}: ${error.message}`);
     }
   }
-  if (!writer.isUnserved)
-    logger.info({ failures }, 'no reports are written: install the definitions of openreports.io');
+  if (!writer.isUnserved) logger.info({ failures }, 'no reports are written: install the openreports.io CRDs');
   writer.isUnserved = true;
   writer.api = undefined;
   writer.owner = undefined;

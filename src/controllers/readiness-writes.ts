@@ -89,7 +89,7 @@ export function recordViolations(
     type: 'Warning',
     reason: 'PodSecurityViolations',
     action: 'EvaluatePodSecurity',
-    message: `enforcement would apply the level ${level} to this namespace and deny ${count}: ${names}`,
+    message: `enforcement would apply the ${level} level to this namespace and deny ${count}: ${names}`,
   });
 }
 

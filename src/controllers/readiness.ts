@@ -165,7 +165,7 @@ function createReconciler(given: ControllerContext): Reconciler {
       try {
         await removeReports(cluster);
       } catch (err) {
-        logger.warn({ err }, 'the reports are not deleted');
+        logger.warn({ err }, 'failed to delete the reports');
       }
     },
   };

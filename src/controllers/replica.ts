@@ -108,7 +108,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       try {
         await withTimeout(clock, LEAVE_MS, () => orUndefined(cluster.remove('Lease', name, namespace)));
       } catch (err) {
-        logger.debug({ err }, 'Lease of this replica not deleted; it expires');
+        logger.debug({ err }, 'failed to delete the Lease of this replica, which will expire');
       }
     },
   };
@@ -171,7 +171,7 @@ function createCertificateLoader({ service, certificate: { served }, date }: Con
     // At the first start, the Secret does not exist yet.
     const level = exists ? 'warn' : 'info';
     const fields = { secret: name, reason: problem };
-    if (problem !== reported) logger[level](fields, 'no serving certificate loaded; the previous one stays in use');
+    if (problem !== reported) logger[level](fields, 'failed to load the serving certificate, keeping the previous one');
     reported = problem;
   };
   return (context: ReconcileContext): ReconcileResult => {

@@ -329,12 +329,12 @@ function createRetry(
       retries.count++;
       queue.addAfter(key, delayMs);
       if (code === 409) {
-        logger.debug({ key, err, delayMs }, 'conflict; reconcile is retried');
+        logger.debug({ key, err, delayMs }, 'conflict, retrying');
         return;
       }
       errors.count++;
       const level = isWebhookStarting(err) && delayMs < WEBHOOK_START_MS ? 'debug' : 'error';
-      logger[level]({ key, err, delayMs }, 'reconcile failed; it is retried');
+      logger[level]({ key, err, delayMs }, 'failed to reconcile, retrying');
     },
   };
 }

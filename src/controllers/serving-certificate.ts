@@ -53,7 +53,7 @@ const NAME = 'serving-certificate-controller';
 
 export const servingCertificate: ControllerDefinition = {
   name: NAME,
-  description: 'creates and rotates the serving certificate and its authority, and makes API servers trust them',
+  description: 'creates and rotates the serving certificate and its CA, and makes API servers trust them',
   runsOn: 'leader',
   permissions: [
     {
@@ -190,8 +190,7 @@ function createDamageLog() {
   let logged = '';
   return (problems: readonly string[], { logger }: ReconcileContext): void => {
     const text = problems.join('; ');
-    if (text !== '' && text !== logged)
-      logger.warn({ problems }, 'the Secret of the certificates is damaged and is repaired');
+    if (text !== '' && text !== logged) logger.warn({ problems }, 'the certificate Secret is damaged, repairing it');
     logged = text;
   };
 }
@@ -354,18 +353,18 @@ const STEPS: Readonly<
   Replace: {
     created: ['authority', 'serving'],
     reason: 'AuthorityCreated',
-    message: 'created an authority and a serving certificate',
+    message: 'created a CA and a serving certificate',
   },
   Renew: { created: ['serving'], reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
   Prepare: {
     created: ['authority'],
     reason: 'AuthorityPrepared',
-    message: 'created the next authority, which signs once all webhooks trust it',
+    message: 'created the next CA, which signs once all webhooks trust it',
   },
   Promote: {
     created: ['serving'],
     reason: 'AuthorityChanged',
-    message: 'signed a serving certificate with the next authority',
+    message: 'signed a serving certificate with the next CA',
   },
 };
 
@@ -378,7 +377,7 @@ function reportStep(
   const { logger } = context;
   const name = secret.metadata?.name;
   if (step === undefined) {
-    logger.info({ secret: name }, 'Secret of the certificates corrected');
+    logger.info({ secret: name }, 'corrected the certificate Secret');
     return;
   }
   const { created, reason, message } = STEPS[step];

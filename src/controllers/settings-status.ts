@@ -249,6 +249,6 @@ function findObstacle(
   const fix = `install it with portcullis install --${feature}`;
   return [
     'FeatureNotInstalled',
-    `spec.${feature} has no effect, because the feature ${feature} is not installed: ${fix}`,
+    `spec.${feature} has no effect, because the ${feature} feature is not installed: ${fix}`,
   ];
 }

@@ -118,7 +118,7 @@ function createRangeState(settings: RangeSettings) {
       const state = await orUndefined(cluster.get(KIND, RANGE_ALLOCATION_NAME));
       forgetDeleted(state);
       const read = state && readState(state, uidRange);
-      if (read && 'error' in read) logger.warn({ reason: read.error }, 'the RangeAllocation is replaced');
+      if (read && 'error' in read) logger.warn({ reason: read.error }, 'replacing the RangeAllocation');
       const namespaces = cluster.store.list('Namespace');
       const nowMs = now();
       const plan = planRepair({ range: uidRange, namespaces, state, orphans, nowMs });

@@ -53,7 +53,7 @@ const OWNER = INSTALLATION.webhookRole;
 
 export const webhookConfigurations: ControllerDefinition = {
   name: NAME,
-  description: 'registers the webhooks, and makes them fail closed for exactly what the settings enforce',
+  description: 'registers the webhooks, and makes them fail closed only where the settings enforce',
   runsOn: 'leader',
   permissions: [
     {

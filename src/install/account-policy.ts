@@ -230,14 +230,14 @@ function validations(settings: ManifestSettings): NonNullable<Spec['validations'
       expression: onlyFor('Secret', 'has(variables.fields.type) && variables.fields.type == "Opaque"'),
       message: `${REPLICAS} create only Secrets of the type Opaque`,
     },
-    { expression: callsReplicas(settings), message: 'webhooks of Portcullis may call only its replicas' },
+    { expression: callsReplicas(settings), message: 'Portcullis webhooks may call only Portcullis replicas' },
     ...(['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'] as const).map((kind) => ({
       expression: reviewsOwn(kind),
-      message: 'webhooks of Portcullis may review only the resources of its features',
+      message: 'Portcullis webhooks may review only the resources of Portcullis features',
     })),
     {
       expression: excludesNamespaces(namespace),
-      message: `mutating webhooks of Portcullis must exclude the namespaces ${unchangedNamespaces(namespace).join(' and ')}`,
+      message: `mutating Portcullis webhooks must exclude the namespaces ${unchangedNamespaces(namespace).join(' and ')}`,
     },
     ...(['Labels', 'Annotations'] as const).map((field) => ({
       expression: `!(${RESOURCE} in variables.keys) || (${differOnlyIn('variables.permitted', field)})`,

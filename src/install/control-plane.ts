@@ -108,8 +108,8 @@ const MATCH_CONDITIONS = [
   "!has(request.resourceAttributes) || !(request.resourceAttributes.group == '' && request.resourceAttributes.resource == 'nodes' && request.resourceAttributes.verb in ['get', 'update'])",
 ];
 
-const FAILURE_POLICIES = `# failurePolicy, while the webhook does not respond: NoOpinion permits requests of nodes below the minimum,
-# Deny denies the requests of all nodes.
+const FAILURE_POLICIES = `# failurePolicy, while the webhook does not respond: NoOpinion permits requests from nodes below the minimum,
+# Deny denies the requests from all nodes.
 `;
 
 /** The webhook precedes the Node authorizer, which would allow the requests. */

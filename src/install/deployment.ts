@@ -30,7 +30,7 @@ const RESTRICTED = {
 
 const PRIORITY_CLASS = 'system-cluster-critical';
 
-/** Namespace of the installation, and the quota without which some clusters reject its priority class. */
+/** Installation namespace, and the quota without which some clusters reject its priority class. */
 export function namespaceObjects({
   namespace: name,
 }: ManifestSettings): readonly [ManifestOf<V1Namespace>, ManifestOf<V1ResourceQuota>] {

@@ -105,7 +105,7 @@ export function createAccessReviews({ cluster, logger, metrics, now }: AccessRev
     } catch (err) {
       metrics.accessReviews.cell({ result: 'error' }).count++;
       const { subject, sccName: scc, namespaceName: namespace } = question;
-      log.warn({ err, user: subject.username, scc, namespace }, 'access review failed; access is denied');
+      log.warn({ err, user: subject.username, scc, namespace }, 'access review failed, denying access');
       return false;
     }
   };

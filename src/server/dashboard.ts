@@ -41,7 +41,7 @@ const HEADERS = {
 };
 
 const NO_TOKEN =
-  'The dashboard requires the address with the token that the program printed at its start. The token works once: for a new address, run portcullis dashboard with the kubeconfig of the cluster; that of the development cluster is certs/kubeconfig by default.\n';
+  'The dashboard requires the URL with the token that the program printed at startup. The token works only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
 
 /**
  * A client that does not read is disconnected when this many bytes of events are unread. It then reconnects to get the
@@ -69,7 +69,7 @@ export async function startDashboard({ port, page, subscribe }: DashboardOptions
     reply.headers(HEADERS);
     if (!hosts.includes(host)) return sendText(reply, 421, `The dashboard is at http://${hosts[0] ?? ''}/\n`);
     if (origin !== undefined && origin !== `http://${host}`)
-      return sendText(reply, 403, 'Requests of other sites are rejected.\n');
+      return sendText(reply, 403, 'Requests from other sites are rejected.\n');
   });
   app.get<{ Querystring: { token?: unknown } }>('/', async (request, reply) => {
     const given = request.query.token;

@@ -39,13 +39,13 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
     const problems = findProblems();
     for (const [scc, reason] of problems.broken) {
       if (reported.broken.get(scc) === reason) continue;
-      if (problems.brokenBlocks) log.error({ scc, reason }, 'broken SCC; no pod is admitted');
-      else log.warn({ scc, reason }, 'broken SCC; decisions skip it');
+      if (problems.brokenBlocks) log.error({ scc, reason }, 'broken SCC, so no pod is admitted');
+      else log.warn({ scc, reason }, 'broken SCC, which decisions skip');
     }
     const missing = problems.missing.filter((scc) => !reported.missing.includes(scc));
     if (missing.length > 0) log.warn({ sccs: missing }, 'standard SCCs are missing');
     const required = problems.required.filter((scc) => !reported.required.includes(scc));
-    if (required.length > 0) log.error({ sccs: required }, 'required SCCs are missing; no pod is admitted');
+    if (required.length > 0) log.error({ sccs: required }, 'required SCCs are missing, so no pod is admitted');
     reported = problems;
     metrics.broken.reset();
     for (const scc of problems.broken.keys()) metrics.broken.set({ scc }, 1);

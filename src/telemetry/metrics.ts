@@ -63,7 +63,7 @@ export function createMetrics(build: { readonly version: string }) {
     cluster: createClusterMetrics(create),
     reconcileErrors: create.tally(
       'portcullis_controller_reconcile_errors_total',
-      'Failed reconciliations by controller, without conflicts.',
+      'Failed reconciliations by controller, excluding conflicts.',
       'controller',
     ),
     /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/clientgo/leaderelection/metrics.go */
@@ -91,12 +91,12 @@ export function createMetrics(build: { readonly version: string }) {
     olm: {
       labelChanges: create.tally(
         'portcullis_olm_label_changes_total',
-        'Changes of the label that enables the label syncer, by the row of the decision table, or by the mode (shipped, seed).',
+        'Changes to the label that enables the label syncer, by the row of the decision table, or by the mode (shipped, seed).',
         'row',
       ),
       hardening: create.tally(
         'portcullis_olm_hardening_total',
-        'Reviewed pods of the Operator Lifecycle Manager by profile and result (hardened; reported, in the mode report; compliant; conflict, if less strict values are kept; legacy).',
+        'Reviewed pods of the Operator Lifecycle Manager by profile and result (hardened; reported, in report mode; compliant; conflict, if less strict values are kept; legacy).',
         'profile',
         'result',
       ),
@@ -191,7 +191,7 @@ function createSccMetrics({ gauge, tally }: Factory) {
   return {
     decisions: tally(
       'portcullis_scc_decisions_total',
-      'SCC decisions for pods that are created, updated or connected to. In mode report they are not enforced.',
+      'SCC decisions for pods that are created, updated or connected to. In report mode, they are not enforced.',
       ...SCC_LABELS,
     ),
     validations: tally(
@@ -311,7 +311,7 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
     ),
     authorityExpiry: gauge(
       'portcullis_ca_expiry_timestamp_seconds',
-      'Unix time at which each authority in the caBundle of the webhook configurations expires, by the start of its SHA-256 digest.',
+      'Unix time at which each CA in the caBundle of the webhook configurations expires, by the start of its SHA-256 digest.',
       'fingerprint',
     ),
     trusted: gauge(
@@ -377,7 +377,7 @@ function createRolloutMetrics(create: Factory) {
         'level',
       ),
       unlabeledManaged: gauge('psa_syncer_unlabeled_managed', 'Managed namespaces without an enforce label.'),
-      errors: tally('psa_syncer_sync_errors_total', 'Failed label writes, without conflicts.'),
+      errors: tally('psa_syncer_sync_errors_total', 'Failed label writes, excluding conflicts.'),
       conflicts: tally(
         'psa_syncer_conflicts_total',
         'Label writes that conflicted with another writer and are retried.',

@@ -82,7 +82,7 @@ export function formatKeyring(keyring: Keyring): Texts {
 function authorityProblem(pair: KeyPair, names: KeyPair, now: Date): string | undefined {
   const cert = attempt(() => new X509Certificate(pair.cert));
   const isAuthority = cert && hasSubject(cert, AUTHORITY_NAME) && hasIssued(cert, cert);
-  if (isAuthority === false) return `the certificate in ${names.cert} is not an authority of Portcullis`;
+  if (isAuthority === false) return `the certificate in ${names.cert} is not a Portcullis CA`;
   return keyPairProblem(pair, names, now);
 }
 
@@ -145,7 +145,7 @@ export function planKeyring(state: KeyringState): KeyringPlan {
     if (authority) return plan('Renew', reason);
     return plan(next ? 'Promote' : 'Replace', reason);
   }
-  if (next && trustedMs >= settleMs) return plan('Promote', 'all API servers trust the next authority');
+  if (next && trustedMs >= settleMs) return plan('Promote', 'all API servers trust the next CA');
   const renewals = { authority: renewalMs(authority.cert), serving: renewalMs(serving.cert) };
   const prepare = next ? undefined : prepareReason(state, renewals.authority);
   if (prepare !== undefined) return plan('Prepare', prepare);
@@ -158,7 +158,7 @@ export function planKeyring(state: KeyringState): KeyringPlan {
 
 function prepareReason({ requested, now }: KeyringState, dueMs: number): string | undefined {
   if (requested === 'ca') return ROTATION_REQUESTED;
-  return now.getTime() >= dueMs ? 'two thirds of the lifetime of the authority have passed' : undefined;
+  return now.getTime() >= dueMs ? 'two thirds of the CA lifetime have passed' : undefined;
 }
 
 function renewReason({ names, requested, now }: KeyringState, serving: KeyPair, dueMs: number): string | undefined {
@@ -166,7 +166,7 @@ function renewReason({ names, requested, now }: KeyringState, serving: KeyPair, 
   const cert = new X509Certificate(serving.cert);
   const missing = [...names.dnsNames, ...names.ipAddresses].find((name) => !coversHost(cert, name));
   if (missing !== undefined) return `the serving certificate is not valid for ${missing}`;
-  return now.getTime() >= dueMs ? 'two thirds of the lifetime of the serving certificate have passed' : undefined;
+  return now.getTime() >= dueMs ? 'two thirds of the serving certificate lifetime have passed' : undefined;
 }
 
 /** Returns the keyring after a step. Throws an Error for an invalid IP address in the names. */

@@ -41,9 +41,7 @@ export function trustProblem({ chain, authorities, host, now }: TrustInput): str
   if (roots.length === 0) return 'caBundle contains no certificate';
   const isValid = (cert: X509Certificate): boolean => validityProblem(cert, now) === undefined;
   const candidates = { roots: roots.filter(isValid), intermediates: intermediates.filter(isValid) };
-  return hasChain(leaf, candidates)
-    ? undefined
-    : 'the serving certificate is not signed by a valid authority in caBundle';
+  return hasChain(leaf, candidates) ? undefined : 'the serving certificate is not signed by a valid CA in caBundle';
 }
 
 interface ChainCandidates {

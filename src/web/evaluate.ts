@@ -80,7 +80,7 @@ const NAMESPACE = 'default';
  */
 export function evaluateManifests(text: string, version: Version): Evaluation {
   if (text.length > MAX_TEXT) {
-    const message = `the manifests have ${text.length} characters, and the limit is ${MAX_TEXT}: use portcullis check -f`;
+    const message = `the manifests have ${text.length} characters, but the limit is ${MAX_TEXT}: use portcullis check -f`;
     return { objects: [], otherKinds: 0, errors: [{ file: '', line: 1, column: 1, message }] };
   }
   const { documents, errors: unreadable } = readDocuments(text, '');
@@ -150,7 +150,7 @@ function evaluateObject(object: ManifestObject, version: Version, cluster: Clust
     errors: unknown.map((path) => ({
       file: '',
       ...object.locate(path),
-      message: `${printFieldPath(path)} contains containers outside of the known pod templates of ${object.kind}`,
+      message: `${printFieldPath(path)} contains containers outside the known pod templates of ${object.kind}`,
     })),
   };
 }

@@ -370,9 +370,9 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
   const { shown, more } = useLimit(exemptions, MAX_NAMESPACES, 'exemptions');
   const counted = uses
     ? `Uses are counted by ${count(uses.replicas, 'replica')} since ${uses.since}.`
-    : 'Uses are not known: no replica publishes counts.';
+    : 'Uses are unknown because no replica publishes counts.';
   return (
-    <Section title="Exemptions" note={`What the policies do not apply to. ${counted}`}>
+    <Section title="Exemptions" note={`Objects to which the policies do not apply. ${counted}`}>
       {exemptions.length === 0 ? (
         <p class="empty">There are no exemptions.</p>
       ) : (

@@ -147,7 +147,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
       'stdin:2:1: Flow sequence in block collection must be sufficiently indented and end with a ]\n' +
         'stdin:3:1: expected an object with apiVersion and kind',
     ],
-    ['without anything', '', 'no objects in the standard input'],
+    ['without anything', '', 'no objects in standard input'],
     [
       'of an old version',
       'apiVersion: extensions/v1beta1\nkind: Deployment\n',
@@ -326,7 +326,7 @@ describe('a cluster', () => {
       'no clusterjobs.argoproj.io: they are cluster-scoped, and the namespace of their pods is unknown',
       'no absent.argoproj.io: the cluster does not serve them',
       'no things.absent.io: the cluster does not serve them',
-      'no pods of containers outside of pod templates: Rollout default/odd (spec.container)',
+      'no pods for containers outside pod templates: Rollout default/odd (spec.container)',
     ]);
     const rbac = '/apis/rbac.authorization.k8s.io/v1';
     const metadata = { name: 'viewer' };

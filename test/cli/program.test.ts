@@ -86,7 +86,7 @@ Other:
   fail        Fail
   bug         Fail with a defect
 
-Use "portcullis COMMAND --help" for the options of a command.
+Use "portcullis COMMAND --help" for more information about a command.
 `;
 
 const PAINT_HELP = `Usage: portcullis paint [options] <thing...>
@@ -221,7 +221,7 @@ const MISTAKES: readonly (readonly [args: string, message: string, env?: Io['env
   ['fail now', "too many arguments for 'fail'. Expected 0 arguments but got 1: now."],
 ];
 
-/** The command whose help a message about these arguments names. */
+/** The command to whose help the message about these arguments refers. */
 function helpedCommand(args: string): string {
   const command = ['paint', 'wall build', 'wall', 'fail'].find((name) => `${args} `.startsWith(`${name} `));
   return command === undefined ? 'portcullis' : `portcullis ${command}`;

@@ -1,4 +1,4 @@
-/** Bindings of a plan admit the workloads that they are for, and change other workloads only as announced. */
+/** The bindings of a plan admit their workloads, and change other workloads only as announced. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -101,7 +101,7 @@ test('with the bindings applied, their workloads and all previously admitted wor
         if (isGranted) granted++;
         const { result } = one;
         const now: PlannedWorkload['result'] | undefined = after.workloads[index]?.result;
-        // A grant for another workload of the same account may admit it, too.
+        // A grant for another workload of the same account may also admit it.
         if (
           result.outcome === 'denied' &&
           (result.suggestedScc || isContradictory(given.workloads[Number(one.name.slice(1))], now))

@@ -60,7 +60,7 @@ suite('certificate files', () => {
     watchCertificateFiles(files, { certificate, logger, signal: stopping.signal });
     await writeFile(file, 'nonsense');
     await eventually(() => assert.ok(log.length > 0));
-    assert.equal(log[0]?.['msg'], 'cannot load the client CAs; keeping the previous ones');
+    assert.equal(log[0]?.['msg'], 'failed to load the client CAs, keeping the previous ones');
     assert.equal(log[0]['reason'], `${file} contains no PEM certificate`);
     const other = createAuthority({ now: new Date(), days: 1 }).cert;
     await writeFile(file, other);
@@ -107,7 +107,7 @@ suite('the readiness check serving-certificate', () => {
     });
   const trusted = changed(keep, bundle);
   const EMPTY = 'psa.portcullis.dev: caBundle is still empty';
-  const UNSIGNED = 'the serving certificate is not signed by a valid authority in caBundle';
+  const UNSIGNED = 'the serving certificate is not signed by a valid CA in caBundle';
   const expired = new Date(START_DATE.getTime() + 8 * DAY_MS);
   const AUTOMATIC = { annotations: { 'cert-manager.io/inject-ca-from': 'portcullis/portcullis' } };
 

@@ -150,7 +150,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
     assert.match(await probe(running, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
     const cold = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
-    await cold.logged('configuration not loaded; the last valid configuration stays in force');
+    await cold.logged('failed to load the configuration, keeping the last valid one');
     await cold.logged('cluster synced');
     assert.match(await probe(cold, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
     assert.deepEqual(await ask(cold, 'strict'), { status: 200, verdict: true });
@@ -212,7 +212,7 @@ test('a replica is not ready until it has read valid settings', async () => {
   await cluster.cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec }, write);
   const running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
   try {
-    await running.logged('configuration not loaded; the last valid configuration stays in force');
+    await running.logged('failed to load the configuration, keeping the last valid one');
     const invalid = /^settings failed: PortcullisConfiguration "cluster" is invalid: spec\.scc\.exemptNamespaces\[0\]/;
     assert.match(await probe(running, '/readyz/settings'), invalid);
     assert.equal((await ask(running, 'strict')).status, 503);
@@ -290,12 +290,12 @@ suite('an outage of the API server', () => {
     ]);
     await running.logged('cluster synced');
     await cluster.stop();
-    await running.logged('watch failed; the last known state stays in use');
+    await running.logged('watch failed, keeping the last known state');
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
     assert.equal(await probe(running, '/readyz'), 'ok');
     assert.match(
       await probe(running, '/readyz/cluster'),
-      /^cluster failed: watches fail; decisions use the last known state: (.*; )?[^;]*\bNamespace\b[^;]*: (the watch ended at once|[^;]*connection refused)/m,
+      /^cluster failed: watches fail; decisions use the last known state: (.*; )?[^;]*\bNamespace\b[^;]*: (the watch ended immediately|[^;]*connection refused)/m,
     );
     assert.equal((await running.stop()).code, 0);
 

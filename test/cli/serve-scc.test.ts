@@ -154,7 +154,7 @@ for (const authorization of ['rbac', 'sar']) {
       const ready = await fetch(`${started.running.probes}/readyz?verbose`);
       assert.equal(ready.status, 200);
       assert.match(await ready.text(), /^\[\+\]scc ok: SCC broken is invalid \(MustRunAs requires a UID\)$/m);
-      const { scc, reason, level } = await started.running.logged('broken SCC; decisions skip it');
+      const { scc, reason, level } = await started.running.logged('broken SCC, which decisions skip');
       assert.deepEqual([scc, reason, level], ['broken', 'MustRunAs requires a UID', 'warn']);
       const metrics = await (await fetch(`${started.running.probes}/metrics`)).text();
       assert.match(metrics, /^portcullis_scc_broken\{scc="broken"\} 1$/m);

@@ -15,7 +15,7 @@ import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
 import { FREE_PORTS, MAIN, readLog, type RunningServer, serve, start } from '../support/serve-process.ts';
 
-/** `script` of util-linux runs a program on a terminal. */
+/** `script` from util-linux runs a program on a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
 let folder: string;
@@ -159,7 +159,7 @@ suite('a running server', () => {
     const running = await serve(['--config', file]);
     assert.equal(await ask(running), false);
     await writeFile(file, CONFIGURATION('sloppy'));
-    const refused = await running.logged('configuration not loaded; the last valid configuration stays in force');
+    const refused = await running.logged('failed to load the configuration, keeping the last valid one');
     assert.equal(
       refused.reason,
       `configuration error: enforce: must be one of privileged, baseline, restricted (${file}:4:3, defaults.enforce)`,
@@ -221,7 +221,7 @@ spec: {podSecurity: {defaults: {enforce: baseline}}}
     await running.logged('serving certificate loaded');
     assert.equal(await ask(running, other.cert), true);
     await writeFile(files.cert, 'nonsense');
-    await running.logged('cannot load the serving certificate; keeping the previous one');
+    await running.logged('failed to load the serving certificate, keeping the previous one');
     assert.equal(await ask(running, other.cert), true);
     await running.stop();
   });

@@ -110,7 +110,7 @@ describe('no cluster is found', () => {
     const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
     await assert.rejects(findCluster({ env }), {
       name: 'UserError',
-      message: `no cluster to read: there is no ${join(folder, 'x')}; name a kubeconfig with --kubeconfig`,
+      message: `no cluster to read: there is no ${join(folder, 'x')}; set --kubeconfig`,
     });
     assert.equal(await findCluster({ env: { HOME: join(folder, 'none') } }), undefined);
   });
@@ -119,24 +119,24 @@ describe('no cluster is found', () => {
     [
       'without KUBECONFIG and HOME',
       () => ({}),
-      'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',
+      'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig',
     ],
     [
       'without a file in the home folder',
       () => ({ env: { HOME: join(folder, 'none') } }),
-      'no cluster to read: there is no <folder>/none/.kube/config; name a kubeconfig with --kubeconfig',
+      'no cluster to read: there is no <folder>/none/.kube/config; set --kubeconfig',
     ],
     [
       'with missing files in KUBECONFIG',
       () => ({
         env: { HOME: join(folder, 'home'), KUBECONFIG: ['x', 'y'].map((name) => join(folder, name)).join(delimiter) },
       }),
-      'no cluster to read: there is no <folder>/x, no <folder>/y; name a kubeconfig with --kubeconfig',
+      'no cluster to read: there is no <folder>/x, no <folder>/y; set --kubeconfig',
     ],
     [
       'without a token file, with the environment of a pod',
       () => ({ env: { KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '443' } }),
-      'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',
+      'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig',
     ],
     [
       'with a missing file of the options',

@@ -161,7 +161,7 @@ describe('a live cluster', () => {
     await found(() => scoped.store.get('ServiceAccount', 'last', 'shop'));
     const accounts = getNames(scoped.store.list('ServiceAccount'));
     await scoped.stop();
-    // Nothing would stop a watch that begins now.
+    // Nothing would stop a watch that starts now.
     await scoped.follow(['Role']);
     assert.deepEqual(scoped.unsyncedKinds(), []);
     assert.deepEqual(new Set(accounts.map((name) => name.split('/')[0])), new Set(['shop']));

@@ -103,7 +103,7 @@ describe('a development cluster over TLS', () => {
     await assert.rejects(readCluster(alice, ['Pod', 'ClusterRole', 'Namespace'], { namespace: 'shop' }), {
       name: 'UserError',
       message:
-        'this needs the verb "list" on pods, clusterroles.rbac.authorization.k8s.io, namespaces: ' +
+        'this requires the "list" verb on pods, clusterroles.rbac.authorization.k8s.io, namespaces: ' +
         'pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "shop"',
     });
   });

@@ -82,7 +82,7 @@ describe('an outage of the API server', () => {
       assert.deepEqual(live.unsyncedKinds(), ['Namespace']);
       clock.advance(1600);
       assert.deepEqual(await said(4), [
-        '40 | watch failed; the last known state stays in use | namespaces | etcd is gone',
+        '40 | watch failed, keeping the last known state | namespaces | etcd is gone',
         '20 | watch still failing | namespaces | etcd is gone',
         '30 | watch recovered | namespaces',
       ]);
@@ -106,7 +106,7 @@ describe('an outage of the API server', () => {
     play([list, forgotten, list, watching], async ({ clock, said }) => {
       await said(2);
       clock.advance(800);
-      assert.deepEqual(await said(4), ['30 | watch expired; listing the resource again | namespaces']);
+      assert.deepEqual(await said(4), ['30 | watch expired, listing the resource again | namespaces']);
     }));
 
   const notServed: Responder = (response) => {
@@ -118,7 +118,7 @@ describe('an outage of the API server', () => {
     json({ kind: 'APIResourceList', resources: names.map((name) => ({ name })) });
   const SCCS = 'securitycontextconstraints';
   const NO_LIST =
-    '40 | watch failed; the last known state stays in use | namespaces | the response to /api/v1/namespaces is not a list: is it a Kubernetes API server?';
+    '40 | watch failed, keeping the last known state | namespaces | the response to /api/v1/namespaces is not a list: is it a Kubernetes API server?';
 
   const MISTAKEN: readonly (readonly [
     name: string,
@@ -170,7 +170,7 @@ describe('an outage of the API server', () => {
         async ({ live, clock, said }) => {
           await said(2);
           clock.advance(800);
-          // An unserved resource starts the watch of definitions.
+          // An unserved resource starts the CRD watch.
           const isFollowed = !known && kind === 'SecurityContextConstraints';
           const lines = await said(2 + answers.length + (isFollowed ? 1 : 0));
           assert.equal(live.store.get(kind, 'shop') !== undefined, known);

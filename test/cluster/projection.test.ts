@@ -50,7 +50,7 @@ function withUnreadFields(pod: JsonObject, suffix: string): JsonObject {
 
 const suffix = fc.string({ minLength: 5, maxLength: 5 });
 
-/** Pods with a value of a wrong type in one field. */
+/** Pods with a value with the wrong type in one field. */
 const odd = fc.tuple(pods(), fc.nat(), fc.constantFrom(null, 7, 'x', true, [], {}, [null])).map(([pod, at, value]) => {
   const changed = structuredClone(pod) as JsonObject;
   const places: (() => void)[] = [];

@@ -188,8 +188,8 @@ describe('a reflector', () => {
       scene.clock.advance(1600);
       assert.deepEqual(await scene.requests(4), ['list', 'watch 5', 'watch 5', 'watch 5']);
       assert.deepEqual(scene.failures, [
-        'ConnectionError: the watch ended at once +800',
-        'ConnectionError: the watch ended at once +1600',
+        'ConnectionError: the watch ended immediately +800',
+        'ConnectionError: the watch ended immediately +1600',
       ]);
     }));
 

@@ -1,4 +1,4 @@
-/** The version of an API server: its document at /version, and how upgrades are noticed. */
+/** The version of an API server: its document at /version, and how upgrades are detected. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { createServerVersion, parseServerVersion } from '../../src/cluster/server-version.ts';
@@ -59,7 +59,7 @@ suite('the version of a running API server', () => {
       log.map(({ level, msg, kubernetesVersion }) => [level, msg, kubernetesVersion]),
       [
         [30, 'version of the API server', 'v1.35'],
-        [40, 'cannot read the version of the API server; the last known one stays in use', undefined],
+        [40, 'failed to read the version of the API server, keeping the last known one', undefined],
         [30, 'version of the API server', 'v1.36'],
         [30, 'version of the API server', 'v1.37'],
       ],

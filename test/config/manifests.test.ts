@@ -256,7 +256,7 @@ describe('readDocuments', () => {
   });
 });
 
-/** The objects of a text: kind, name and place of each. */
+/** The objects in a text: kind, name and position of each. */
 const objects: readonly (readonly [name: string, text: string, expected: readonly string[]])[] = [
   ['one object', 'apiVersion: v1\nkind: Pod\nmetadata: {name: a}', ['v1 Pod 1:1']],
   [
@@ -388,7 +388,7 @@ describe('readManifests', () => {
     ]);
   });
 
-  test('the standard input', async () => {
+  test('standard input', async () => {
     const input = Readable.from([
       Buffer.from(`${POD}metadata: {name: "ä`),
       Buffer.from([0xc3]),

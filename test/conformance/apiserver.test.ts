@@ -289,7 +289,7 @@ async function startRecordedWebhook(): Promise<RecordedWebhook> {
   };
 }
 
-/** Returns the recorded response with the uid of the current review in place of the recorded uid. */
+/** Returns the recorded response with the uid of the current review instead of the recorded UID. */
 function withUid(call: WebhookExchange, uid: string): unknown {
   const recordedUid = call.request?.uid ?? (call.body as { request: { uid: string } }).request.uid;
   const answer = call.answer?.body as { response?: { uid?: string } };

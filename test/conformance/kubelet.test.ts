@@ -307,7 +307,7 @@ interface ModesExpect {
 /**
  * The authorizers that `install --profile=control-plane` configures, without the webhook if it has no opinion about an old
  * node. OpenShift's operator writes its list of modes in the same order. The product never writes the configuration of
- * OpenShift's API servers, which the operator would restore, so that the other fields of its configuration are not compared.
+ * OpenShift's API servers, which the operator would restore, so the other fields of its configuration are not compared.
  */
 function effectiveAuthorizers(hasMinimum: boolean): readonly string[] {
   const { text = '' } = controlPlaneFiles('image').find(({ path }) => path === 'authz/authorization.yaml') ?? {};
@@ -446,7 +446,7 @@ const AREAS: Readonly<Record<string, Area>> = {
     const modes = config.apiServerArguments['authorization-mode'];
     const isShared = (mode: string): boolean => mode === 'MinimumKubeletVersion' || mode === 'Node';
     assert.deepEqual(effectiveAuthorizers(featureOn).filter(isShared), modes.filter(isShared));
-    // Group system:masters and scopes are no authorizers of a plain API server.
+    // The system:masters group and scopes are not authorizers of a plain API server.
     const others = ['MinimumKubeletVersion', 'Scope', 'SystemMasters'];
     const required = modes.filter((mode) => !others.includes(mode));
     assert.deepEqual(new Set(required).difference(new Set(effectiveAuthorizers(featureOn))), new Set());
@@ -552,7 +552,7 @@ suite('kubelets and user namespaces', () => {
   const observed = casesOf<ObserverInput, { readonly observed: { readonly minimumKubeletVersion?: string } }>(
     'config-observer',
   );
-  test(`config-observer: ${observed.length} cases, compared with the controller of the minimum`, async (t) => {
+  test(`config-observer: ${observed.length} cases, compared with kubelet-minimum-controller`, async (t) => {
     const { cluster, stop } = await startEmptyCluster();
     t.after(stop);
     await installCrds(cluster);

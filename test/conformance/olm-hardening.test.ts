@@ -1,4 +1,4 @@
-/** The hardening of the pods of the Operator Lifecycle Manager, compared with upstream and with the design. */
+/** Hardening of Operator Lifecycle Manager pods, compared with upstream and with the design. */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
@@ -41,7 +41,7 @@ interface UpstreamPod {
   readonly emptyDirVolumes?: readonly string[];
 }
 
-/** A pod that OLM creates without security contexts becomes the pod that it creates in the mode restricted. */
+/** A pod that OLM creates without security contexts becomes the pod that it creates in restricted mode. */
 function verifyCatalogPod(mode: string, workloadUserId: number, expect: UpstreamPod): void {
   const { podSecurityContext, containerSecurityContext, initContainers = [], emptyDirVolumes = [] } = expect;
   const volumes = emptyDirVolumes.map((name) => ({ name, emptyDir: {} }));
@@ -80,7 +80,7 @@ interface JobExpectation {
 
 const unpackJobs = readCases<readonly Case[]>('olm/cases.json').filter((one) => one.area === 'unpack-job');
 
-/** The Job that OLM wants, as one of the cases of upstream describes it. */
+/** The Job that OLM requires, as described by one of the upstream cases. */
 function desiredJob(): JsonObject {
   const { containers, initContainers } = unpackJobs.at(-1)?.expect as JobExpectation;
   const withNames = (list: Readonly<Record<string, JsonObject>>): readonly JsonObject[] =>
@@ -222,7 +222,7 @@ const HARDENING: Readonly<Record<string, Area>> = {
       { labels }: { readonly labels: Readonly<Record<string, string>> },
     ) => {
       const proposal = proposeLabels({ namespace: { metadata: { name: namespace } }, catalogs: [], isForced: false });
-      // The marketplace operator also pins the versions of audit and warn. `privileged` is no proposal.
+      // The marketplace operator also pins the versions of audit and warn. `privileged` is not a proposal.
       const expected = Object.entries(labels).filter(([key]) => key.startsWith('pod-security'));
       for (const [key, value] of labels[ENFORCE] === 'privileged' ? [] : expected)
         assert.equal(proposal?.labels[key], value);

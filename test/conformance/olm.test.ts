@@ -1,4 +1,4 @@
-/** The behavior around the Operator Lifecycle Manager, compared with OpenShift and with the decision table. */
+/** Behavior for the Operator Lifecycle Manager, compared with OpenShift and with the decision table. */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import type { ClusterServiceVersion, Namespace } from '../../src/kube/types.ts';

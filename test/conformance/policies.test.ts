@@ -19,7 +19,7 @@ import { violatingPod } from '../support/pod-security.ts';
 
 const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 
-/** A sample takes one of this number of lines. */
+/** A sample contains one of this number of lines. */
 const SAMPLE = 20;
 
 /** The policies of a mode. */
@@ -65,7 +65,7 @@ function verify(pod: unknown, { level, version, text }: Expectation, name: strin
   if (text !== '') counts.texts++;
 }
 
-/** Compares the warning of the policies: a pod that mode enforce denies causes none. */
+/** Compares the warning of the policies: a pod that enforce mode denies causes none. */
 function verifyWarning(pod: unknown, enforced: Expectation, warned: Expectation, name: string): void {
   const { enforce, enforceVersion, warn, warnVersion } = POD_SECURITY_LABELS;
   const labels = {

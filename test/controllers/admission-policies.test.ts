@@ -1,4 +1,4 @@
-/** The policies of the floor follow the settings, and webhooks fail open only while they are in force. */
+/** The floor policies follow the settings, and webhooks fail open only while they are in force. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createObservable, type Settings } from '../../src/config/settings.ts';

@@ -1,4 +1,4 @@
-/** The default level: raised after all namespaces are labeled, lowered at once. */
+/** The default level is raised after all namespaces are labeled, and lowered immediately. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { configObserver } from '../../src/controllers/config-observer.ts';
@@ -278,7 +278,7 @@ plugins:
     await running.pass(5_000);
     assert.equal(published(), 'privileged 3 Hold');
     assert.deepEqual(conditions(), {
-      Enforcing: 'False PhaseNotEnforcing: phase Disabled enforces nothing',
+      Enforcing: 'False PhaseNotEnforcing: the Disabled phase enforces nothing',
       Progressing: 'False AsExpected: ',
     });
   });

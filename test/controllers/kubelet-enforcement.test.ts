@@ -20,7 +20,7 @@ const BY_TEST = { fieldManager: 'test' };
 const MINIMUM = { fieldManager: 'kubelet-minimum-controller' };
 const MINUTES = 60_000;
 
-/** How an API server answers a review, as recorded from kube-apiserver 1.36.3. */
+/** Response of an API server to a review, as recorded from kube-apiserver 1.36.3. */
 type Answer = (review: Parameters<Cluster['reviewAccess']>) => AccessReviewStatus;
 
 /** Calls the webhook, which applies the minimum 1.33.0 and finds no node. */

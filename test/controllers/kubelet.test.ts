@@ -95,7 +95,7 @@ suite('the minimum kubelet version', () => {
       inForce: undefined,
       rendered: undefined,
       conditions: [
-        'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes have kubelets below 1.30.0 or of unknown version: old',
+        'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes have kubelets below 1.30.0 or with an unknown version: old',
         'Progressing=False NodesBelowMinimum: the minimum 1.30.0 is not in force, because 1 node is below it: old',
       ],
     });
@@ -161,7 +161,7 @@ suite('the minimum kubelet version', () => {
     await cluster.apply('NodesConfig', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
     const { idle } = await run(kubeletMinimum);
     const unset =
-      'Progressing=False MinimumNotSet: nodes.config.openshift.io/cluster has no spec.minimumKubeletVersion: no minimum is requested, or its definition lacks the field (OpenShift: feature gate MinimumKubeletVersion)';
+      'Progressing=False MinimumNotSet: nodes.config.openshift.io/cluster has no spec.minimumKubeletVersion: no minimum is requested, or its CRD lacks the field (OpenShift: feature gate MinimumKubeletVersion)';
     const ignored = `${unset}; spec.kubelet.minimumVersion 1.30.0 has no effect`;
     assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [ignored] });
     request({});

@@ -22,7 +22,7 @@ import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
 const ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
-/** A policy of the floor. */
+/** A floor policy. */
 const FLOOR = 'floor.enforce-baseline.psa.portcullis.dev';
 const RANGE = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
 

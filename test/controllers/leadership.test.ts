@@ -465,7 +465,7 @@ suite('leader election', () => {
       assert.deepEqual(first.told, ['started', 'stopped']);
       isAllowed = true;
       await takeoverMs(first, 5_000);
-      // The candidate held the Lease all the time.
+      // The candidate held the Lease the whole time.
       assert.equal(spec().leaseTransitions, 0);
     });
   }
@@ -474,7 +474,7 @@ suite('leader election', () => {
     const [first, second] = await pair();
     overNetwork(first, REFUSED);
     await first.stop();
-    assert.ok(messages(first).includes('lease not released; it expires'));
+    assert.ok(messages(first).includes('failed to release the lease, which will expire'));
     assert.equal(spec().holderIdentity, 'a');
     assert.ok((await takeoverMs(second)) >= 12_000);
   });
@@ -549,7 +549,7 @@ suite('leader election', () => {
   }
 });
 
-// Replicas that share a Lease. Each runs its own controllers, and the leader runs those of the leader.
+// Replicas that share a Lease. Each runs its own controllers, and the leader also runs the leader controllers.
 
 interface Replica extends Recorder, Leadership {
   readonly machine: Machine;

@@ -1,4 +1,4 @@
-/** The defaults of pods are set by a policy of the API server, or by a webhook where it does not serve such policies. */
+/** Pod defaults are set by a policy in the API server, or by a webhook if it does not serve such policies. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createObservable, type Settings } from '../../src/config/settings.ts';

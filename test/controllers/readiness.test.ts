@@ -51,7 +51,7 @@ const GOOD = {
 
 const EXEMPTIONS = { usernames: [], namespaces: ['exempt'], runtimeClasses: ['kata'] };
 
-/** Creates the published definitions of an API group for reports. The cluster-scoped kinds have the same schemas. */
+/** Creates the published CRDs of an API group for reports. The cluster-scoped kinds have the same schemas. */
 async function installReportDefinitions(cluster: DevCluster, group: string): Promise<void> {
   const { [group]: definition } = readFixture<Record<string, ReportDefinition>>('reports/crds.yaml');
   assert.ok(definition);
@@ -132,7 +132,7 @@ suite('readiness', () => {
     running = runController(createController(readiness, { settings, metrics, date: () => date() }), cluster);
     await running.idle();
   };
-  /** Replaces the controller by that of a new process. */
+  /** Replaces the controller with that of a new process. */
   const restart = async (): Promise<void> => {
     await running.stop();
     passedMs += running.clock.now();
@@ -141,7 +141,7 @@ suite('readiness', () => {
   const settle = async (): Promise<void> => {
     await cluster.idle();
     await running.idle();
-    // Pending evaluations are done after these delays.
+    // Pending evaluations are complete after these delays.
     await running.pass(1_000);
     await running.pass(5_000);
   };
@@ -242,9 +242,9 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['bank Current PSAConfig: PSA label syncer disabled', 'shop Current']);
     assert.equal(decided(), 'Legacy/');
     const told = [
-      'bank PodSecurityViolations: enforcement would apply the level restricted to this namespace and deny 1 workload: Deployment/till',
+      'bank PodSecurityViolations: enforcement would apply the restricted level to this namespace and deny 1 workload: Deployment/till',
       'cluster LegacyProposed: workloads would be denied: spec.enforcementMode is set to Legacy',
-      'shop PodSecurityViolations: enforcement would apply the level restricted to this namespace and deny 1 workload: Deployment/web',
+      'shop PodSecurityViolations: enforcement would apply the restricted level to this namespace and deny 1 workload: Deployment/web',
     ];
     const refusal = (name: string, namespace: string): string =>
       `${name} PodSecurityViolation: pods would violate PodSecurity "restricted:latest": host namespaces (hostNetwork=true), ` +
@@ -350,7 +350,7 @@ suite('readiness', () => {
       throw new Error('away');
     });
     await run();
-    const failed = running.log.filter(({ msg }) => String(msg).startsWith('reconcile failed'));
+    const failed = running.log.filter(({ msg }) => String(msg).startsWith('failed to reconcile'));
     assert.deepEqual([decided(), failed.length], ['/', 1]);
     await webhook.stop();
     await running.pass(1_000);
@@ -595,7 +595,7 @@ suite('readiness', () => {
 
   suite('reports', () => {
     const NAME = 'portcullis-pod-security';
-    /** Installs the published definitions of an API group for reports. */
+    /** Installs the published CRDs of an API group for reports. */
     const serve = (group: string) => installReportDefinitions(cluster, group);
     const count = (...kinds: readonly Kind[]): readonly number[] =>
       kinds.map((kind) => cluster.store.list(kind).length);
@@ -812,7 +812,7 @@ suite('readiness', () => {
       await create('shop');
       await run();
       await minute();
-      assert.deepEqual(messages(), ['no reports are written: install the definitions of openreports.io']);
+      assert.deepEqual(messages(), ['no reports are written: install the openreports.io CRDs']);
       await serve('wgpolicyk8s.io');
       await minute();
       await minute();

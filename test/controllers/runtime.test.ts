@@ -114,20 +114,20 @@ suite('the runtime of controllers', () => {
     error: Error,
     expected: { level: number; msg: string } | undefined,
   ])[] = [
-    ['an exception', new TypeError('boom'), { level: 50, msg: 'reconcile failed; it is retried' }],
+    ['an exception', new TypeError('boom'), { level: 50, msg: 'failed to reconcile, retrying' }],
     [
       'an error of the API',
       new ApiError(createStatus(403, 'Forbidden', 'no')),
-      { level: 50, msg: 'reconcile failed; it is retried' },
+      { level: 50, msg: 'failed to reconcile, retrying' },
     ],
     [
       'a webhook that is not reachable yet',
       new ApiError(
         createStatus(500, 'InternalError', 'Internal error occurred: failed calling webhook "a.b.c": refused'),
       ),
-      { level: 20, msg: 'reconcile failed; it is retried' },
+      { level: 20, msg: 'failed to reconcile, retrying' },
     ],
-    ['a conflict', conflicting, { level: 20, msg: 'conflict; reconcile is retried' }],
+    ['a conflict', conflicting, { level: 20, msg: 'conflict, retrying' }],
     ['an object that does not exist', new ApiError(notFound(NAMESPACES, 'a')), undefined],
   ];
   for (const [name, error, expected] of failures) {
@@ -147,7 +147,7 @@ suite('the runtime of controllers', () => {
         expected ? retried : [],
       );
       const metrics = await recorder.metrics.expose();
-      const errors = expected?.msg === 'reconcile failed; it is retried' ? 3 : 0;
+      const errors = expected?.msg === 'failed to reconcile, retrying' ? 3 : 0;
       assert.match(metrics, new RegExp(`portcullis_controller_reconcile_errors_total{controller="demo"} ${errors}\\n`));
       assert.match(metrics, new RegExp(`workqueue_retries_total{name="demo"} ${expected ? 3 : 0}\\n`));
       await running.stop();

@@ -104,7 +104,7 @@ async function play(
   const unsubscribe = cluster.store.subscribe(({ kind }) => {
     if (CONFIGURATION_KINDS.some((one) => one === kind)) queueMicrotask(lookAtAll);
   });
-  /** Edits a configuration. All replicas observe the edit at once. */
+  /** Edits a configuration. All replicas observe the edit immediately. */
   const edit = async (change: () => Promise<unknown>): Promise<void> => {
     isEdited = true;
     await change();

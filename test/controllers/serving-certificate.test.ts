@@ -68,9 +68,7 @@ suite('the serving certificate controller', () => {
     const before = versions();
     await stage.pass(600_000, 30_000);
     assert.deepEqual(versions(), before);
-    assert.deepEqual(steps(leader), [
-      `created an authority and a serving certificate: Secret ${SECRET} does not exist`,
-    ]);
+    assert.deepEqual(steps(leader), [`created a CA and a serving certificate: Secret ${SECRET} does not exist`]);
     assert.deepEqual(warnings(leader), []);
   });
 
@@ -83,7 +81,7 @@ suite('the serving certificate controller', () => {
         message,
         isObject(involvedObject) && involvedObject['name'],
       ]),
-      [['AuthorityCreated', `created an authority and a serving certificate: Secret ${SECRET} does not exist`, SECRET]],
+      [['AuthorityCreated', `created a CA and a serving certificate: Secret ${SECRET} does not exist`, SECRET]],
     );
   });
 
@@ -93,12 +91,9 @@ suite('the serving certificate controller', () => {
     await stage.pass(120_000, 1_000);
     const events = stage.cluster.storage.list({ group: '', resource: 'events' }).filter(isObject);
     assert.deepEqual(events.map(({ reason, message }) => [String(reason), message]).toSorted(), [
-      [
-        'AuthorityChanged',
-        'signed a serving certificate with the next authority: all API servers trust the next authority',
-      ],
-      ['AuthorityCreated', `created an authority and a serving certificate: Secret ${SECRET} does not exist`],
-      ['AuthorityPrepared', 'created the next authority, which signs once all webhooks trust it: rotation requested'],
+      ['AuthorityChanged', 'signed a serving certificate with the next CA: all API servers trust the next CA'],
+      ['AuthorityCreated', `created a CA and a serving certificate: Secret ${SECRET} does not exist`],
+      ['AuthorityPrepared', 'created the next CA, which signs once all webhooks trust it: rotation requested'],
       [
         'AuthorityRetired',
         'removed an authority from caBundle: expired, or no replica serves a certificate that it signed',
@@ -146,7 +141,7 @@ suite('the serving certificate controller', () => {
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
     assert.equal(
       steps(leader).at(-1),
-      'signed a serving certificate with the next authority: all API servers trust the next authority',
+      'signed a serving certificate with the next CA: all API servers trust the next CA',
     );
   });
 
@@ -181,7 +176,7 @@ suite('the serving certificate controller', () => {
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
     assert.equal(
       steps(leader).at(-1),
-      'signed a serving certificate: two thirds of the lifetime of the serving certificate have passed',
+      'signed a serving certificate: two thirds of the serving certificate lifetime have passed',
     );
   });
 
@@ -203,8 +198,8 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(next));
     assert.ok(replica.isReady());
     assert.deepEqual(steps(leader).slice(1), [
-      'created the next authority, which signs once all webhooks trust it: rotation requested',
-      'signed a serving certificate with the next authority: all API servers trust the next authority',
+      'created the next CA, which signs once all webhooks trust it: rotation requested',
+      'signed a serving certificate with the next CA: all API servers trust the next CA',
     ]);
     assert.match(await leader.metrics.expose(), /portcullis_certificates_issued_total\{certificate="authority"\} 2\n/);
   });
@@ -284,20 +279,20 @@ suite('the serving certificate controller', () => {
       name: 'the CA key is lost',
       change: (texts) => without(texts, 'ca.key'),
       problems: ['ca.key contains no unencrypted PEM private key'],
-      steps: ['created an authority and a serving certificate: ca.key contains no unencrypted PEM private key'],
+      steps: ['created a CA and a serving certificate: ca.key contains no unencrypted PEM private key'],
     },
     {
       name: 'the CA is damaged',
       change: (texts) => ({ ...texts, 'ca.crt': 'nonsense' }),
       problems: ['ca.crt contains no PEM certificate'],
-      steps: ['created an authority and a serving certificate: ca.crt contains no PEM certificate'],
+      steps: ['created a CA and a serving certificate: ca.crt contains no PEM certificate'],
     },
     {
       name: 'the Secret is empty',
       change: () => ({}),
       problems: ['ca.crt contains no PEM certificate', 'tls.crt contains no PEM certificate'],
       steps: [
-        'created an authority and a serving certificate: ca.crt contains no PEM certificate; tls.crt contains no PEM certificate',
+        'created a CA and a serving certificate: ca.crt contains no PEM certificate; tls.crt contains no PEM certificate',
       ],
     },
   ];

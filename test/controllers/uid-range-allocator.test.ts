@@ -1,5 +1,5 @@
 /**
- * Several replicas that allocate at the same time, each with a delayed view of the cluster: no block is allocated
+ * Several replicas that allocate at the same time, each with a delayed view of the cluster, never allocate a block
  * twice.
  */
 import assert from 'node:assert/strict';
@@ -37,7 +37,7 @@ const MCS = 'openshift.io/sa.scc.mcs';
 const BY_TEST = { fieldManager: 'test' };
 const MINUTE = 60_000;
 
-/** Twelve blocks, four of which the default namespaces take. */
+/** Twelve blocks, four of which the default namespaces use. */
 const SETTINGS: RangeSettings = {
   uidRange: { start: 1000, end: 1119, blockSize: 10 },
   mcsRange: { prefix: 's0:', length: 2, categories: 1024 },
@@ -496,7 +496,7 @@ suite('range allocation', () => {
       });
       await create('shop');
       await one.idle();
-      const [failure] = one.log.filter(({ msg }) => msg === 'reconcile failed; it is retried');
+      const [failure] = one.log.filter(({ msg }) => msg === 'failed to reconcile, retrying');
       assert.match(getMessage(failure), /^Internal error occurred: failed calling webhook "verdict\.example\.com"/);
       await create('other');
       await one.idle();

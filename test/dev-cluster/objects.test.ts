@@ -315,7 +315,7 @@ describe('custom resources', () => {
       'spec.enforcementMode: Unsupported value: "Never": supported values: "", "Restricted", "Legacy"',
     ],
     [
-      'a value of a wrong type',
+      'a value with the wrong type',
       'PSAEnforcementConfig',
       config({ spec: [], status: { observedGeneration: 1.5 } }),
       'spec: Invalid value: "array": spec in body must be of type object: "array"',

@@ -1,4 +1,4 @@
-/** Break-glass with SCC enforcement and enforced Pod Security labels: ordinary pods start, and everything is restored. */
+/** During break-glass with SCC enforcement and enforced Pod Security labels, ordinary pods start. Afterwards, everything is restored. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -150,7 +150,7 @@ suite('break-glass', () => {
       assert.equal(code, 130, stdout);
       assert.match(
         stdout,
-        /^labels: interrupted: (?:relaxed|restored) in \d+ of \d+ namespaces?\. To continue, repeat the command$/m,
+        /^labels: interrupted: (?:relaxed|restored) in \d+ of \d+ namespaces?\. To continue, run the command again$/m,
       );
     };
     await interrupt('on', async () => (await list(RECORD)).length > 0);

@@ -1,4 +1,4 @@
-/** The defaults of pods by the policy and by the webhook, with the same pods on a kube-apiserver. */
+/** Pod defaults from the policy and from the webhook, with the same pods on a kube-apiserver. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/kube/admission-policies.ts';

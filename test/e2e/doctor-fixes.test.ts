@@ -1,4 +1,4 @@
-/** The fixes that `doctor` prints, executed by a shell: they change only what is wrong in a customized installation. */
+/** The fixes that `doctor` prints, executed by a shell, which change only the faulty fields of a customized installation. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
@@ -53,7 +53,7 @@ const OTHER_PRODUCT = {
   ],
 };
 
-/** The cases delete these objects, and with them the labels of their owner. */
+/** The cases delete these objects with their user-defined labels. */
 const PLAIN: readonly unknown[] = ['zz.scc.portcullis.dev', 'psaenforcementconfigs.config.openshift.io'];
 
 /** The objects of an installation with another image and number of replicas. */
@@ -66,7 +66,7 @@ function customized(objects: readonly JsonObject[]): readonly JsonObject[] {
   });
 }
 
-/** Adds labels and annotations of the owner to the objects of an installation. */
+/** Adds user-defined labels and annotations to the objects of an installation. */
 async function label({ admin }: ControlPlane, objects: readonly JsonObject[]): Promise<void> {
   const metadata = { labels: LABELS, annotations: { 'example.com/ticket': 'OPS-1' } };
   for (const object of objects.filter((one) => !PLAIN.includes(objectMetadata(one)['name']))) {
@@ -126,7 +126,7 @@ async function readAll({ admin }: ControlPlane, objects: readonly JsonObject[]):
   return contents;
 }
 
-/** Without what API servers set. The order of webhooks and of rules has no effect. */
+/** Without the fields that API servers set. The order of webhooks and of rules has no effect. */
 function content(object: JsonObject): JsonObject {
   const { name, namespace, labels, annotations } = objectMetadata(object);
   const { webhooks, rules, ...rest } = object;
@@ -162,7 +162,7 @@ const APPLY = /^portcullis install \| kubectl apply --server-side --force-confli
 
 interface Repair {
   readonly name: string;
-  /** What the fix contains. */
+  /** Expected content of the fix. */
   readonly fix: RegExp;
   damage(): Promise<unknown>;
   /** Checks the result of the fix, and removes the other objects of the case. */
@@ -183,7 +183,7 @@ async function repair(shell: Shell): Promise<string> {
   return executed.join('\n');
 }
 
-/** Damages, executes all fixes, and compares with the objects before. */
+/** Damages, executes all fixes, and compares the objects with their previous state. */
 async function checkRepair(
   shell: Shell,
   objects: readonly JsonObject[],
@@ -341,14 +341,14 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
 
   test('nothing is registered while no replica responds', async () => {
     const registered = system.objects.filter(({ kind }) => String(kind).endsWith('WebhookConfiguration'));
-    // A configuration that is created again has no labels of the owner.
+    // A recreated configuration has no user-defined labels.
     await send('DELETE', PSA);
     assert.match(await repair(shell), APPLY);
     const before = await readAll(plane, registered);
     for (const replica of system.replicas) await system.retire(replica);
     await send('DELETE', PSA);
     for (const { check, fix = '' } of await shell.diagnose()) {
-      if (check === 'webhooks') assert.match(fix, /^# first fix the problems of these checks: replicas/);
+      if (check === 'webhooks') assert.match(fix, /^# first fix the problems that these checks report: replicas/);
       shell.execute(fix);
     }
     assert.equal((await plane.admin.send('GET', PSA)).status, 404);
@@ -370,7 +370,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
     const before = await readAll(plane, system.objects);
     const findings = await shell.diagnose();
     const { fix = '' } = findings.find(({ check }) => check === 'webhooks') ?? {};
-    assert.match(fix, /^# first fix the problems of these checks: .*leases/);
+    assert.match(fix, /^# first fix the problems that these checks report: .*leases/);
     for (const one of findings) shell.execute(one.fix ?? '');
     assert.deepEqual(await readAll(plane, system.objects), before);
     await system.scale(1);
@@ -431,7 +431,7 @@ suite('fixes for webhooks with a Service', { skip: needed }, () => {
     await create(shell.plane.admin, { ...spec, metadata: { name: 'cluster' } });
     await remove(shell.plane.admin, find('ValidatingWebhookConfiguration'));
     const [fix = ''] = await fixes(/^ValidatingWebhookConfiguration/);
-    assert.match(fix, /^# first fix the problems of these checks: replicas/);
+    assert.match(fix, /^# first fix the problems that these checks report: replicas/);
   });
 
   test('a configuration is created for the Service', async () => {

@@ -1,4 +1,4 @@
-/** The policies of the floor on a kube-apiserver: together with replicas, and after all replicas are killed. */
+/** The floor policies on a kube-apiserver: together with replicas, and after all replicas are killed. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -30,7 +30,7 @@ const SPEC = {
   webhooks: { failurePolicy: 'Ignore' },
 };
 
-/** The denial by a policy of the floor. */
+/** The denial by a floor policy. */
 function denial(name: string, text: string, binding = name): string {
   return `403 pods "p" is forbidden: ValidatingAdmissionPolicy 'floor.${name}.psa.portcullis.dev' with binding 'floor.${binding}.psa.portcullis.dev' denied request: ${text}`;
 }

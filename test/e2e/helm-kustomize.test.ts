@@ -1,4 +1,4 @@
-/** The life cycle of Helm releases and of kustomizations on a cluster without nodes: replicas run only as processes of a test. */
+/** The lifecycle of Helm releases and kustomizations on a cluster without nodes. Replicas run only as processes of a test. */
 import assert from 'node:assert/strict';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -49,7 +49,7 @@ interface Service {
   readonly spec?: { readonly clusterIP: string };
 }
 
-/** A reason to skip tests of the Service, at whose port this process has to listen on loopback. */
+/** A reason to skip tests of the Service, for whose port this process must listen on loopback. */
 const withoutPort = await new Promise<string | false>((resolve) => {
   const server = createServer().once('error', () => resolve('this process may not listen at the port 443 of loopback'));
   server.listen(443, `127.1.${process.pid & 255}.1`, () => server.close(() => resolve(false)));

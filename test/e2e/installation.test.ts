@@ -1,5 +1,5 @@
 /**
- * The life cycle of an installation: a control plane, the manifests, and replicas as processes with the permissions of
+ * The lifecycle of an installation: a control plane, the manifests, and replicas as processes with the permissions of
  * their service account.
  */
 import assert from 'node:assert/strict';
@@ -158,7 +158,7 @@ suite('an installation', () => {
   });
 
   test('a ClusterRoleBinding exists already', async () => {
-    // The roleRef of a binding is immutable: the leader has to replace the binding.
+    // The roleRef of a binding is immutable, so the leader must replace the binding.
     await succeeds({
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'ClusterRoleBinding',

@@ -1,5 +1,5 @@
 /**
- * The authorization webhook of `install --profile=control-plane` beside a real API server, which calls it with the generated
+ * The authorization webhook of `install --profile=control-plane` alongside a real API server, which calls it with the generated
  * files. Only with KUBEBUILDER_ASSETS: the development cluster has no authorization webhooks.
  */
 import assert from 'node:assert/strict';
@@ -80,7 +80,7 @@ suite(
       await eventually(() =>
         apply(plane.admin, [{ ...settings, metadata, spec: { kubelet: { minimumVersion: '1.33.0' } } }]),
       );
-      // The controller of the minimum has put it in force.
+      // The controller has put the minimum into effect.
       await send('PATCH', `${SETTINGS}/status`, { status: { kubelet: { minimumVersion: '1.33.0' } } });
       for (const [name, version] of Object.entries({ old: 'v1.29.8', new: 'v1.33.2' })) await createNode(name, version);
       await eventually(async () =>

@@ -1,4 +1,4 @@
-/** The hardening of OLM's pods in an installation without SCCs: before OLM is installed, with and without the label of catalogs. */
+/** OLM hardening in an installation without SCCs, before OLM is installed, and with and without the catalog label. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';

@@ -1,4 +1,4 @@
-/** The generated policies and the plugin PodSecurity of a kube-apiserver, with the same pods. */
+/** The generated policies and the PodSecurity plugin of a kube-apiserver, with the same pods. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -65,7 +65,7 @@ function readPods(): JsonObject[] {
   });
 }
 
-/** The status, the message and the warnings, without what API servers add for a policy. */
+/** The status, the message and the warnings, without the text that API servers add for a policy. */
 async function send(
   plane: ControlPlane,
   path: string,
@@ -325,7 +325,7 @@ suite('an installation without a server', { skip }, () => {
       code: 2,
       stdout: '',
       stderr:
-        "error: podSecurity.defaults.enforce=baseline would deny pods of the cluster itself in the namespace kube-system: exempt it with --set='podSecurity.exemptions.namespaces=[kube-system]', or label it: kubectl label namespace kube-system pod-security.kubernetes.io/enforce=privileged\n",
+        "error: podSecurity.defaults.enforce=baseline would deny system pods in namespace kube-system: exempt it with --set='podSecurity.exemptions.namespaces=[kube-system]', or label it: kubectl label namespace kube-system pod-security.kubernetes.io/enforce=privileged\n",
     });
     const install = ['install', '--without-server', ...SETTINGS];
     const complete = await program(...install, DEFAULTS);
@@ -359,18 +359,18 @@ suite('an installation without a server', { skip }, () => {
   });
 
   const DAMAGED_DEFAULTS = `problem  policies         MutatingAdmissionPolicy/defaults.psa.portcullis.dev: does not exist
-                          Impact: new pods do not get the defaults of the settings
+                          Impact: new pods do not get the defaults in the settings
                           Fix: portcullis install --without-server | kubectl apply -f -
 `;
-  const HEALTHY = `info  installation     installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement
+  const HEALTHY = `info  installation     installation: policies without a server: no namespace reviews, no metrics, no SCC admission and no enforcement rollout
 ok    api-server       Kubernetes VERSION: the policies are for this version
-ok    policies         policies: COUNT objects exist, as their settings generate them
+ok    policies         policies: COUNT objects exist and match their settings
 ok    enforcement      namespace default: a violating pod is denied by the default baseline:latest
 ok    other-admission  PodSecurity plugin: is disabled. Only the policies evaluate pods
 
 0 problems, 0 warnings
 `;
-  const DAMAGED = `info     installation     installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement
+  const DAMAGED = `info     installation     installation: policies without a server: no namespace reviews, no metrics, no SCC admission and no enforcement rollout
 ok       api-server       Kubernetes VERSION: the policies are for this version
 problem  policies         ValidatingAdmissionPolicyBinding/enforce-baseline-unlabeled.psa.portcullis.dev: does not exist
                           Impact: pods are not evaluated as the settings require

@@ -256,18 +256,14 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     [
       '9.0.0',
       'upgrade',
-      `version 9.0.0 is installed, and this program has the version ${VERSION}: use the program of version 9.0.0`,
+      `version 9.0.0 is installed, but this program has version ${VERSION}: use the program of version 9.0.0`,
     ],
     [
       '9.0.0',
       'install',
-      `version 9.0.0 is installed, and this program has the version ${VERSION}: use the program of version 9.0.0`,
+      `version 9.0.0 is installed, but this program has version ${VERSION}: use the program of version 9.0.0`,
     ],
-    [
-      '0.0.9',
-      'install',
-      `version 0.0.9 is installed, and this program has the version ${VERSION}: use portcullis upgrade`,
-    ],
+    ['0.0.9', 'install', `version 0.0.9 is installed, but this program has version ${VERSION}: use portcullis upgrade`],
   ];
   for (const [version, command, reason] of incompatible) {
     test(`${command} is rejected for the installed version ${version}`, async () => {
@@ -281,7 +277,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
   test('a Helm release is rejected', async () => {
     await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by=Helm');
     const { code, stderr } = await run('upgrade');
-    const reason = 'the installation in the namespace portcullis belongs to Helm: use helm upgrade --reuse-values';
+    const reason = 'the installation in namespace portcullis belongs to Helm: use helm upgrade --reuse-values';
     assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
     await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by-');
   });
@@ -290,7 +286,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const { code, stderr } = await run('install', '--namespace=security');
     assert.deepEqual(
       [code, stderr],
-      [2, 'error: Portcullis is installed in the namespace portcullis: use --namespace=portcullis\n'],
+      [2, 'error: Portcullis is installed in namespace portcullis: use --namespace=portcullis\n'],
     );
   });
 
@@ -348,7 +344,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const patch = { spec: { template: { metadata: { labels: label }, spec: { containers } } } };
     await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(patch));
     const { code, stderr } = await run('upgrade');
-    const reason = `deployments/portcullis: version ${VERSION} does not have the option --old-flag: remove it from the arguments of the container first`;
+    const reason = `deployments/portcullis: version ${VERSION} does not have the option --old-flag: remove it from the container arguments first`;
     assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
   });
 });

@@ -25,7 +25,7 @@ export function readResults(): Record<string, VersionResult> {
   return JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, VersionResult>;
 }
 
-/** Programs that are missing on the machine skip tests, too. These skips do not depend on the version. */
+/** Tests are also skipped if programs are missing on the machine. These skips do not depend on the version. */
 const ENVIRONMENT = /\b(?:kubectl|helm)\b|port \d+/;
 
 /** The result without the tests that a missing program skips. */

@@ -1,5 +1,5 @@
 /**
- * Enforcement from a fresh installation until it is in effect, and back. Each test continues from the state that the
+ * The rollout from a new installation to enforcement and back. Each test continues from the state that the
  * previous test has left.
  */
 import assert from 'node:assert/strict';
@@ -64,7 +64,7 @@ function pod(namespace: string, name: string, scc: string, securityContext: Json
   };
 }
 
-/** The definition of a foreign kind without a schema. */
+/** The CRD of a foreign kind without a schema. */
 function definition(group: string, version: string, plural: string, kind: string, scope: string): JsonObject {
   const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
   return {
@@ -125,7 +125,7 @@ suite('the rollout of enforcement', () => {
     const time = new Date(Date.now() + SKEW_MS + 1000).toISOString();
     await patch(CONFIG, { metadata: { annotations: { 'portcullis.dev/evaluate': time } } });
   };
-  /** Removes the limit of one raise of the default in five minutes. */
+  /** Removes the limit of one raise of the default every five minutes. */
   const forgetRaise = (): Promise<unknown> =>
     plane.admin.send(
       'PATCH',
@@ -219,7 +219,7 @@ suite('the rollout of enforcement', () => {
     await victim.stop('SIGKILL');
     await system.retire(victim);
   };
-  /** Deletes the Lease of a replica, which stays valid for a minute otherwise. */
+  /** Deletes the Lease of a replica, which otherwise stays valid for a minute. */
   const forget = async ({ port }: Replica): Promise<void> => {
     const { items } = (await read(LEASES)) as { readonly items: readonly JsonObject[] };
     const lease = items.map((item) => String(objectMetadata(item)['name'])).find((name) => name.endsWith(`-${port}`));
@@ -336,7 +336,7 @@ suite('the rollout of enforcement', () => {
       ]);
     }, WAIT_MS);
     await eventually(async () => assert.match((await plane.admin.send('GET', REPORT)).text, /"fail":0/));
-    // Only the administrator clears the mode Legacy.
+    // Only the administrator clears Legacy mode.
     assert.equal((await rolloutStatus()).spec, 'Legacy');
     await ask('');
     await expectEnforced();

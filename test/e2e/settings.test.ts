@@ -1,4 +1,4 @@
-/** The settings object of an installation: what API servers refuse, and the settings of replicas while it is invalid. */
+/** The settings object of an installation: specs that API servers reject, and the settings that replicas use while it is invalid. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -174,7 +174,7 @@ suite('a replica that starts while the settings are invalid', () => {
       const { metadata, status } = await read();
       assert.deepEqual(status?.applied, { generation: metadata?.generation, spec: valid });
     });
-    // An earlier version of the definition may have accepted the settings.
+    // An earlier version of the CRD may have accepted the settings.
     const definition =
       '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
     const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };

@@ -27,7 +27,7 @@ function documented(heading: string): string {
   return block.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=500ms');
 }
 
-/** Pods of namespaces whose service accounts may use one SCC. SCCs complete the pod of `plain` for the level restricted. */
+/** Pods of namespaces whose service accounts may use one SCC. SCCs default the pod of `plain` to the restricted level. */
 const PODS = [
   { namespace: 'plain', scc: 'restricted-v2', securityContext: {} },
   { namespace: 'mighty', scc: 'privileged', securityContext: { privileged: true } },

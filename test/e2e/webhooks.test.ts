@@ -19,7 +19,7 @@ const POD = { metadata: { name: 'loop' }, spec: { containers: [{ name: 'c', imag
 /** Every SCC except `privileged` denies it. */
 const HOST_POD = { ...POD, spec: { ...POD.spec, hostNetwork: true } };
 
-/** A pod of another service account than the default one may use no SCC that allows the network of the host. */
+/** A pod of another service account than the default one may use no SCC that allows the host network. */
 const HEADERS = { 'Impersonate-User': 'alice' };
 
 /** Creates pods as dry runs until it is stopped. Resolves to the distinct reasons of denials. */
@@ -102,7 +102,7 @@ suite('webhooks', () => {
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('an installation in any order denies nothing, and its webhooks fail open', async () => {
-    // The definitions first: API servers do not accept objects of unknown kinds. The namespace precedes its content.
+    // The CRDs come first because API servers reject objects of unknown kinds. The namespace precedes its content.
     const rank = ({ kind }: JsonObject): number => ['CustomResourceDefinition', 'Namespace'].indexOf(String(kind));
     const [definitions, others] = [
       system.objects.filter((one) => rank(one) >= 0),

@@ -79,7 +79,7 @@ async function controllerManagerArgs(plane: ControlPlane, port: number): Promise
     `--root-ca-file=${join(plane.folder, 'ca.crt')}`,
     // On a busy machine, simulated nodes renew their Leases late. Pods of such nodes would be marked as not ready.
     '--node-monitor-grace-period=1h',
-    // A resource quota and the attachment of volumes play no role here.
+    // Resource quotas and volume attachments are not relevant here.
     '--controllers=*,-attachdetach,-resourcequota',
   ];
 }

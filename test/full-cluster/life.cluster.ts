@@ -1,5 +1,5 @@
 /**
- * The life of an installation in a cluster with controllers, while Deployments are created, scaled and deleted: evaluation,
+ * The lifecycle of an installation in a cluster with controllers, while Deployments are created, scaled and deleted: evaluation,
  * enforcement, SCCs, upgrade, break-glass, uninstallation. Each test continues from the state of the previous one.
  */
 import assert from 'node:assert/strict';
@@ -72,7 +72,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
   const denied = (one: DeploymentState): void => {
     if (one.replicas > one.ready) assert.match(String(one.failure), /violates PodSecurity|security context constraint/);
   };
-  /** Asserts that no pod is missing, except for pods with the network of the host, which are denied. */
+  /** Asserts that no pod is missing, except pods on the host network, which are denied. */
   const onlyHostIsDenied = (one: DeploymentState): void => (one.content === 'host' ? denied(one) : assertComplete(one));
   const noFailures = (): void => assert.deepEqual(load.failures, []);
 

@@ -1,4 +1,4 @@
-/** Deployments that are created, scaled and deleted all the time. */
+/** Deployments that are continuously created, scaled and deleted. */
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';

@@ -1,4 +1,4 @@
-/** Workloads of every built-in kind, and what the cluster has of them. */
+/** Workloads of every built-in kind, and their pods in the cluster. */
 import assert from 'node:assert/strict';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems } from '../support/answers.ts';

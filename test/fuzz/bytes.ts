@@ -1,4 +1,4 @@
-/** Damage to the bytes of a review, as broken or malicious clients cause it. */
+/** Damage to the bytes of a review, as caused by broken or malicious clients. */
 import fc, { type Arbitrary } from 'fast-check';
 
 /** A kind of damage, its position modulo the length, and its text. */

@@ -85,7 +85,7 @@ export const mutation: Arbitrary<Mutation> = fc.oneof(
   },
 );
 
-/** Often empty, so that generated objects are also sent unchanged. */
+/** Often empty, so generated objects are also sent unchanged. */
 export const mutations: Arbitrary<readonly Mutation[]> = fc.oneof(
   { weight: 3, arbitrary: fc.constant([]) },
   { weight: 2, arbitrary: fc.array(mutation, { minLength: 1, maxLength: 1 }) },

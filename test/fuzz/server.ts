@@ -30,7 +30,7 @@ export interface FuzzServer {
   stop(): Promise<{ readonly code: number | null; readonly errors: readonly string[] }>;
 }
 
-/** A small heap, so that a leak crashes the process. */
+/** A small heap, so a leak crashes the process. */
 const ENVIRONMENT = { NODE_OPTIONS: '--max-old-space-size=256' };
 
 /** Error lines of the log, and the output of a crash. */

@@ -65,7 +65,7 @@ async function admit(request: JsonObject, context: Context): Promise<void> {
   await send('/psa/validate', after, context);
 }
 
-/** Decisions differ between namespaces and users, so that one generated pod makes many different reviews. */
+/** Decisions differ between namespaces and users, so one generated pod results in many different reviews. */
 async function admitEverywhere(request: JsonObject, context: Context): Promise<void> {
   for (const placed of requests.inOtherNamespaces(request)) await admit(placed, context);
 }

@@ -36,7 +36,7 @@ function* getAll(name: string, own: Schema): Generator<readonly [string, Schema]
 
 const all = [...schemas].flatMap(([name, own]) => [...getAll(name, own)]);
 
-describe('the custom resource definition of SCCs', () => {
+describe('the SCC CRD', () => {
   test('contains SCC_FIELDS and the fields of every object', () => {
     assert.deepEqual(Object.fromEntries([...schemas].map(([name, own]) => [name, getShape(own)])), SCC_FIELDS);
     assert.deepEqual(
@@ -89,7 +89,7 @@ describe('the custom resource definition of SCCs', () => {
   });
 });
 
-/** A value of a wrong type at each place of a shape, as members of the object around. */
+/** A value with the wrong type at each place of a shape, as members of the object around. */
 function* wrongValues(shape: FieldShape): Generator {
   yield typeof shape === 'string' && shape !== 'boolean' ? true : 'x';
   if (typeof shape === 'string') return;

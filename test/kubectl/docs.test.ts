@@ -16,7 +16,7 @@ import { type RunningServer, serve } from '../support/serve-process.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const FILES = await readdir(join(ROOT, 'docs'), { recursive: true });
-/** By file name: a page relies on the state of the cluster that the pages before it leave. */
+/** Sorted by file name, because a page relies on the cluster state that earlier pages leave behind. */
 const PAGES = FILES.filter((name) => name.endsWith('.md'))
   .toSorted((a, b) => (basename(a) < basename(b) ? -1 : 1))
   .map((name) => `docs/${name}`);
@@ -202,7 +202,7 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
     });
   }
 
-  /** Runs a line of a shell. This program runs in this process: `COMMAND | portcullis … | COMMAND`, or `> FILE`. */
+  /** Runs a shell line. This program runs in this process: `COMMAND | portcullis … | COMMAND`, or `> FILE`. */
   async function runLine(line: string, env: Readonly<Record<string, string>>): Promise<Outcome> {
     const [, source, args = '', file, sink] =
       /^(?:(.*?) \| )?portcullis ([^|>#]*)(?:> (\S+)|\| (.*))?/.exec(line) ?? [];
@@ -216,7 +216,7 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
     return sink === undefined ? outcome : await runShell(sink, outcome.stdout);
   }
 
-  /** Text without times. The server prints ages and times that differ at each run. */
+  /** Text without times. The server prints ages and times that differ between runs. */
   const withoutTimes = (text: string): string =>
     text
       .replaceAll(/\b\d+s\b/g, 'AGE')
@@ -225,7 +225,7 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
       .replaceAll(/ $/gm, '')
       .trimEnd();
 
-  /** In the output of a document, `…` or a line `...` replaces text. */
+  /** In documented output, `…` or a line `...` replaces text. */
   function assertOutput(actual: string, documented: string): void {
     const expected = documented.replaceAll(/^\.\.\.$/gm, '…');
     if (!expected.includes('…')) {

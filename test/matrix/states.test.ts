@@ -165,7 +165,7 @@ function ephemeral(securityContext: JsonObject): JsonObject {
   return { spec: { ephemeralContainers: [{ name: 'debug', image: 'i:1', securityContext }] } };
 }
 
-/** Large pods are sent to namespaces with a label only, since each one takes an API server up to a second. */
+/** Large pods are sent only to namespaces with a label, because each one takes an API server up to a second. */
 function attempts({ name: namespace, isLabeled }: Space): readonly Attempt[] {
   const sizes = isLabeled ? SIZES : [];
   const pods = `/api/v1/namespaces/${namespace}/pods`;

@@ -1,4 +1,4 @@
-/** The files by which other tools use the program: the GitHub action, the hook of pre-commit, workflows, the krew plugin. */
+/** The files with which other tools use the program: the GitHub action, the pre-commit hook, workflows, the krew plugin. */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ async function readYaml<T>(file: string): Promise<T> {
   return documents[0]?.value as T;
 }
 
-/** Runs a script as runners of GitHub do, or a program. */
+/** Runs a script like GitHub runners, or a program. */
 function execute(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const path = `${resolve('node_modules/.bin')}:${process.env['PATH'] ?? ''}`;
   return new Promise<{ code: unknown; stdout: string; stderr: string }>((done) => {

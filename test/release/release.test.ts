@@ -94,7 +94,7 @@ async function copy(one: Instruction, into: string): Promise<void> {
 before(async () => {
   root = await realpath(await mkdtemp(join(tmpdir(), 'portcullis-release-')));
   for (const one of instructions('COPY', build)) await copy(one, sources());
-  // Replaces npm ci, which needs the network.
+  // Replaces npm ci, which requires network access.
   await symlink(resolve('node_modules'), join(sources(), 'node_modules'));
   await run('npm', ['run', 'build'], { cwd: sources() });
   for (const one of instructions('COPY', image)) await copy(one, join(root, 'image'));

@@ -1,4 +1,4 @@
-/** A worker thread that attacks a server, so that the attack does not delay the reviews of the test. */
+/** A worker thread that attacks a server, so the attack does not delay the reviews of the test. */
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { parentPort, workerData } from 'node:worker_threads';

@@ -400,7 +400,7 @@ suite('large bodies that stop arriving', { timeout: 120_000 }, () => {
     test(`${name} do not block large reviews`, async (t) => {
       const sent = formatHead(PSA, 31 * MIB) + ' '.repeat(bytes);
       const attack = await startAttack(target, { protocol: 'tls', connections, sent });
-      // The server has received what the connections sent.
+      // The server has received the bytes of the connections.
       await pause(1000);
       const startMs = performance.now();
       const allowed = await target.client.call(large.path, large.review).catch((error: unknown) => String(error));

@@ -7,7 +7,7 @@ const file = process.env['LOOP_DELAY_FILE'];
 if (isMainThread && file !== undefined) {
   const delay = monitorEventLoopDelay({ resolution: 5 });
   delay.enable();
-  // The start of the process loads modules, which is not part of the measurement.
+  // Loading modules at startup is not part of the measurement.
   setTimeout(() => delay.reset(), 3000).unref();
   setInterval(() => writeFileSync(file, String(Math.round(delay.max / 1e6))), 250).unref();
 }

@@ -113,7 +113,7 @@ for (const program of ['the bundle', 'the sources'] as const) {
     });
 
     test('uses little CPU and memory while idle', async (t) => {
-      // The garbage of the start is collected first.
+      // Garbage from startup is collected first.
       await pause(30_000);
       const first = await readUsage(replica.pid);
       await pause(IDLE_MS);

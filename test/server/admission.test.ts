@@ -26,7 +26,7 @@ const UID = podReview({}).request.uid;
 const BODY = JSON.stringify(podReview({}));
 const JSON_TYPE = 'application/json';
 
-/** Starts a server for the time of a test, with one webhook at `/x`. */
+/** Starts a server for the duration of a test, with one webhook at `/x`. */
 async function start(t: TestContext, decide: Webhook['decide']): Promise<TestServer> {
   const server = await startAdmissionServer([{ path: '/x', decide }]);
   t.after(() => server.stop());

@@ -42,7 +42,7 @@ interface Configuration {
   readonly webhooks: readonly Hook[];
 }
 
-/** With everything enforced, each webhook has all its tiers. */
+/** If everything is enforced, each webhook has all its tiers. */
 const ENFORCING = {
   ...defaultSettings('0.0.0'),
   features: { scc: true, rollout: true, kubelet: true, olm: true },
@@ -255,7 +255,7 @@ function failurePolicies(
 
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
-/** What is enforced by SCCs. */
+/** Namespaces in which SCCs are enforced. */
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
   const features = { podSecurity: false, exceptions: false, rollout: false, olm: false };
   const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };

@@ -38,7 +38,7 @@ async function startServer(t: TestContext, maxConnections = LIMIT): Promise<Test
   return server;
 }
 
-/** Many handshakes of one context take less time. */
+/** Many handshakes with one context take less time. */
 const contexts = new Map<string, SecureContext>();
 function trust(ca: string): SecureContext {
   const context = contexts.get(ca) ?? createSecureContext({ ca });
@@ -100,7 +100,7 @@ const ANSWERED = '200 kept true';
 
 interface Attack {
   readonly name: string;
-  /** How many connections each stranger opens, and what it sends. */
+  /** Number of connections that each unknown client opens, and the bytes that it sends. */
   readonly strangers: readonly (readonly [address: string, connections: number, sent: string])[];
   readonly limit?: number;
   /** State of an idle connection of the API server afterwards. */
@@ -137,7 +137,7 @@ suite('unauthenticated connections do not displace API servers', () => {
       const active = await open(server, API_SERVER);
       active.write(formatRequest('/wait'));
       for (const [address, connections, sent] of strangers) await openMany(server, address, connections, sent);
-      // While the strangers stay, the API server uses 20 connections at the same time.
+      // While the unknown clients stay connected, the API server uses 20 concurrent connections.
       const late = await Promise.all(Array.from({ length: 20 }, () => open(server, API_SERVER)));
       const results = await Promise.all(late.map((socket) => send(socket, REVIEW)));
       assert.deepEqual([...new Set(results)], [ANSWERED]);

@@ -45,7 +45,7 @@ function createAll(): { readonly webhooks: readonly Webhook[]; readonly decide: 
 
 type Decide = (webhook: Webhook, request: AdmissionRequest) => Decision & { readonly patch: readonly unknown[] };
 
-/** Members that no decision reads, by the object that they are added to. */
+/** Members that no decision reads, by the object to which they are added. */
 const UNREAD: readonly ((object: JsonObject, value: string) => JsonObject)[] = [
   (object, value) => inSpec(object, { nodeSelector: { [value]: '' } }),
   (object, value) => inSpec(object, { tolerations: [{ key: value }], schedulingGates: [{ name: value }] }),

@@ -1,4 +1,4 @@
-/** The hardening of OLM's pods by a webhook: modes, recognition, exceptions, and the order with SCC admission. */
+/** OLM hardening by a webhook: modes, recognition, exceptions, and the order with SCC admission. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';

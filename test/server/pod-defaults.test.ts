@@ -1,4 +1,4 @@
-/** The webhook that sets the defaults of pods. */
+/** The webhook that sets pod defaults. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';

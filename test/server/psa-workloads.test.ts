@@ -43,7 +43,7 @@ function workloadRequest(kind: Kind, object: unknown, change: Partial<AdmissionR
   return podRequest(object, { kind: { ...version, kind }, resource: { ...version, resource }, ...change });
 }
 
-/** The defaults of new pods. */
+/** Defaults for new pods. */
 const DEFAULTS: PodDefaults = {
   mode: 'apply',
   fields: DEFAULT_FIELDS,
@@ -121,7 +121,7 @@ suite('warnings about a Deployment', () => {
     ],
     ['SCC admission is off', { settings: { mode: 'off' }, spec: HOST_NETWORK }, [RAW_HOST_NETWORK]],
     ['a namespace without SCCs', { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN }, [RAW]],
-    ['a namespace in mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
+    ['a namespace in off mode', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
     ['defaults complete the template', { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: PLAIN }, []],
     [
       'defaults do not change what the template requests',

@@ -416,7 +416,7 @@ suite('warnings about planned enforcement', () => {
       [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
-      'a pod in phase Enforce',
+      'a pod in the Enforce phase',
       { settings: ENFORCE, request: podRequest(hostNetworkPod()) },
       [`enforcement will deny these pods because they violate ${HOST_NETWORK}`],
     ],

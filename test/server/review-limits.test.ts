@@ -323,7 +323,7 @@ const STATUSES: readonly (readonly [
   ['503', 'an unsynced replica', to('/allow', review({})), 'denied', 'admitted'],
   ['503', 'a limit of an unsynced replica', to('/allow', deepReview({})), 'denied', 'admitted'],
 ];
-/** 401 and 403 require client certificates, and 408 a wait of 35 s. Other tests cover them. */
+/** 401 and 403 require client certificates, and 408 requires a wait of 35 s. Other tests cover them. */
 const OTHER_STATUSES = ['401', '403', '408'];
 
 /** Returns what an API server does with a pod after a response. */

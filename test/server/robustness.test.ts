@@ -521,7 +521,7 @@ const ACCEPTED: readonly { readonly name: string; readonly body: string | Buffer
     name: '__proto__ in a map',
     body: buildRequest({}).replace('"labels":{', '"labels":{"__proto__":"x","constructor":"y",'),
   },
-  { name: '__proto__ at the top', body: buildRequest({}).replace('{', '{"__proto__":{"polluted":true},') },
+  { name: '__proto__ at the top level', body: buildRequest({}).replace('{', '{"__proto__":{"polluted":true},') },
   { name: 'duplicate keys', body: buildRequest({}).replace('{', '{"kind":"AdmissionReview",') },
   {
     name: 'an unknown kind of object',

@@ -218,7 +218,7 @@ suite('failed reviews deny access', () => {
       user: ACCOUNT,
       scc: 'anyuid',
       namespace: 'shop',
-      msg: 'access review failed; access is denied',
+      msg: 'access review failed, denying access',
     });
     failing = false;
     const second = await rig.send('/scc/mutate', podRequest(buildPod()));
@@ -241,7 +241,7 @@ suite('failed reviews deny access', () => {
   suite('slow reviews', () => {
     const SLOW_MS = 100;
     const MANY = 300;
-    /** The timeout suffices for a few of the reviews only. */
+    /** The timeout is sufficient for only a few of the reviews. */
     const createSlowRig = (allowed: string): SarRig => {
       const rig = createSarRig(
         async (_user, scc) => {

@@ -381,7 +381,7 @@ test('SCC health: a broken SCC denies every pod on OpenShift', (t) => {
   const { level, scc, reason, msg } = line ?? {};
   assert.deepEqual(
     [level, scc, reason, msg],
-    [50, 'broken', 'MustRunAs requires a UID', 'broken SCC; no pod is admitted'],
+    [50, 'broken', 'MustRunAs requires a UID', 'broken SCC, so no pod is admitted'],
   );
 });
 
@@ -414,9 +414,9 @@ test('SCC health: each problem is logged once, metrics and summary contain all p
   );
   t.mock.timers.tick(1000);
   assert.deepEqual(logged(), [
-    { scc: 'broken', reason: 'MustRunAs requires a UID', msg: 'broken SCC; decisions skip it' },
+    { scc: 'broken', reason: 'MustRunAs requires a UID', msg: 'broken SCC, which decisions skip' },
     { sccs: ['nonroot'], msg: 'standard SCCs are missing' },
-    { sccs: ['fine'], msg: 'required SCCs are missing; no pod is admitted' },
+    { sccs: ['fine'], msg: 'required SCCs are missing, so no pod is admitted' },
   ]);
   assert.deepEqual(await series(), [
     'portcullis_scc_broken{scc="broken"} 1',
@@ -431,7 +431,7 @@ test('SCC health: each problem is logged once, metrics and summary contain all p
   store.put('SecurityContextConstraints', { ...BROKEN, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1 } });
   t.mock.timers.tick(1000);
   assert.deepEqual(logged(), [
-    { scc: 'broken', reason: 'MustRunAsRange requires a UIDRangeMax', msg: 'broken SCC; decisions skip it' },
+    { scc: 'broken', reason: 'MustRunAsRange requires a UIDRangeMax', msg: 'broken SCC, which decisions skip' },
   ]);
 
   putStandardSccs(store);

@@ -310,7 +310,7 @@ suite('/scc/exec', () => {
   const denial = (operation: string): string =>
     `${operation} operation is not allowed because the pod's security context exceeds your permissions: pods "root" is forbidden: ${ROOT_DENIAL}`;
   const forbidden = (message: string) => ({ code: 403, reason: 'Forbidden', message });
-  /** A GET with this result. The store contains both pods. */
+  /** Result of the GET. The store contains both pods. */
   const get = (result: (signal?: AbortSignal) => Promise<unknown>): SccRigOptions => ({
     cluster: { get: (_kind, _name, _namespace, signal) => result(signal) as Promise<never> },
   });

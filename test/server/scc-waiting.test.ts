@@ -215,7 +215,7 @@ suite('limits of waiting reviews', () => {
   const cases: readonly {
     readonly name: string;
     readonly bodyBytes: number;
-    /** Number of reviews that may wait. */
+    /** Maximum number of waiting reviews. */
     readonly limit: number;
     readonly namespace?: Namespace;
     readonly message: string;

@@ -1,4 +1,4 @@
-/** Reads of answers, for tests that look at a part of them. */
+/** Reads parts of responses. */
 import assert from 'node:assert/strict';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import type { ApiResponse } from './api-client.ts';

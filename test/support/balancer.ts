@@ -1,5 +1,5 @@
 /**
- * A TCP load balancer, as a Service is: it forwards a new connection to a ready server, even after the server becomes
+ * A TCP load balancer like a Service. It forwards a new connection to a ready server, even after the server becomes
  * unready.
  */
 import { request } from 'node:http';

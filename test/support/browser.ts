@@ -38,7 +38,7 @@ export async function launchBrowser(): Promise<Browser> {
   const browser = await puppeteer.launch({
     executablePath: process.env['CHROMIUM'] ?? join(folder, 'chromium'),
     headless: 'shell',
-    // A container has no user namespaces for the sandbox. The pages are those of this repository.
+    // A container has no user namespaces for the sandbox. The pages are from this repository.
     args: ['--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars'],
     env: {
       ...process.env,
@@ -99,7 +99,7 @@ export async function findAccessibilityProblems(page: Page): Promise<readonly st
   return problems as readonly string[];
 }
 
-/** Returns the requests to other addresses than this machine, files and data. */
+/** Returns the requests to addresses other than this machine, files and data. */
 export function findForeignRequests(requests: readonly string[]): readonly string[] {
   return requests.filter((url) => !/^(?:file:|data:|blob:|http:\/\/127\.0\.0\.1:)/.test(url));
 }

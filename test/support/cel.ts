@@ -7,7 +7,7 @@ import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
 
-/** A request for a policy. Missing members of `request` are those of the creation of a pod by alice. */
+/** A request for a policy. Missing members of `request` describe the creation of a pod by alice. */
 export interface PolicyRequest {
   readonly object: unknown;
   readonly oldObject?: unknown;

@@ -39,7 +39,7 @@ export async function installCrds(cluster: DevCluster): Promise<void> {
   );
 }
 
-/** Creates the CRD of the settings without its rules, so that a test can store settings that an earlier version accepted. */
+/** Creates the CRD of the settings without its rules, so a test can store settings that an earlier version accepted. */
 export async function installLaxSettings(cluster: DevCluster): Promise<void> {
   const [definition] = CRDS;
   assert.ok(definition);

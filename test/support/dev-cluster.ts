@@ -1,4 +1,4 @@
-/** Development clusters for tests: on a free port, with certificates of their own. */
+/** Development clusters for tests: on free ports, with their own certificates. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ export interface TestCluster {
   readonly authority: string;
   /** Sends requests as an administrator of `system:masters`. */
   readonly admin: ApiClient;
-  /** Sends requests as another user; without a name, as the anonymous user. */
+  /** Sends requests as another user, or without a name as the anonymous user. */
   as(username?: string, groups?: readonly string[]): ApiClient;
   /** Writes a kubeconfig of the administrator or of another user, which `stop` removes. */
   kubeconfig(username?: string): Promise<string>;

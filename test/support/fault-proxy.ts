@@ -23,7 +23,7 @@ export type Fault =
   | 'no bookmarks'
   /** Responses are interrupted. */
   | 'resets'
-  /** Responses with status 200 that are no responses of an API server. */
+  /** Responses with status 200 that are not responses of an API server. */
   | 'garbage'
   /** Resource versions expire: watches and continued lists get 410. */
   | 'expired'
@@ -38,7 +38,7 @@ export type Fault =
   /** The first writes of each verb and resource are rejected with these codes, one after another. */
   | { readonly rejectedWrites: readonly Code[] }
   | { readonly certificate: 'untrusted' | 'expired' | 'for another name' }
-  /** The credentials of the client are not valid any more. At the end of the fault its files contain valid ones. */
+  /** The credentials of the client are no longer valid. At the end of the fault its files contain valid ones. */
   | { readonly replaced: 'token' | 'authority' };
 
 type Code = 403 | 409 | 422 | 429 | 500 | 503;
@@ -107,7 +107,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   };
   const retryAfterSeconds = (code: number): number | undefined => {
     if (typeof fault === 'object' && 'code' in fault) return fault.retryAfterSeconds;
-    // As priority and fairness of an API server.
+    // Like API Priority and Fairness.
     return code === 429 ? 1 : undefined;
   };
   const requestDelayMs = (incoming: IncomingMessage): number => {

@@ -11,7 +11,7 @@ export const withoutHelm =
     ? false
     : 'helm is neither in PATH nor named by the variable HELM';
 
-/** Runs helm. Commands of a release need the environment variable KUBECONFIG. */
+/** Runs helm. Release commands require the KUBECONFIG environment variable. */
 export function runHelm(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   return spawnSync(HELM, args, { encoding: 'utf8', timeout: 60_000, env: { ...process.env, ...env } });
 }

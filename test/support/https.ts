@@ -65,7 +65,7 @@ export interface RawOptions {
   readonly pauseMs?: number;
 }
 
-/** Exceeds the time of any response on a busy machine. */
+/** Exceeds the duration of any response on a busy machine. */
 const MAX_WAIT_MS = 20_000;
 
 /**

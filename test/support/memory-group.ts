@@ -5,7 +5,7 @@ import { eventually } from './eventually.ts';
 export interface MemoryGroup {
   /** The file to which a process writes its ID to join. */
   readonly processes: string;
-  /** How often a process was killed for exceeding the limit. */
+  /** Number of processes killed for exceeding the limit. */
   kills(): Promise<number>;
   /** Removes the group after its processes have ended. */
   remove(): Promise<void>;

@@ -1,4 +1,4 @@
-/** Observes a cluster during changes of enforcement: after no write may a running pod be denied if it is created again. */
+/** Observes a cluster during changes of enforcement: no write may cause a running pod to be denied if it is recreated. */
 import { systemClock } from '../../src/cluster/clock.ts';
 import { connect } from '../../src/cluster/connection.ts';
 import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
@@ -10,7 +10,7 @@ import { evaluatePod } from '../../src/policy/pss/index.ts';
 import type { Level } from '../../src/policy/pss/policy.ts';
 import type { ControlPlane } from './control-plane/index.ts';
 
-/** A running pod, as completed by admission. */
+/** A running pod, as admission defaulted it. */
 export interface RunningPod {
   readonly namespace: string;
   readonly pod: PodLike;

@@ -44,9 +44,9 @@ export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
   readonly authorization?: ReturnType<WebhooksOptions['scc']>['authorization'];
   readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
-  /** The mode of the hardening of OLM's pods; `off` if absent. */
+  /** The OLM hardening mode; `off` if absent. */
   readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
-  /** True if webhooks fail open for what the floor decides; `false` if absent. */
+  /** True if webhooks fail open where the floor decides; `false` if absent. */
   readonly failsOpen?: boolean;
   /** True if a controller creates the standard SCCs, which the store lacks at first. */
   readonly isNewInstallation?: boolean;

@@ -15,12 +15,12 @@ export interface Scenario {
   readonly as?: string;
   /** The example to create. */
   readonly create?: string;
-  /** The labels to change on the namespace; in place of `create`. */
+  /** The labels to change on the namespace, instead of `create`. */
   readonly label?: Readonly<Record<string, string>>;
   readonly dryRun?: true;
-  /** A grant of an SCC in the namespace; in place of `create`. */
+  /** A grant of an SCC in the namespace, instead of `create`. */
   readonly grant?: { readonly scc: string; readonly user?: string; readonly serviceAccount?: string };
-  /** The pod to execute a command in; in place of `create`. */
+  /** The pod in which to execute a command, instead of `create`. */
   readonly exec?: string;
   /** The message of the denial, with `RANGE` for the UID range of the namespace. Absent if the request is allowed. */
   readonly denied?: string;

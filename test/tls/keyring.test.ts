@@ -58,7 +58,7 @@ suite('readKeyring', () => {
       name: 'a next CA that is a serving certificate',
       change: { 'next-ca.crt': serving.cert, 'next-ca.key': serving.key },
       keyring: { authority, serving },
-      problems: ['the certificate in next-ca.crt is not an authority of Portcullis'],
+      problems: ['the certificate in next-ca.crt is not a Portcullis CA'],
     },
     {
       name: 'a CA without a key',
@@ -183,7 +183,7 @@ suite('planKeyring', () => {
       name: 'an old authority',
       given: { keyring: { authority: old, serving: oldServing } },
       step: 'Prepare',
-      reason: 'two thirds of the lifetime of the authority have passed',
+      reason: 'two thirds of the CA lifetime have passed',
     },
     {
       name: 'CA rotation requested during a rotation',
@@ -199,7 +199,7 @@ suite('planKeyring', () => {
       name: 'renewal does not wait for the next CA',
       given: { keyring: { authority, next, serving }, trustedMs: 0, now: later(5) },
       step: 'Renew',
-      reason: 'two thirds of the lifetime of the serving certificate have passed',
+      reason: 'two thirds of the serving certificate lifetime have passed',
     },
   ];
   for (const { name, given, step, reason: expectedReason = '', requeueAfterMs = SETTLE_MS } of cases) {

@@ -39,7 +39,7 @@ const leaf = issueAs('leaf', [...leafExtensions('serverAuth'), host], intermedia
 const clientLeaf = issueAs('leaf', [...leafExtensions('clientAuth'), host], root);
 const leafOfLeaf = issueAs('other leaf', [...leafExtensions('serverAuth'), host], leaf);
 
-const UNSIGNED = 'the serving certificate is not signed by a valid authority in caBundle';
+const UNSIGNED = 'the serving certificate is not signed by a valid CA in caBundle';
 const cases: readonly {
   readonly name: string;
   readonly chain?: string;

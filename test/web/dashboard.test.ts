@@ -53,7 +53,7 @@ describe('access to the dashboard', () => {
   };
 
   const NO_TOKEN =
-    'The dashboard requires the address with the token that the program printed at its start. The token works once: for a new address, run portcullis dashboard with the kubeconfig of the cluster; that of the development cluster is certs/kubeconfig by default.\n';
+    'The dashboard requires the URL with the token that the program printed at startup. The token works only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
   const denials: readonly (readonly [name: string, Parameters<typeof send>, status: number, text: string])[] = [
     ['no token', ['/'], 403, NO_TOKEN],
     ['a wrong token', ['/?token=x'], 403, NO_TOKEN],
@@ -62,8 +62,8 @@ describe('access to the dashboard', () => {
     ['events without a cookie', ['/events'], 403, NO_TOKEN],
     ['another path', ['/../etc/passwd'], 404, 'The dashboard has one page: /\n'],
     ['another method', ['/', {}, 'POST'], 404, 'The dashboard has one page: /\n'],
-    ['another site', ['/', { origin: 'https://example.com' }], 403, 'Requests of other sites are rejected.\n'],
-    ['a page from a file', ['/', { origin: 'null' }], 403, 'Requests of other sites are rejected.\n'],
+    ['another site', ['/', { origin: 'https://example.com' }], 403, 'Requests from other sites are rejected.\n'],
+    ['a page from a file', ['/', { origin: 'null' }], 403, 'Requests from other sites are rejected.\n'],
   ];
   for (const [name, args, status, text] of denials) {
     test(`${name} is rejected`, async () => {
@@ -128,7 +128,7 @@ describe('dashboard in a browser', { skip: noBrowser }, () => {
     assert.deepEqual(
       outcomes.map(({ code, stdout, stderr }) => [code, stdout, stderr]),
       [
-        [2, '', 'error: no cluster to read: there is no missing; name a kubeconfig with --kubeconfig\n'],
+        [2, '', 'error: no cluster to read: there is no missing; set --kubeconfig\n'],
         [2, '', `error: cannot listen on 127.0.0.1:${port}: the port is in use; set another with --port\n`],
       ],
     );

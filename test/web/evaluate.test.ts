@@ -37,7 +37,7 @@ describe('evaluateManifests', () => {
     [
       'a text over the limit',
       ' '.repeat(MAX_TEXT + 1),
-      `1:1: the manifests have ${MAX_TEXT + 1} characters, and the limit is ${MAX_TEXT}: use portcullis check -f`,
+      `1:1: the manifests have ${MAX_TEXT + 1} characters, but the limit is ${MAX_TEXT}: use portcullis check -f`,
     ],
     [
       'a wrong type',

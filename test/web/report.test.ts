@@ -91,7 +91,7 @@ describe('report', { skip: noBrowser }, () => {
       {
         code: 2,
         stdout: '',
-        stderr: 'error: no cluster to read: there is no missing; name a kubeconfig with --kubeconfig\n',
+        stderr: 'error: no cluster to read: there is no missing; set --kubeconfig\n',
       },
     ]);
   });

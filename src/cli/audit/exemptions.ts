@@ -14,17 +14,17 @@ import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
 const DETAILS = `
 Lists everything that the policies do not apply to, for audits:
 
-  default       the level or the SCC mode of namespaces without a label, if it does not enforce
-  namespace     namespaces that the settings or their labels exempt, those whose webhooks fail open, and
-                that of the installation
-  user          users that the settings exempt
-  runtimeClass  runtime classes that the settings exempt
-  scc           security context constraints (SCCs) that admit pods which the level restricted denies
+  default       the level or SCC mode for namespaces without a label, if it enforces nothing
+  namespace     namespaces exempted by the settings or their labels, namespaces whose webhooks fail
+                open, and the installation namespace
+  user          users exempted by the settings
+  runtimeClass  runtime classes exempted by the settings
+  scc           security context constraints (SCCs) that admit pods that the restricted level denies
   grant         subjects that may use such an SCC
 
-SINCE is the time of the last change of the setting or label, or, marked with *, the time at which the
-object was created: the exemption is not older. PODS is the number of running pods. USES is the number of
-admitted pods since the start of the replicas, by the Leases of the replicas.
+SINCE is the time of the last change to the setting or label. A * marks the creation time of the
+object, which is the earliest possible time. PODS is the number of running pods. USES is the number of
+pods admitted since the replicas started, as published in their Leases.
 
 Examples:
   portcullis audit exemptions
@@ -87,6 +87,6 @@ function printExemption(exemption: PolicyExemption): readonly string[] {
 }
 
 function printUses(uses: ExemptionUses | undefined): string {
-  if (uses === undefined) return 'Uses are not known: no replica publishes counts in its Lease.';
+  if (uses === undefined) return 'Uses are unknown because no replica publishes counts in its Lease.';
   return `Uses are counted by ${printCount(uses.replicas, 'replica')} since ${uses.since}.`;
 }

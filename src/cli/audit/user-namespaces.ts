@@ -64,29 +64,29 @@ function printAudit({ findings, assumptions }: Audit, options: Values<typeof lis
     `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${
       fixes.length === 0
         ? 'No action is needed.\n'
-        : `Before user namespaces are no longer in effect, in this order:\n${fixes.join('')}`
+        : `Do the following, in this order, before user namespaces are disabled:\n${fixes.join('')}`
     }`,
   ];
 }
 
 const DETAILS = `
-A pod with spec.hostUsers=false may have permissions that are harmless in its user namespace only. Before
-you move a cluster to a release or to feature gates without user namespaces, this command finds the
-objects that would gain permissions:
+A pod with spec.hostUsers=false may have permissions that are harmless only in its user namespace. This
+command finds the objects that would gain permissions if a cluster moves to a release or to feature
+gates without user namespaces:
 
-  UN001  high    a pod that was admitted by an SCC which is safe in a user namespace only
+  UN001  high    a pod admitted by an SCC that is safe only in a user namespace
   UN002  high    a workload that requests such an SCC
   UN003  medium  subjects that may use such an SCC
-  UN004  medium  a pod that is root, unmasks /proc or has capabilities in its user namespace
+  UN004  medium  a pod that runs as root, unmasks /proc or has capabilities in its user namespace
   UN005  medium  a pod that violates the level of its namespace without its user namespace
   UN006  high    a node whose kubelet ignores spec.hostUsers
-  UN007  info    a pod that was admitted by an SCC which is equally safe without a user namespace
-  UN008  info    the permission of Portcullis itself to use such an SCC, which it needs to grant it
+  UN007  info    a pod admitted by an SCC that is equally safe without a user namespace
+  UN008  info    the permission of Portcullis itself to use such an SCC, which is required to grant it
 
 Exit codes:
-  0  no findings of severity high or medium
-  1  findings of severity high or medium
-  2  wrong usage, or sources that cannot be read
+  0  no findings with severity high or medium
+  1  findings with severity high or medium
+  2  usage error, or the sources cannot be read
 `;
 
 const KINDS: readonly Kind[] = ['Namespace', 'Node', ...POD_SOURCES, ...RBAC_KINDS, 'SecurityContextConstraints'];

@@ -62,28 +62,28 @@ function customKind(value: string): string {
 
 const DETAILS = `
 Folders stand for their .yaml, .yml and .json files, including those of subfolders. Pods and workloads
-are checked against the policies of their namespace. The labels of the Namespace set these policies if it
-is among the manifests, otherwise --namespace-labels; --level and --kubernetes-version are the defaults.
+are checked against the policies of their namespace. The labels of the Namespace set these policies if it is
+among the manifests. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the defaults.
 SecurityContextConstraints are checked against the validation rules of the API server, and for fields that
 it would drop.
 
 In kinds of other API groups, such as Rollout and CloneSet, pod templates are found by the kind or by their
-shape, and are checked like Deployments. Containers outside of a template are an error, unless --skip-kind
-names the kind.
+shape, and are checked like Deployments. Containers outside a template are an error unless --skip-kind
+lists the kind.
 
---fix changes the files so that they pass, and reports what it cannot fix with the choices. Comments, order
-and style remain. It prints the fixed stream for the standard input, --fix=diff a unified diff,
-and --fix=patch the patches of a kustomization. A symbolic link that leads out of a folder of -f is an error.
-The exit code is that of the fixed manifests.
+--fix changes the files so that they pass, and reports the violations that it cannot fix, with the available choices. Comments, order and
+style are preserved. It prints the fixed stream for standard input, --fix=diff a unified diff,
+and --fix=patch the patches of a kustomization. A symbolic link that leads out of a -f folder is an error.
+The exit code applies to the fixed manifests.
 
---platform=openshift, --sccs and --config evaluate SCC admission, too: a pod that no SCC admits for its
-service account is a violation, and the others are evaluated as an SCC completes them. Grants in the
-manifests count.
+--platform=openshift, --sccs and --config also evaluate SCC admission. A pod that no SCC admits for its service
+account is a violation, and other pods are evaluated with the fields that their SCC sets. Grants in the manifests
+are taken into account.
 
 Exit codes:
-  0  no violation in the mode of --fail-on or in a stronger mode (enforce, warn, audit)
+  0  no violations in the --fail-on mode or a stronger one (enforce, warn, audit)
   1  violations, or an invalid SCC
-  2  wrong usage, or documents that cannot be read or evaluated; all others are still checked
+  2  usage error, or documents that cannot be read or evaluated; all others are still checked
 
 Examples:
   portcullis check -f deploy/
@@ -107,7 +107,7 @@ const options = {
     list('KEY=VALUE', keyValue, { help: 'Labels for namespaces that the manifests do not contain' }),
     podSecurityLabels,
   ),
-  namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace of objects without one' }),
+  namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace for manifests that do not set one' }),
   'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode whose violations fail the check' }),
   'skip-kind': list('KIND.GROUP', customKind, { help: 'Kinds of other API groups to skip' }),
   fix: option('MODE', oneOf(FIX_MODES), undefined, {
@@ -189,13 +189,11 @@ function checkFixOptions(values: CheckValues): void {
   const { filename, fix, output } = values;
   if (fix === undefined) return;
   if (output !== 'table' && output !== 'wide' && (fix !== 'write' || isStream(values))) {
-    throw new UsageError(
-      `-o ${output} cannot be combined with --fix if the changes are printed to the standard output`,
-    );
+    throw new UsageError(`-o ${output} cannot be combined with --fix if the changes are printed to stdout`);
   }
   const stream = filename.find((path) => path === STDIN.path || URL_PATTERN.test(path));
   if (fix === 'write' && stream !== undefined && !isStream(values)) {
-    throw new UsageError(`--fix cannot write ${stream === STDIN.path ? 'the standard input' : stream}: use --fix=diff`);
+    throw new UsageError(`--fix cannot write ${stream === STDIN.path ? 'standard input' : stream}: use --fix=diff`);
   }
 }
 

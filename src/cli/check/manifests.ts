@@ -67,7 +67,7 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
     notEvaluated: results.flat().filter((result) => 'message' in result),
     warnings: manifests.documents.flatMap(({ file, duplicateKeys }) =>
       duplicateKeys.map(({ path, line, column }) => {
-        const message = `key ${quote(String(path.at(-1)))} is repeated: the last value counts`;
+        const message = `key ${quote(String(path.at(-1)))} is repeated, and the last value applies`;
         return { file, line, column, message };
       }),
     ),
@@ -108,8 +108,8 @@ interface CheckContext extends CheckSettings {
 }
 
 /**
- * Returns the findings for each pod template of an object. Objects that no API server accepts and containers outside of
- * a known pod template result in errors. Returns nothing for other kinds.
+ * Returns the findings for each pod template of an object. Objects that no API server accepts and containers outside a
+ * known pod template result in errors. Returns nothing for other kinds.
  */
 function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;
@@ -150,7 +150,7 @@ function checkTemplate(
 function unknownContainers(object: ManifestObject, path: FieldPath): ManifestError {
   const { apiVersion, kind, document, locate } = object;
   const name = `${kind}.${apiGroup(apiVersion)}`;
-  const message = `not evaluated: ${printFieldPath(path)} contains containers outside of the known pod templates of ${name}; to skip this kind, set --skip-kind=${name}`;
+  const message = `not evaluated: ${printFieldPath(path)} contains containers outside the known pod templates of ${name}; to skip this kind, set --skip-kind=${name}`;
   return { file: document.file, ...locate(path), message };
 }
 

@@ -130,14 +130,14 @@ function invalidField(object: ManifestObject, error: FieldError): Finding {
 }
 
 const TYPO_FIXES: Partial<Record<InvalidValue['field'], string>> = {
-  volumes: 'Use a volume type as it is named in pods.',
+  volumes: 'Use the name of a volume type in pods.',
   seccompProfiles: 'Use runtime/default, unconfined, localhost/FILE, or * for all profiles.',
   users: 'Use the namespace and the name of the service account.',
 };
 
 function mistypedValue(object: ManifestObject, { field, index, value, problem, suggestion }: InvalidValue): Finding {
   const path = [field, index];
-  const rule = TYPO_FIXES[field] ?? 'Use names of capabilities such as NET_ADMIN.';
+  const rule = TYPO_FIXES[field] ?? 'Use capability names such as NET_ADMIN.';
   return createFinding(object, path, {
     mode: 'warn',
     check: 'mistyped',

@@ -23,8 +23,8 @@ import { type Outage, simulateOutage } from './outage.ts';
 import { diagnosePolicies, hasServer } from './policies.ts';
 
 const DETAILS = `
-Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is a
-command for a shell or an instruction. To fix objects that differ from the output of portcullis
+Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is
+a shell command or an instruction. To fix objects that differ from the output of portcullis
 install, apply that output again. It keeps the options and the settings of the installation.
 
 The command checks whether API servers call the webhooks, reach them and trust their certificates. It checks
@@ -42,7 +42,7 @@ Examples:
 Exit codes:
   0  no problems, but there may be warnings
   1  problems found
-  2  wrong usage, or the webhook configurations cannot be read
+  2  usage error, or the webhook configurations cannot be read
 `;
 
 export const command = defineCommand({

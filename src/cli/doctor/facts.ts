@@ -71,7 +71,7 @@ export interface ServerlessFacts {
 
 export interface Facts {
   readonly now: Date;
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace: string;
   /** Settings of the installation, derived from its objects. */
   readonly settings: ManifestSettings;
@@ -84,7 +84,7 @@ export interface Facts {
   readonly namespaces: Fact<readonly NamespaceFact[]>;
   readonly nodes: Fact<readonly Node[]>;
   readonly deployment: Fact<Kinds['Deployment'] | undefined>;
-  /** All pods in the namespace of the installation. */
+  /** All pods in the installation namespace. */
   readonly pods: Fact<readonly Pod[]>;
   /** The endpoints of the Service. */
   readonly endpointSlices: Fact<readonly EndpointSlice[]>;

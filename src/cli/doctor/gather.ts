@@ -57,7 +57,7 @@ import { namespaceTier, type Tier } from './matching.ts';
 type Deployment = Kinds['Deployment'];
 
 interface GatherOptions {
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace: string;
   readonly now: Date;
   /** Policies of a serverless installation. */
@@ -131,7 +131,7 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
   };
 }
 
-/** Reads the policies of the floor and their bindings. The items of a list have no kind. */
+/** Reads the floor policies and their bindings. The items of a list have no kind. */
 async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]> {
   const lists = POLICY_KINDS.map(async (kind) => {
     const objects = await client.list(RESOURCES[kind], { labels: FLOOR_SELECTOR });

@@ -68,8 +68,8 @@ export async function diagnosePolicies(
     return named('policies', problem('settings', error.message));
   }
   if (!settings || !podSecurity) {
-    const message = `none has its settings in the annotation ${POLICY_SETTINGS_ANNOTATION}`;
-    const impact = 'it is unknown what they enforce, and other commands assume the default settings';
+    const message = `none has its settings in annotation ${POLICY_SETTINGS_ANNOTATION}`;
+    const impact = 'their enforcement is unknown, and other commands assume the default settings';
     const fix = instruction('install them again with all settings, see portcullis install --without-server --help');
     return named('policies', problem('policies', message, { impact, fix }));
   }
@@ -115,7 +115,7 @@ function checkVersion({ server: { version, minor }, settings: { kubernetes } }: 
   const order = compareVersions(kubernetes, minor);
   if (order === 0) return ok(object, 'the policies are for this version');
   if (order > 0) {
-    const impact = 'the API server may reject functions of the policies, and then denies pods';
+    const impact = 'the API server may reject functions in the policies, and then denies pods';
     return problem(object, message, { impact, fix: INSTALL });
   }
   const impact = `latest means ${kubernetes}, so requirements of newer versions are not enforced`;
@@ -133,7 +133,7 @@ function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[
   const isMutating = ({ kind }: { readonly kind: string }): boolean => kind.startsWith('Mutating');
   const report = (object: (typeof expected)[number], message: string): CheckResult => {
     const impact = isMutating(object)
-      ? 'new pods do not get the defaults of the settings'
+      ? 'new pods do not get the defaults in the settings'
       : 'pods are not evaluated as the settings require';
     return problem(objectPathName(object), message, { impact, fix: INSTALL });
   };
@@ -147,12 +147,10 @@ function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[
       }),
     ),
   ];
-  return results.length > 0
-    ? results
-    : [ok('policies', `${expected.length} objects exist, as their settings generate them`)];
+  return results.length > 0 ? results : [ok('policies', `${expected.length} objects exist and match their settings`)];
 }
 
-const EXEMPT = 'the user of this command is exempt';
+const EXEMPT = 'the current user is exempt';
 
 /** Checks that the default level denies a violating pod. */
 function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): CheckResult {

@@ -16,15 +16,15 @@ import { explainSccs } from './scc-admission.ts';
 import { listWorkloads, type Outcome } from './workload.ts';
 
 const DETAILS = `
-Without manifests, explains resources of the cluster: workloads and pods, such as deployment/web, and
-namespaces, such as namespace/shop. With manifests, explains these resources of the manifests, or all.
+Without manifests, explains resources in the cluster: workloads and pods, such as deployment/web, and
+namespaces, such as namespace/shop. With manifests, explains these resources in the manifests, or all of them.
 
 For a namespace, it prints the effective level of each mode of Pod Security, its source (a label, the
 default, or for warn the enforced level), the managers that set the labels, and the exemptions.
 
 For a pod, it explains the decision of SCC admission before the pod is created. For every SCC
-(SecurityContextConstraints), in the order in which SCCs are tried, it prints the subjects that may use it,
-whether the pod fits or the reasons why not, and the changes to the pod; also the chosen SCC, and the
+(SecurityContextConstraints), in evaluation order, it prints the subjects that may use it, whether it
+allows the pod or why not, and the changes to the pod. It also prints the chosen SCC, and the
 level of the Pod Security Standards that the result satisfies. For a workload, it explains the pods that
 its controller would create. Without a server, it explains the decision of the policies in the API server.
 In manifests, it also explains the pod templates of custom resources, such as Rollouts, which are found by
@@ -37,7 +37,7 @@ their grants.
 Exit codes:
   0  every pod is admitted or exempt
   1  a pod is denied
-  2  wrong usage, or sources that cannot be read
+  2  usage error, or the sources cannot be read
 
 Examples:
   portcullis explain namespace/shop

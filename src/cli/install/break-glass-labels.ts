@@ -112,7 +112,7 @@ export async function restoreLabels(
   report(
     'not restored',
     lost,
-    ` without the former level: ${summarizeNames(lost)}; the label was removed, and the label syncer, if it runs, sets it again`,
+    ` whose former level is not recorded: ${summarizeNames(lost)}; the label was removed, and the label syncer, if it runs, sets it again`,
   );
   for (const [level, group] of Map.groupBy(lowered, (one) => one.level)) {
     const names = group.map(({ name }) => name);
@@ -174,7 +174,7 @@ async function changeNamespaces(
     const failure = results.find((result) => result.status === 'rejected');
     if (!failure) return;
     const progress = `${verb} in ${changed.length} of ${printCount(due.length, 'namespace')}`;
-    print(run, `interrupted: ${progress}. To continue, repeat the command`);
+    print(run, `interrupted: ${progress}. To continue, run the command again`);
     throw failure.reason;
   });
   return { changed, rejected };
@@ -210,7 +210,7 @@ export async function changeObject<T extends KubeObject>(
       // A dry run does not store the first write, on which the second depends.
       if (dryRun === 'server') break;
       object = written as T;
-      if (attempt >= MAX_ATTEMPTS && plan(object)) return { error: `another client reverts each change of ${name}` };
+      if (attempt >= MAX_ATTEMPTS && plan(object)) return { error: `another client reverts each change to ${name}` };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { code, message } = error.status;

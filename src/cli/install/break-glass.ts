@@ -41,30 +41,30 @@ import { readConfigurations } from './webhooks.ts';
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.
 
-  on      adds a match condition that is always false to every webhook of Portcullis. API servers apply
-          it within seconds and then send no request to Portcullis, so a server that does not respond
-          delays no request. The policies of the floor get a requirement that no namespace meets.
-          Annotations record the user, the time and the reason. The labels
-          pod-security.kubernetes.io/enforce that the label syncer set become privileged, because the
+  on      adds a match condition that is always false to every Portcullis webhook. API servers apply
+          it within seconds and then send no requests to Portcullis, so an unresponsive server
+          does not delay requests. The floor policies get a requirement that no namespace meets.
+          Annotations record the user, the time and the reason. The
+          pod-security.kubernetes.io/enforce labels that the label syncer set become privileged, because the
           PodSecurity plugin of API servers denies ordinary pods by these labels while SCC admission does
           not default the pods. The label portcullis.dev/break-glass-enforce and the annotation
           portcullis.dev/break-glass-levels of a webhook configuration record the former levels.
-          The output lists what continues to deny pods, such as labels of other clients
+          The output lists what continues to deny pods, such as labels set by other clients
   off     removes these conditions, requirements and annotations, and restores the labels. A label that
           another client changed meanwhile does not change, and is listed if it is lower than before.
-          Without --force, a replica has to be ready
+          Without --force, a replica must be ready
   status  shows the state of each webhook and policy, and the number of namespaces with a relaxed label
 
 "on" does not require a running replica. The command changes nothing else in these objects, does not
 overwrite concurrent changes, and can be interrupted and repeated. Running replicas do not change Pod Security
-labels while break-glass is on. Pods that start while break-glass is on keep running: find violations with
+labels while break-glass is on. Pods that start while break-glass is on keep running. Find violations with
 'portcullis check' and 'portcullis scc plan'.
 
-GitOps tools (Argo CD, Flux) may revert the change: suspend them first.
+GitOps tools (Argo CD, Flux) may revert the change, so suspend them first.
 
 Required verbs: get, list and patch on validatingwebhookconfigurations, mutatingwebhookconfigurations and
 validatingadmissionpolicies of admissionregistration.k8s.io and on namespaces, and list on
-mutatingadmissionpolicies. For off, also list on endpointslices in the namespace of the installation, or on
+mutatingadmissionpolicies. For off, also list on endpointslices in the installation namespace, or on
 leases if API servers call replicas by URL. For status, list is sufficient.
 
 Examples:
@@ -76,12 +76,12 @@ Exit codes:
   0  success
   1  an object could not be changed, or a label could not be restored or is lower than before; for
      status: break-glass is on
-  2  wrong usage, no replica is ready, or the cluster cannot be read
+  2  usage error, no replica is ready, or the cluster cannot be read
 `;
 
 const OPTIONS = {
   ...clusterOptions,
-  reason: option('TEXT', text, undefined, { help: 'Reason, which is stored in an annotation' }),
+  reason: option('TEXT', text, undefined, { help: 'Reason to record in an annotation' }),
   'keep-labels': flag({ help: 'Keep the enforce labels that Portcullis set' }),
   force: flag({ help: 'Enable webhooks even if no replica is ready' }),
   ...dryRunOption,
@@ -186,7 +186,7 @@ function showStatus({ targets, namespaces = [], options: { output }, stdout, tex
 const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], string>> = {
   on: 'Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off',
   partly:
-    'Break-glass is on for some webhooks or labels only. For all: portcullis break-glass on. For none: portcullis break-glass off',
+    'Break-glass is on for only some webhooks or labels. For all: portcullis break-glass on. For none: portcullis break-glass off',
   off: 'Break-glass is off: Portcullis is enforcing.',
 };
 
@@ -218,8 +218,8 @@ async function switchOn(run: Run): Promise<number> {
   const webhooks = await switchAll(run, targets, note);
   const labels = namespaces ? await relaxLabels(run, namespaces, openRecord(run, targets)) : UNCHANGED;
   const code = finish(run, [webhooks, labels], {
-    done: 'API servers apply the change within seconds. They then send no request to Portcullis.\nGitOps tools (Argo CD, Flux) may revert the change: suspend them.',
-    unchanged: 'Nothing changed: break-glass is on already.',
+    done: 'API servers apply the change within seconds. They then send no request to Portcullis.\nGitOps tools (Argo CD, Flux) may revert the change, so suspend them.',
+    unchanged: 'Nothing changed, because break-glass is already on.',
   });
   const list = [
     'The PodSecurity plugin of API servers, if it is enabled, continues to enforce:',
@@ -243,7 +243,7 @@ async function switchOff(run: Run): Promise<number> {
   const problem = options.force ? undefined : await findReplicaProblem(client, targets);
   if (problem !== undefined) {
     throw new UserError(
-      `no replica is ready: ${problem}. Webhooks that fail closed would deny pods. Start the replicas (see 'portcullis doctor'), or switch the webhooks on with --force`,
+      `no replica is ready: ${problem}. Webhooks that fail closed would deny pods. Start the replicas (see 'portcullis doctor'), or enable the webhooks with --force`,
     );
   }
   const isMutating = ({ kind }: Target): boolean => kind === 'MutatingWebhookConfiguration';
@@ -257,8 +257,8 @@ async function switchOff(run: Run): Promise<number> {
   const others = await switchAll(run, targets.filter((target) => !isMutating(target)).toReversed(), undefined);
   if (!labels.isRejected) await record.remove();
   return finish(run, [mutating, labels, others], {
-    done: 'API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.',
-    unchanged: 'Nothing changed: break-glass is off already.',
+    done: 'API servers apply the change within seconds. Portcullis then enforces again. Pods that started in the meantime keep running.',
+    unchanged: 'Nothing changed, because break-glass is already off.',
   });
 }
 

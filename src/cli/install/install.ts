@@ -36,11 +36,11 @@ const DETAILS = `
 Prints the manifests of an installation for the cluster of the kubeconfig, and to stderr the assumptions and a
 summary. The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
 
-If Portcullis is installed, everything that the options do not name keeps its value: settings, features, and
+If Portcullis is installed, everything that the options do not set keeps its value: settings, features, and
 customized fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
 less require --allow-weaker. To see the changes first, pipe the output to kubectl diff.
 
-The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
+The leader registers the webhooks when a replica is ready, and they fail closed only where the
 settings enforce. With --webhooks=static, apply the objects with the label
 app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
 
@@ -59,7 +59,7 @@ Examples:
 
 Exit codes:
   0  success
-  2  wrong usage, weaker enforcement, or the cluster cannot be read or is not supported
+  2  usage error, weaker enforcement, or the cluster cannot be read or is not supported
 `;
 
 export const command = defineCommand({
@@ -76,7 +76,7 @@ export const command = defineCommand({
       throw new UserError('--profile cannot be combined with --kubeconfig and --context');
     }
     const settings = applyOptions({ ...DEFAULTS, ...PROFILES[profile] }, options);
-    const note = `the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
+    const note = `the ${profile} profile, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
     io.stderr.write(`Assumed: ${note}\n`);
     io.stdout.write(printYaml(buildManifests(settings)));
     return EXIT.passed;
@@ -117,7 +117,7 @@ async function writeControlPlane(
       await writeFile(join(folder, path), text);
       stdout.write(`${printable(join(folder, path))}: ${purpose}\n`);
     }
-    stdout.write(`${printable(certificates)}/*.crt, *.key: certificates of the webhook, valid for a year\n`);
+    stdout.write(`${printable(certificates)}/*.crt, *.key: webhook certificates, valid for one year\n`);
   } catch (error) {
     throw new UserError(`cannot write to ${folder}: ${failureReason(error)}`, { cause: error });
   }

@@ -52,13 +52,11 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   const serverless = readServerless(policies);
   const other = binding?.subjects?.[0]?.namespace ?? namespace;
   if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
-    throw new UserError(`Portcullis is installed in the namespace ${other}: use --namespace=${other}`);
+    throw new UserError(`Portcullis is installed in namespace ${other}: use --namespace=${other}`);
   }
   const labels = deployment?.metadata?.labels ?? {};
   if (labels['app.kubernetes.io/managed-by'] === 'Helm') {
-    throw new UserError(
-      `the installation in the namespace ${namespace} belongs to Helm: use helm upgrade --reuse-values`,
-    );
+    throw new UserError(`the installation in namespace ${namespace} belongs to Helm: use helm upgrade --reuse-values`);
   }
   const initial = deployment ? readInitialSettings(deployment) : {};
   const settings = deployment ? await deriveSettings(client, deployment, namespace) : {};
@@ -144,20 +142,20 @@ export function findIncompatibility(
   const [ownMajor = 0, ownMinor = 0, ownPatch = 0] = parseProgramVersion(VERSION);
   const skew = ownMajor - major || ownMinor - minor;
   if (skew < 0 || (skew === 0 && ownPatch < patch)) {
-    return `version ${version} is installed, and this program has the version ${VERSION}: use the program of version ${version}`;
+    return `version ${version} is installed, but this program has version ${VERSION}: use the program of version ${version}`;
   }
   if (ownMajor !== major || skew > 1) {
-    return `version ${version} is installed: replicas of ${version} and ${VERSION} cannot run at the same time: upgrade to each minor version between them first`;
+    return `version ${version} is installed: replicas of ${version} and ${VERSION} cannot run at the same time: upgrade one minor version at a time`;
   }
   if (!isUpgrade && version !== undefined && version !== VERSION) {
-    return `version ${version} is installed, and this program has the version ${VERSION}: use portcullis upgrade`;
+    return `version ${version} is installed, but this program has version ${VERSION}: use portcullis upgrade`;
   }
   const unknown = (replicaContainer(installation.deployment)?.args ?? [])
     .map((arg) => /^--(?:no-)?([^=]+)/.exec(arg)?.[1])
     .find((name) => name !== undefined && !(name in serveOptions) && !(`no-${name}` in serveOptions));
   return unknown === undefined
     ? undefined
-    : `deployments/${INSTALLATION.name}: version ${VERSION} does not have the option --${unknown}: remove it from the arguments of the container first`;
+    : `deployments/${INSTALLATION.name}: version ${VERSION} does not have the option --${unknown}: remove it from the container arguments first`;
 }
 
 function parseProgramVersion(version: string): readonly number[] {

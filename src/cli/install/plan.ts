@@ -65,7 +65,7 @@ export const DEFAULTS = defaultSettings(VERSION);
 export const planOptions = {
   ...clusterOptions,
   'allow-weaker': flag({ help: 'Accept settings that enforce less than the current settings' }),
-  namespace: option('NAME', namespaceName, DEFAULTS.namespace, { short: 'n', help: 'Namespace of the installation' }),
+  namespace: option('NAME', namespaceName, DEFAULTS.namespace, { short: 'n', help: 'Installation namespace' }),
   image: option('IMAGE', nonEmpty, undefined, {
     help: `Image of the replicas, with registry and tag or digest. Default: the current image, or ${DEFAULTS.image}`,
   }),
@@ -164,13 +164,13 @@ export function applyOptions(base: ManifestSettings, values: PlanValues): Manife
 /** Parses a `--set` argument. */
 function setting(argument: string): Setting {
   const [, path = '', text = ''] = /^([\w.]+)=(.*)$/s.exec(argument) ?? [];
-  if (path === '') throw new UserError(`${quote(argument)} is not a setting such as scc.mode=enforce`);
+  if (path === '') throw new UserError(`${quote(argument)} must be a setting such as scc.mode=enforce`);
   if (text.trim() === '') throw new UserError(`${path} has no value: use ${path}=null for the default`);
   const { documents, errors } = readDocuments(text, '--set');
   const [error] = errors;
   if (error) throw new UserError(`${path}: ${error.message}`);
   const value = documents[0]?.value ?? null;
-  // YAML parses the mode off as a boolean.
+  // YAML parses off as a boolean.
   return { path: path.split('.'), value: path.endsWith('.mode') && value === false ? 'off' : value };
 }
 
@@ -225,7 +225,7 @@ function findProblem(
     return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for match conditions`;
   }
   if (groups.includes(OPENSHIFT) && settings.features.scc) {
-    return '--scc: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc=false';
+    return '--scc: OpenShift has its own SCC admission, which conflicts with SCC admission of Portcullis: use --scc=false';
   }
   if (settings.nodesConfig && hasForeignNodesConfig) {
     return `--nodes-config: another product has defined ${NODES_CONFIG}, and Portcullis reads its object: remove the option`;
@@ -265,7 +265,7 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
   }
   if (settings.certificates === 'self-managed' && groups.includes(CERT_MANAGER)) {
     notes.push(
-      'detected cert-manager: with --cert-manager it issues the serving certificate, otherwise created by the replicas',
+      'detected cert-manager: with --cert-manager, it issues the serving certificate; otherwise, the replicas create it',
     );
   }
   return notes;

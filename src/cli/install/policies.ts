@@ -83,7 +83,7 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
   const text = JSON.stringify(content);
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_SETTINGS_BYTES) {
-    const limit = `an annotation of the policies has at most ${MAX_SETTINGS_BYTES}`;
+    const limit = `an annotation on the policies can have at most ${MAX_SETTINGS_BYTES}`;
     throw new UserError(`the settings have ${bytes} bytes, and ${limit}: exempt fewer users, namespaces or classes`);
   }
   const kubernetesMinor = minorVersion(kubernetes);
@@ -185,7 +185,7 @@ export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings
 }
 
 /** Features that such an installation lacks. */
-export const LACKS = 'no review of namespaces, no metrics, no SCC admission and no rollout of enforcement';
+export const LACKS = 'no namespace reviews, no metrics, no SCC admission and no enforcement rollout';
 
 /** Source of the policies' settings, for messages. */
 export const SERVERLESS_SOURCE = `annotation ${ANNOTATION} of the policies in the API server. Policies provide ${LACKS}`;

@@ -127,7 +127,7 @@ function summarize(
     `new: ${deployment ? listOrNothing(added) : `${added.length} objects`}`,
     ...(serverless
       ? [
-          'policies: they remain in force; portcullis doctor prints the command that deletes them when the server enforces as much',
+          'policies: they remain in force. portcullis doctor prints the command to delete them once the server enforces at least as much',
         ]
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),

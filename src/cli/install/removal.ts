@@ -18,7 +18,7 @@ import { type DryRun, dryRunSuffix } from '../cluster.ts';
 
 /** Scope of an uninstallation. */
 export interface UninstallScope {
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace: string;
   /** Keeps the Pod Security labels that Portcullis set. */
   readonly keepsLabels: boolean;
@@ -32,7 +32,7 @@ export interface UninstallScope {
 
 interface RemovalTarget {
   readonly client: ClusterClient;
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace: string;
   readonly dryRun: DryRun;
   /** Time for API servers to observe a step. */
@@ -166,7 +166,7 @@ export async function removeNodeReports(removal: Removal): Promise<void> {
     const object = { apiVersion: 'v1', kind: 'Node', metadata: { name } };
     const hasCondition = node.status?.conditions?.some(({ type }) => type === KUBELET_CONDITION) === true;
     if (hasCondition || annotations?.[KUBELET_STATE_ANNOTATION] !== undefined) {
-      await reportChange(removal, `nodes/${name} report about the kubelet version`, 'removed', async () => {
+      await reportChange(removal, `nodes/${name} kubelet version report`, 'removed', async () => {
         await releaseFields(removal, NODE_REPORTER, `${path}/status`, { ...object, status: { conditions: [] } });
         return await releaseFields(removal, NODE_REPORTER, path, object);
       });

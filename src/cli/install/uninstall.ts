@@ -24,21 +24,21 @@ import {
 } from './removal.ts';
 
 const DETAILS = `
-Asks for confirmation, and ends enforcement while the replicas still respond, so no pod is denied because of the
-uninstallation: it revokes the permissions of the leader to restore what is removed, and deletes the policies, the
+Asks for confirmation, and ends enforcement while the replicas still respond, so the uninstallation does not
+cause denials. It revokes the leader's permissions to restore removed objects, and deletes the policies, the
 validating webhooks, the Pod Security labels that Portcullis set, and the mutating webhooks. After each step,
 it waits until API servers have observed it. It then deletes the replicas, and all other objects with the
-label app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of what
-remains, with the commands that remove it.
+label app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of the remaining
+objects, with the commands to remove them.
 
-In namespaces, the command removes the Pod Security labels that managedFields attribute to a controller of
-Portcullis only. It does not affect running pods, and can be repeated.
+In namespaces, the command removes only the Pod Security labels that managedFields attribute to a Portcullis
+controller. It does not affect running pods, and can be repeated.
 
 The policies of an installation without a server are also deleted. With --keep-policies, they and the Pod
 Security labels remain, and API servers enforce them after the server is deleted.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
-remove it there: otherwise the tool restores it.
+remove it there, because otherwise the tool restores it.
 
 Examples:
   portcullis uninstall --dry-run=server
@@ -50,7 +50,7 @@ Examples:
 Exit codes:
   0  success
   1  some objects could not be deleted
-  2  wrong usage, not confirmed, or the cluster cannot be read
+  2  usage error, not confirmed, or the cluster cannot be read
 `;
 
 export const command = defineCommand({
@@ -99,7 +99,7 @@ export const command = defineCommand({
         print(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       }
       const remains = await findRemains(client, scope);
-      if (remains.length > 0) print('These remain, with the commands that remove them:');
+      if (remains.length > 0) print('Remaining objects, with the commands to remove them:');
       for (const item of remains) print(`- ${item}`);
       return removal.counts.failed === 0 ? EXIT.passed : EXIT.violations;
     });
@@ -208,7 +208,7 @@ async function deleteWebhooks(removal: Removal, resource: ResourceInfo): Promise
   await observe(removal, 'the deletion');
   const restored = await findOwnObjects(removal, [resource]);
   for (const { object } of restored) {
-    removal.report(`Webhook configuration ${object.metadata.name} exists: stop the replicas outside of the cluster.`);
+    removal.report(`Webhook configuration ${object.metadata.name} exists: stop the replicas outside the cluster.`);
   }
   return restored.length === 0;
 }
@@ -229,7 +229,7 @@ const RESTORED = /webhookconfigurations$|admissionpolicies$|^namespaces$/;
 const WRITES: readonly string[] = ['create', 'patch'];
 
 /**
- * Deletes the bindings of the roles that permit the leader to restore what is removed. Resolves to false if that is not
+ * Deletes the bindings of the roles that permit the leader to restore removed objects. Resolves to false if that is not
  * possible.
  */
 async function revokeWrites(removal: Removal): Promise<boolean> {
@@ -272,7 +272,7 @@ async function deleteOwnObjects(
 /** Deletes the Portcullis CRDs with all their objects, and the roles and bindings that grant SCCs. */
 async function purgeDefinitions(removal: Removal, { hasForeignSccs }: UninstallScope): Promise<void> {
   const { client, dryRun, report } = removal;
-  if (hasForeignSccs) report('SCCs and their roles are kept: the SCC CRD belongs to another product.');
+  if (hasForeignSccs) report('SCCs and their roles are kept, because the SCC CRD belongs to another product.');
   const grants = hasForeignSccs ? [] : await findGrants(client);
   const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
   const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);

@@ -14,7 +14,7 @@ The policies of an installation without a server are printed with their settings
 API server.
 
 The command rejects a version that cannot run together with the installed one, a cluster that is too old,
-arguments of the replicas and settings that this version does not have, and stored versions of objects that
+replica arguments and settings that this version does not support, and stored versions of objects that
 it does not define.
 
 Examples:
@@ -24,7 +24,7 @@ Examples:
 
 Exit codes:
   0  success
-  2  wrong usage, weaker enforcement, or the versions are not compatible
+  2  usage error, weaker enforcement, or the versions are not compatible
 `;
 
 export const command = defineCommand({
@@ -40,11 +40,11 @@ export const command = defineCommand({
 /** The installed image with this version's tag. */
 function nextImage(installation: Installation, namespace: string): string {
   if (!installation.deployment) {
-    throw new UserError(`Portcullis is not installed in the namespace ${namespace}: use portcullis install`);
+    throw new UserError(`Portcullis is not installed in namespace ${namespace}: use portcullis install`);
   }
   const image = installedImage(installation) ?? '';
   if (image === '' || image.includes('@')) {
-    throw new UserError(`the installed image ${quote(image)} has no tag to replace: name the new image with --image`);
+    throw new UserError(`the installed image ${quote(image)} has no tag to replace: set the new image with --image`);
   }
   return `${image.replace(/:[^:/]+$/, '')}:${VERSION}`;
 }

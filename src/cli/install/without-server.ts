@@ -53,11 +53,11 @@ interface Changes {
 /** @throws {UserError} for an option or a setting that requires a server */
 export function checkServerless({ set }: Pick<Changes, 'set'>, { typed }: Pick<Sources, 'typed'>): void {
   const option = [...typed.keys()].find((name) => !OPTIONS.includes(name));
-  if (option !== undefined) throw new UserError(`--${option}: an installation without a server does not have it`);
+  if (option !== undefined) throw new UserError(`--${option}: not supported by an installation without a server`);
   const unsupported = listSettings(set.reduce(withSetting, {})).find((one) => !isPolicySetting(one));
   if (!unsupported) return;
   throw new UserError(
-    `--set=${unsupported.path.join('.')}: an installation without a server has only spec.defaults and spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`,
+    `--set=${unsupported.path.join('.')}: an installation without a server supports only spec.defaults and spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`,
   );
 }
 
@@ -66,7 +66,7 @@ export function kubernetesVersion(value: string): Version {
   const minor = Number(/^v?1\.(\d{1,4})(?:\.\d+)?$/.exec(value)?.[1] ?? NaN);
   if (minor >= MIN_POLICY_MINOR) return `v1.${minor}`;
   const older = Number.isNaN(minor) ? '' : ', because older API servers have no ValidatingAdmissionPolicy v1';
-  throw new UserError(`must be a version of Kubernetes such as 1.36, and 1.${MIN_POLICY_MINOR} or newer${older}`);
+  throw new UserError(`must be a Kubernetes version such as 1.36, and at least 1.${MIN_POLICY_MINOR}${older}`);
 }
 
 /** Prints the policies without reading an API server. */
@@ -104,7 +104,7 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
   ]);
   const { server } = client.connection;
   if (minor === undefined) {
-    throw new UserError(`${server} reports the version ${version}, which is unknown: use --for-kubernetes`);
+    throw new UserError(`${server} reports version ${version}, which is unknown: use --for-kubernetes`);
   }
   if (minorVersion(minor) < MINIMUM_MINOR) {
     throw new UserError(
@@ -178,6 +178,6 @@ async function checkSystemNamespace(spec: JsonObject, client?: ClusterClient): P
   const list = [...exemptions.namespaces, KUBE_SYSTEM].join(', ');
   const labelled = client ? `, or label it: kubectl label namespace ${KUBE_SYSTEM} ${label}=privileged` : '';
   throw new UserError(
-    `podSecurity.defaults.enforce=${defaults.enforce} would deny pods of the cluster itself in the namespace ${KUBE_SYSTEM}: exempt it with --set='podSecurity.exemptions.namespaces=[${list}]'${labelled}`,
+    `podSecurity.defaults.enforce=${defaults.enforce} would deny system pods in namespace ${KUBE_SYSTEM}: exempt it with --set='podSecurity.exemptions.namespaces=[${list}]'${labelled}`,
   );
 }

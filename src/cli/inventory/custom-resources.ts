@@ -26,7 +26,7 @@ interface CustomSources {
 const MAX_SHOWN = 5;
 
 /**
- * Finds the pod templates of custom resources, and containers outside of a pod template, as `Workflow shop/hello
+ * Finds the pod templates of custom resources, and containers outside a pod template, as `Workflow shop/hello
  * (PATH)`.
  */
 export function findCustomSources(objects: readonly CustomObject[], namespace: string): CustomSources {
@@ -44,7 +44,7 @@ export function findCustomSources(objects: readonly CustomObject[], namespace: s
     const scope = manifestNamespace(value) ?? namespace;
     unknown.push(...found.unknown.map((path) => `${kind} ${scope}/${name} (${printFieldPath(path)})`));
   }
-  const missed = `no pods of containers outside of pod templates: ${summarizeNames(unknown, MAX_SHOWN)}`;
+  const missed = `no pods for containers outside pod templates: ${summarizeNames(unknown, MAX_SHOWN)}`;
   return { customSources, assumptions: unknown.length === 0 ? [] : [missed] };
 }
 

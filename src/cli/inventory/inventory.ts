@@ -66,7 +66,7 @@ export const subjectOptions = {
 export const selectionOptions = {
   namespace: option('NAME', nonEmpty, undefined, {
     short: 'n',
-    help: 'Only this namespace; for manifests, also the namespace of objects without one',
+    help: 'Only this namespace; for manifests, also the namespace of objects that do not set one',
   }),
   'all-namespaces': flag({ short: 'A', help: 'All namespaces (the default)' }),
 };

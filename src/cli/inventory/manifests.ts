@@ -35,7 +35,7 @@ export async function readAllManifests(
     }),
   );
   if (manifests.objects.length + manifests.errors.length > 0) return manifests;
-  const names = paths.map((path) => (path === STDIN.path ? 'the standard input' : path));
+  const names = paths.map((path) => (path === STDIN.path ? 'standard input' : path));
   throw new UserError(`no objects in ${names.join(', ')}`);
 }
 

@@ -21,7 +21,7 @@ export const sccOptions = {
     help: 'File with a PortcullisConfiguration. Default: the object in the cluster',
   }),
   'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
-    help: 'Default SCC mode for namespaces without the label portcullis.dev/scc: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',
+    help: 'Default SCC mode for namespaces without the portcullis.dev/scc label: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',
     shown: DEFAULT_SCC_MODE,
   }),
 };
@@ -39,7 +39,7 @@ interface SettingsLocation {
   readonly config: string | undefined;
   /** Objects from a cluster or from manifests, which may include a PortcullisConfiguration. */
   readonly store: Store;
-  /** Namespace of the installation. */
+  /** Installation namespace. */
   readonly namespace?: string;
 }
 
@@ -63,7 +63,7 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const { settings, isLastValid } = settingsInForce(object, decode);
   const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
-  const source = object && (isLastValid ? `the last valid settings of the invalid ${name}` : name);
+  const source = object && (isLastValid ? `the last valid settings, because ${name} is invalid` : name);
   return { settings, source, isServerless };
 }
 
@@ -116,7 +116,7 @@ export function expectedMode(
 
 /** Options of the commands that evaluate pods in manifests. */
 export const sccReviewOptions = {
-  namespace: option('NAME', nonEmpty, undefined, { short: 'n', help: 'Namespace of objects without one' }),
+  namespace: option('NAME', nonEmpty, undefined, { short: 'n', help: 'Namespace for manifests that do not set one' }),
   output: outputOption(DATA_AND_TABLE),
   ...subjectOptions,
   ...sccOptions,

@@ -32,7 +32,7 @@ The table lists the gates with a requirement; -o json and -o yaml print the comp
 Exit codes:
   0  success
   1  a gate is enabled, and kubelets may be older than it requires
-  2  wrong usage, or the input cannot be read
+  2  usage error, or the input cannot be read
 
 Examples:
   portcullis kubelet gates
@@ -125,7 +125,7 @@ function toSubject(object: FeatureGate, version: string | undefined): Subject {
   const block = version === undefined ? blocks[0] : blocks.find((one) => one.version === version);
   const featureSet = object.spec?.featureSet ?? '';
   if (block === undefined) {
-    const which = version === undefined ? 'no entry' : `no entry of version ${version}`;
+    const which = version === undefined ? 'no entry' : `no entry for version ${version}`;
     throw new UserError(`FeatureGate of the feature set ${featureSet || 'Default'}: status.featureGates has ${which}`);
   }
   // The lists of custom gates start from those of the Default feature set and apply the user's changes.

@@ -9,14 +9,14 @@ import { gatherKubelets, isBelow, kubeletOptions, minimumVersion, printNodes, re
 const DETAILS = `
 Lists the nodes that would lose access to the API server with a minimum kubelet version, and the number of
 pods on them. The command changes nothing. Where API servers call the authorization webhook, it denies all
-requests of nodes with an older kubelet, except reading and updating Nodes and access reviews, until the kubelet
-is upgraded. In the mode
-strict, an upgraded kubelet cannot report its version either: upgrade kubelets before you raise the minimum.
+requests from nodes with an older kubelet, except reading and updating Nodes and access reviews, until the kubelet
+is upgraded. In strict
+mode, even an upgraded kubelet cannot report its version, so upgrade kubelets before you raise the minimum.
 
 Exit codes:
   0  no node would lose access
   1  some nodes would lose access: upgrade or remove them first
-  2  wrong usage, or the input cannot be read
+  2  usage error, or the input cannot be read
 
 Examples:
   portcullis kubelet plan --minimum 1.33.0
@@ -58,7 +58,7 @@ export const command = defineCommand({
     const notes = [
       ...(controlPlane.length === 0
         ? []
-        : [`Control plane nodes are among them: ${controlPlane.map(({ name }) => name).join(', ')}.`]),
+        : [`Control plane nodes among them: ${controlPlane.map(({ name }) => name).join(', ')}.`]),
       ...(compareMinimums(minimum.text, minimums.inForce) < 0
         ? [`The minimum ${minimums.inForce} is in force. ${minimum.text} is lower and permits older kubelets.`]
         : []),

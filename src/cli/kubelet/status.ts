@@ -36,7 +36,7 @@ requested minimum and the minimum in force.
 Exit codes:
   0  no minimum is set, or all nodes meet it
   1  some nodes are below the minimum, or their version is unknown
-  2  wrong usage, or the input cannot be read
+  2  usage error, or the input cannot be read
 
 Examples:
   portcullis kubelet status
@@ -59,7 +59,7 @@ export const command = defineCommand({
     const isSet = minimums.requested !== '' || minimums.inForce !== '';
     const authorizer = minimums.inForce === '' ? undefined : await checkAuthorizer(facts, io);
     const summary = isSet
-      ? `${printCount(nodes.length, 'node')}, ${below} below the minimum or of unknown version`
+      ? `${printCount(nodes.length, 'node')}, ${below} below the minimum or with an unknown version`
       : `No minimum kubelet version is set in ${minimums.source}.`;
     const data = { ...minimums, ...(authorizer ? { authorizer } : {}), below, nodes, conditions, assumptions };
     const objects = nodes.map(({ name }) => ({ kind: 'Node', name }));

@@ -53,11 +53,11 @@ const KINDS = ['Namespace', ...OLM_WORKLOADS, 'CatalogSource'] as const;
 
 const DETAILS = `
 Prints patches that harden the workloads of the Operator Lifecycle Manager (OLM): its Deployments and
-CronJobs, the Jobs that unpack bundles, and CatalogSources with the field disableSecurity. A patch sets
-absent fields only; less strict values are kept and reported, unless --force replaces them. OLM restores
-the Deployments of a ClusterServiceVersion: their patch changes the ClusterServiceVersion.
+CronJobs, the Jobs that unpack bundles, and CatalogSources with the disableSecurity field. A patch sets
+only absent fields. Less strict values are kept and reported, unless --force replaces them. OLM restores
+the Deployments of a ClusterServiceVersion, so their patch changes the ClusterServiceVersion.
 
-"portcullis olm harden namespaces" proposes Pod Security labels for the namespaces of OLM. It lowers no
+"portcullis olm harden namespaces" proposes Pod Security labels for OLM namespaces. It lowers no
 level, and keeps labels of other field managers, unless --force replaces them.
 
 The command changes nothing: review the printed commands and run them.
@@ -65,7 +65,7 @@ The command changes nothing: review the printed commands and run them.
 Exit codes:
   0  nothing has to change
   1  changes are proposed
-  2  wrong usage, or the input cannot be read
+  2  usage error, or the input cannot be read
 
 Examples:
   portcullis olm harden
@@ -105,7 +105,7 @@ function reportNamespaces(
     blocks: (style) => [
       ...namespaces.map((one) => printNamespace(one, style)),
       ...assumptionBlocks(assumptions),
-      ...(namespaces.length === 0 ? ['No namespaces of OLM found.\n'] : []),
+      ...(namespaces.length === 0 ? ['No OLM namespaces found.\n'] : []),
     ],
     changed: namespaces.filter(({ labels }) => Object.keys(labels).length > 0).length,
   };

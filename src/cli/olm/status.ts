@@ -115,9 +115,9 @@ function explainIdle(store: Store): string {
 
 const DETAILS = `
 Lists the namespaces with operators of the Operator Lifecycle Manager. The label
-${LABEL_SYNC_LABEL} enables the label syncer in namespaces openshift-*. For each
+${LABEL_SYNC_LABEL} enables the label syncer in openshift-* namespaces. For each
 namespace, the output contains the label, the field managers that set it, the row of the decision table that
-applies (see docs/how-to/olm.md), and the next action of the auto-labeler. Copied ClusterServiceVersions do not count.
+applies (see docs/how-to/olm.md), and the next action of the auto-labeler. Copied ClusterServiceVersions are ignored.
 
 Examples:
   portcullis olm status

@@ -40,7 +40,7 @@ export const rolloutOptions = {
     help: 'Configuration file of the server. Default: the file that the installation in the cluster uses',
   }),
   'installation-namespace': option('NAME', nonEmpty, INSTALLATION.namespace, {
-    help: 'Namespace of the installation',
+    help: 'Installation namespace',
   }),
   'scc-mode': sccOptions['scc-mode'],
   output: outputOption([...DATA_AND_TABLE, 'wide']),

@@ -30,8 +30,8 @@ A namespace with its own label keeps its level. The planned level of other names
 security context constraints (SCCs) that their service accounts may use, if the server manages their labels.
 Otherwise it is restricted.
 
-With --kubernetes-version, only the workloads that this version would deny and the version of the
-cluster admits are listed, in all namespaces: prepare an upgrade of the cluster with it.
+With --kubernetes-version, only the workloads that this version would deny but the cluster
+version admits are listed, in all namespaces. Use it to prepare a cluster upgrade.
 
 --level plans another default level, such as a change of spec.podSecurity.defaults.enforce, and this label in
 all namespaces with a weaker label. With -n, it also plans a weaker label. In a cluster whose policies were
@@ -44,7 +44,7 @@ with the denied workloads, the reasons and the next steps; -n does so for one na
 Exit codes:
   0  no workload is or would be denied
   1  some workloads are or would be denied, or an evaluation failed
-  2  wrong usage, or the input cannot be read
+  2  usage error, or the input cannot be read
 
 Examples:
   portcullis rollout plan
@@ -92,7 +92,7 @@ export const command = defineCommand({
       : await planNamespaces(facts, io, { ...scope, newLabel: values.level });
     const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);
-    const denial = versions && `would be denied by Kubernetes ${versions.to} and not by ${versions.from}`;
+    const denial = versions && `would be denied by Kubernetes ${versions.to} but not by ${versions.from}`;
     const isLabelChange = only !== undefined && namespaces.some(({ currentSource }) => currentSource === 'label');
     const apply = versions || isLabelChange ? undefined : change.command;
     const data = { summary: counts, versions, namespaces, apply, settings, assumptions };

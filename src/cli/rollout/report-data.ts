@@ -28,7 +28,7 @@ interface ReportInput {
   readonly date: Date;
   /** Address of the API server, or the manifests. */
   readonly source: string;
-  /** Namespace of the installation, which contains the Leases of the replicas. */
+  /** Installation namespace, which contains the Leases of the replicas. */
   readonly namespace: string;
   /** True if the settings come from a file. */
   readonly isFromFile: boolean;

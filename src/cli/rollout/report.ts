@@ -9,9 +9,9 @@ import { gatherRollout, rolloutOptions } from './facts.ts';
 import { computeReport } from './report-data.ts';
 
 const DETAILS = `
-Writes one HTML file that needs no network: the state of the rollout of enforcement, the denied workloads
+Writes one self-contained HTML file: the state of the enforcement rollout, the denied workloads
 of each namespace and level with their fixes, the use and the grants of SCCs (SecurityContextConstraints),
-and the exemptions. The file contains names of the cluster; it can be printed.
+and the exemptions. The file contains names from the cluster, and can be printed.
 
 The report is computed from the current state of the cluster, or from manifests as if they were all
 objects of a cluster. The command changes nothing. Permissions to read all namespaces are required.
@@ -29,7 +29,7 @@ export const command = defineCommand({
     ...rolloutOptions,
     namespace: option('NAME', nonEmpty, undefined, {
       short: 'n',
-      help: 'Namespace of objects in manifests without one',
+      help: 'Namespace for manifests that do not set one',
     }),
     output: outputOption(['html', 'json']),
   },

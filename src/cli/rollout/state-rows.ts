@@ -62,7 +62,7 @@ const LABELS: Readonly<Record<RolloutState['syncer'], string>> = {
 };
 
 function printLabels({ phase, sccMode, syncer, generation }: RolloutState): string {
-  if (phase === 'Disabled') return 'not managed in phase Disabled';
+  if (phase === 'Disabled') return 'not managed in the Disabled phase';
   if (sccMode === 'off') return 'not managed: SCC mode off';
   if (generation === 0) return 'not managed yet';
   return `${LABELS[syncer]}${sccMode === 'enforce' ? '' : ', only in namespaces that enforce SCCs'}`;
@@ -80,7 +80,7 @@ function outdatedRow(state: RolloutState): readonly (readonly [string, string])[
   if (parts.length === 0) return [];
   const isUpdated = replicas === undefined || replicas.leader !== undefined;
   const reason = isUpdated ? 'the leader has not updated it yet' : 'no leader updates it';
-  const cause = phase === 'Disabled' ? 'it is not updated in phase Disabled' : reason;
+  const cause = phase === 'Disabled' ? 'it is not updated in the Disabled phase' : reason;
   return [['Outdated', `status of ${CONFIG}, since ${cause}: ${parts.join('; ')}`]];
 }
 

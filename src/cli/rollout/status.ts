@@ -19,12 +19,12 @@ function printList(title: string, items: readonly string[]): string {
 }
 
 const DETAILS = `
-Shows the state of the rollout of enforcement, what blocks it, and the next steps. The command evaluates the
-current state of all namespaces: every pod, and every pod template as security context constraints (SCCs)
-complete it. It changes nothing.
+Shows the state of the enforcement rollout, what blocks it, and the next steps. The command evaluates the
+current state of all namespaces: every pod, and every pod template with the fields that security context constraints
+(SCCs) set. It changes nothing.
 
-The namespaces with most denied workloads are listed. -o wide lists all of them with their details. With
--n or -l, only the list is restricted: the state is that of the cluster.
+The namespaces with the most denied workloads are listed. -o wide lists all of them with their details. -n
+and -l restrict only the list, not the state of the cluster.
 
 The command reads the PortcullisConfiguration of the cluster. For the development cluster
 and for manifests, --config names the file.
@@ -32,7 +32,7 @@ and for manifests, --config names the file.
 Exit codes:
   0  the state was printed
   1  Portcullis is not installed in the cluster
-  2  wrong usage, or the input cannot be read
+  2  usage error, or the input cannot be read
 
 Examples:
   portcullis rollout status
@@ -72,7 +72,7 @@ const NOT_INSTALLED =
   'Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.';
 
 function printMissing({ output }: Values<typeof listOptions>, io: Io): number {
-  const next = ['Install it: portcullis install --help.', 'Evaluate the cluster before: portcullis rollout plan.'];
+  const next = ['Install it: portcullis install --help.', 'To evaluate the cluster first: portcullis rollout plan.'];
   const data = { isInstalled: false, blockers: [NOT_INSTALLED], next };
   printListing(io, output, { data, objects: [] }, () => [`${NOT_INSTALLED}\n`, printList('Next', next)]);
   return EXIT.violations;

@@ -27,7 +27,7 @@ const grantOptions = {
   serviceaccount: list('NAME', nonEmpty, { short: 'z', help: 'Service accounts' }),
   namespace: option('NAME', namespaceName, undefined, {
     short: 'n',
-    help: 'Namespace of the grant and of its service accounts. Default: a grant for all namespaces, with the service accounts of the namespace of the kubeconfig',
+    help: 'Namespace of the grant and its service accounts. Default: a grant for all namespaces, with the service accounts in the kubeconfig namespace',
   }),
   ...dryRunOption,
   output: writtenOutputOption,
@@ -236,7 +236,7 @@ function printChange(io: Io, verb: 'added' | 'removed', { subjects, values }: Ch
 
 const GRANT_DETAILS = `
 Grants the use of an SCC (SecurityContextConstraints), as "oc adm policy add-scc-to-user" and
-"add-scc-to-group" do: the subjects are added to the binding system:openshift:scc:SCC of the ClusterRole of
+"add-scc-to-group" do. The subjects are added to the binding system:openshift:scc:SCC of the ClusterRole of
 the same name. Both are created if they are missing. With --namespace, the binding is a RoleBinding, and
 the grant applies to pods of that namespace; otherwise it is a ClusterRoleBinding. The output lists the
 objects that were written.

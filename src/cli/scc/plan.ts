@@ -119,7 +119,7 @@ function describeResult({ result, serviceAccount, denial }: PlannedWorkload): [s
       return [result.scc, ...printChanges(result.changes), ...missingAccount];
     case 'denied':
       return [
-        result.grantable === undefined ? 'denied; no binding would admit it' : 'denied',
+        result.grantable === undefined ? 'denied, and no binding would admit it' : 'denied',
         ...describeDenial(result, serviceAccount),
         ...missingAccount,
       ];
@@ -144,7 +144,7 @@ function describeGrant({ serviceAccount, scc, workloads, moves }: PlannedGrant):
     `for ${enumerate(workloads)}`,
     ...Array.from(byScc, ([from, moved]) => `moves ${enumerate(moved)} from ${from} to ${scc}`),
     ...(serviceAccount === 'default'
-      ? ['applies to all pods with the default service account: give these workloads their own']
+      ? ['applies to all pods with the default service account, so give these workloads their own service accounts']
       : []),
   ];
 }
@@ -239,17 +239,17 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
 const DETAILS = `
 Prints for every workload, and for every pod without a controller, the SecurityContextConstraints (SCC)
 that its pods would get and the fields that it would change, or the reasons why no SCC admits them. Pods
-are evaluated as their controller would create them; a pod without a controller, by the grants of its
-service account alone.
+are evaluated as their controller would create them. A pod without a controller is evaluated with only the grants
+of its service account.
 
 For denied workloads, --bindings writes the bindings that would admit them: the least permissive SCC
 that fits, granted to the service account in its namespace. Review the file before you apply it. A
 workload that only privileged would admit, without a privileged container, needs a custom SCC.
 
 Exit codes:
-  0  all workloads are admitted, where SCC admission is on
+  0  all workloads with SCC admission are admitted
   1  workloads are denied
-  2  wrong usage, or sources that cannot be read
+  2  usage error, or the sources cannot be read
 
 Examples:
   portcullis scc plan

@@ -107,7 +107,7 @@ annotations: the subject with the permission to use the SCC (the service account
 that created it), the current grants of the service account, the creation time and the owner.
 
 A pod without an SCC was not evaluated: its namespace is exempt or in report mode, the pod runs on
-Windows, or it is older than the enforcement. Where SCC admission is not enforced, the creator of a pod
+Windows, or it was created before enforcement. Where SCC admission is not enforced, the creator of a pod
 can write the annotations.
 
 Examples:

@@ -149,13 +149,13 @@ Without --user and --group, the service accounts of --serviceaccount are reviewe
 account of the pod, otherwise default.
 
 Manifests may also contain reviews: PodSecurityPolicySubjectReview, PodSecurityPolicySelfSubjectReview
-and PodSecurityPolicyReview; -o yaml prints them with their status. A self subject review is about the
-user of the kubeconfig, or for manifests about a user in the group system:authenticated.
+and PodSecurityPolicyReview; -o yaml prints them with their status. A self subject review applies to
+the kubeconfig user, or for manifests to a user in the system:authenticated group.
 
 Exit codes:
   0  an SCC admits every pod
-  1  no SCC admits some pod
-  2  wrong usage, sources that cannot be read, or a review without an answer; all others are printed
+  1  at least one pod is not admitted by any SCC
+  2  usage error, unreadable sources, or a review that cannot be answered; all others are printed
 
 Examples:
   portcullis scc review -f pod.yaml --user alice --group developers

@@ -27,7 +27,7 @@ export const command = defineCommand({
     ...inventoryOptions,
     namespace: option('NAME', nonEmpty, undefined, {
       short: 'n',
-      help: 'Only grants in this namespace; for manifests, also the namespace of objects without one',
+      help: 'Only grants in this namespace; for manifests, also the namespace of objects that do not set one',
     }),
     ...listOptions,
   },

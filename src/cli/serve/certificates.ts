@@ -250,7 +250,7 @@ export function watchCertificateFiles(
       read: () => readKeyPair(files),
       initial: serving.pair,
       onChange: (pair) => certificate.use(checkKeyPair(pair, files)),
-      onError: logError(files.cert, 'cannot load the serving certificate; keeping the previous one'),
+      onError: logError(files.cert, 'failed to load the serving certificate, keeping the previous one'),
       signal,
     });
   }
@@ -259,7 +259,7 @@ export function watchCertificateFiles(
       read: () => readSource(initial.file),
       initial,
       onChange: (source) => certificate.trustClients(checkCertificates(source).text),
-      onError: logError(initial.file, 'cannot load the client CAs; keeping the previous ones'),
+      onError: logError(initial.file, 'failed to load the client CAs, keeping the previous ones'),
       signal,
     });
   }

@@ -222,7 +222,7 @@ async function startCluster(rootCertificate: string, logger: ClusterOptions['log
   const log = logger.child({ logger: 'cluster' });
   await cluster.start({
     rootCertificate,
-    onError: (err, controller, key) => log.warn({ err, controller, key }, 'reconciliation failed; it will be retried'),
+    onError: (err, controller, key) => log.warn({ err, controller, key }, 'reconciliation failed, retrying'),
   });
   return { cluster, decisions, webhook, caller };
 }
@@ -240,7 +240,7 @@ async function createCertificates(folder: string, bindAddress: string) {
   });
   const { clients, ...created } = await explainFolderError(folder, certificates);
   const client = clients.get('admin');
-  if (!client) throw new Error('no client certificate was made');
+  if (!client) throw new Error('failed to create a client certificate');
   return { ...created, client };
 }
 

@@ -43,7 +43,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   context: option('NAME', text, undefined, { help: 'Context of the kubeconfig. Default: its current context' }),
   'in-cluster': flag({ help: 'Serve the cluster that the pod runs in' }),
-  'dev-cluster': flag({ help: 'Start and serve a development cluster, also if KUBECONFIG is set' }),
+  'dev-cluster': flag({ help: 'Start and serve a development cluster, even if KUBECONFIG is set' }),
   'kube-api-qps': option('N', decimal(0, 10_000), 0, {
     help: 'Maximum requests per second to the API server. 0: unlimited',
   }),
@@ -51,7 +51,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Maximum burst of requests, if --kube-api-qps limits them',
   }),
   namespace: option('NAME', namespaceName, undefined, {
-    help: `Namespace of the installation, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
+    help: `Installation namespace, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
   }),
   features: {
     ...featureList,
@@ -67,7 +67,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Base URL of the webhooks, at which API servers reach the replicas. Default: the Service',
   }),
   'webhook-annotations': list('KEY=VALUE', annotation, {
-    help: 'Annotations of the webhook configurations, for example of the component that sets their caBundle',
+    help: 'Annotations of the webhook configurations, for example for the component that sets their caBundle',
   }),
   'leader-elect': flagOn({
     help: 'Run the controllers on the elected leader only',
@@ -118,7 +118,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Port of the development cluster on 127.0.0.1. 0: a free port',
   }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
-    help: 'Time between SIGTERM and the end of serving, in which load balancers remove the replica',
+    help: 'Time between SIGTERM and the end of serving, during which load balancers remove the replica',
     shown: '10s',
   }),
   'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),

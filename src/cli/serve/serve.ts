@@ -46,16 +46,16 @@ import { connectLiveCluster, isLive } from './live-cluster.ts';
 import { serveOptions, type ServeValues } from './options.ts';
 
 const DETAILS = `
-Serves the admission reviews of the cluster of --kubeconfig, of the cluster that the pod runs in
-(--in-cluster), or of the cluster of KUBECONFIG. Without these, and with --dev-cluster, it starts a
+Serves admission reviews for the cluster of --kubeconfig, for the cluster in which the pod runs
+(--in-cluster), or for the cluster of KUBECONFIG. Without these, or with --dev-cluster, it starts a
 development cluster: a Kubernetes API in memory on 127.0.0.1 that calls the webhooks as kube-apiserver
 does.
 
-Every option can also be set by an environment variable, PORTCULLIS_ and its name in capitals
-(PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings are the PortcullisConfiguration "cluster"
-of the cluster, or the file of --config. Changes take effect without a restart.
+Every option can also be set by an environment variable: PORTCULLIS_ followed by its name in upper case
+(PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings come from the PortcullisConfiguration
+"cluster", or from the --config file. Changes take effect without a restart.
 
-Ctrl-C stops the server at once. SIGTERM stops it after --shutdown-delay-duration and all pending reviews.
+Ctrl-C stops the server immediately. SIGTERM stops it after --shutdown-delay-duration and all pending reviews.
 `;
 
 export const command = defineCommand({
@@ -168,7 +168,7 @@ async function closeLogged(close: () => unknown, logger: Context['logger']): Pro
   try {
     await close();
   } catch (err) {
-    logger.error({ err }, 'cannot close a part of the server');
+    logger.error({ err }, 'failed to close a part of the server');
   }
 }
 

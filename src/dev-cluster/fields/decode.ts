@@ -124,7 +124,7 @@ function normalize(value: unknown, schema: Schema, name: string): unknown {
   return entries.length === 0 && MAPS.has(name) && !isCustom ? undefined : Object.fromEntries(entries);
 }
 
-/** Returns the error of the first field of the metadata with a value of a wrong type. */
+/** Returns the error of the first field of the metadata with a value with the wrong type. */
 function findTypeError({ metadata }: { readonly metadata?: unknown }): string | undefined {
   if (metadata == null) return undefined;
   if (!isObject(metadata)) return unmarshalError(metadata, '.metadata', 'v1.ObjectMeta');

@@ -239,7 +239,7 @@ export function withoutOwners(object: ApiObject): ApiObject {
   return { ...object, metadata };
 }
 
-/** Takes over the times of the live object if nothing else has changed, so that the write is not stored. */
+/** Takes over the times of the live object if nothing else has changed, so the write is not stored. */
 export function keepTimes(object: ApiObject, live: ApiObject): void {
   const entries = (of: ApiObject): unknown[] => {
     const list = of.metadata?.['managedFields'];

@@ -155,7 +155,7 @@ export function describeNodes(minimum: string, violations: readonly NodeViolatio
     return { type, status: 'True', reason: 'AllNodesMeetMinimum', message };
   }
   const names = summarizeNames(violations.map(({ node }) => node.name));
-  const message = `${violations.length} of ${total} nodes have kubelets below ${minimum} or of unknown version: ${names}`;
+  const message = `${violations.length} of ${total} nodes have kubelets below ${minimum} or with an unknown version: ${names}`;
   return { type, status: 'False', reason: 'NodesBelowMinimum', message };
 }
 

@@ -205,7 +205,7 @@ function hardenCatalogs({ list, findNamespace }: OlmInput): readonly HardenedObj
 }
 
 const REWRITTEN =
-  'the CRD of OLM drops spec.disableSecurity, and no release reads it; spec.grpcPodConfig.securityContextConfig replaces it';
+  'the OLM CRD drops spec.disableSecurity, and no release reads it. Use spec.grpcPodConfig.securityContextConfig instead';
 
 function catalogPatch({ spec }: CatalogSource, rewritten: JsonObject): readonly JsonPatchOp[] {
   return diff({ spec }, { spec: rewritten });

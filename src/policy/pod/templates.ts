@@ -43,7 +43,7 @@ interface PodTemplates {
    * absent.
    */
   readonly templates: readonly FieldPath[];
-  /** Paths of containers outside of any template, and of the first field beyond the search limits. */
+  /** Paths of containers outside any template, and of the first field beyond the search limits. */
   readonly unknown: readonly FieldPath[];
 }
 
@@ -239,7 +239,7 @@ function hasContainers(list: unknown): boolean {
   return Array.isArray(list) && list.some(isNamed);
 }
 
-/** Container fields that container-like structures outside of pods rarely have. */
+/** Container fields that container-like structures outside pods rarely have. */
 const CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'script', 'securityContext', 'volumeMounts'] as const;
 
 /**

@@ -62,7 +62,7 @@ export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> 
 
 /**
  * Generates the policies for the modes and their bindings, each policy before its bindings. The result depends only on
- * the arguments. Namespaces, users and runtime classes that the settings exempt pass. The settings must be valid.
+ * the arguments. Namespaces, users and runtime classes exempted by the settings pass. The settings must be valid.
  */
 export function generatePolicies(settings: PolicySettings, options: PolicyOptions): readonly PolicyObject[] {
   const context = { settings, options };

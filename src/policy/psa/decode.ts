@@ -77,7 +77,7 @@ export type Workload =
   | {
       readonly outcome: 'templates';
       readonly templates: readonly LocatedTemplate[];
-      /** Paths of containers outside of any template. */
+      /** Paths of containers outside any template. */
       readonly unknown: readonly string[];
     };
 

@@ -174,7 +174,7 @@ function auditPod(
   const hidden = describeHiddenViolations(pod, enforcedPolicy(namespace, emulationVersion));
   if (hidden !== undefined) findings.push(finding('UN005', subject, hidden));
   if (guarded?.isAtRisk === false) {
-    const message = `SCC ${quote(guarded.name)} admitted it and allows no more without the user namespace`;
+    const message = `SCC ${quote(guarded.name)} admitted it and permits nothing more without the user namespace`;
     findings.push(finding('UN007', subject, message));
   }
   return findings;

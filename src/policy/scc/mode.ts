@@ -25,7 +25,7 @@ export interface SccSettings {
 }
 
 /**
- * The namespaces that exist in every cluster, and the namespace of the installation. OpenShift also exempts `default`
+ * The namespaces that exist in every cluster, and the installation namespace. OpenShift also exempts `default`
  * and three namespaces that other clusters lack. Outside of OpenShift, any user who can create namespaces could create
  * one of them and run any pod in it.
  */

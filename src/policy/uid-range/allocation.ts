@@ -108,7 +108,7 @@ export function createAllocator(
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
 /**
- * Returns the block or the annotations to add to a namespace. Returns `undefined` if its IDs are outside of the blocks.
+ * Returns the block or the annotations to add to a namespace. Returns `undefined` if its IDs are outside the blocks.
  */
 export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};

@@ -182,7 +182,7 @@ export function isInMcsRange({ length, categories, ...range }: McsRange, label: 
 }
 
 /**
- * Returns the label with this rank in the range. Ranks after the last label result in categories outside of the range.
+ * Returns the label with this rank in the range. Ranks after the last label result in categories outside the range.
  */
 export function labelAt({ prefix, length }: McsRange, rank: number): McsLabel {
   return { prefix: withSeparator(prefix), categories: categoriesAt(rank, length) };

@@ -27,10 +27,10 @@ To restore: portcullis break-glass off
 `;
 const WHEN_ON = `
 API servers apply the change within seconds. They then send no request to Portcullis.
-GitOps tools (Argo CD, Flux) may revert the change: suspend them.
+GitOps tools (Argo CD, Flux) may revert the change, so suspend them.
 ${REMAINING}`;
 const WHEN_OFF = `
-API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.
+API servers apply the change within seconds. Portcullis then enforces again. Pods that started in the meantime keep running.
 `;
 
 describe('break-glass', () => {
@@ -122,7 +122,7 @@ ${WHEN_OFF}`,
       `validating psa.portcullis.dev: off already
 mutating zz.scc.portcullis.dev: off already
 
-Nothing changed: break-glass is on already.
+Nothing changed, because break-glass is already on.
 ${REMAINING}`,
     );
     assert.deepEqual(await stored(), switched);
@@ -133,7 +133,7 @@ ${REMAINING}`,
       stdout: `mutating zz.scc.portcullis.dev: active already
 validating psa.portcullis.dev: active already
 
-Nothing changed: break-glass is off already.
+Nothing changed, because break-glass is already off.
 `,
       stderr: '',
     });
@@ -168,7 +168,7 @@ ${REMAINING}`,
     await cluster.admin.send('PATCH', `${VALIDATING}/psa.portcullis.dev`, ops, JSON_PATCH);
     const { code, stdout } = await run('status');
     assert.equal(code, 1);
-    assert.match(stdout, /\nBreak-glass is on for some webhooks or labels only\. /);
+    assert.match(stdout, /\nBreak-glass is on for only some webhooks or labels\. /);
     assert.equal((await run('on')).code, 0);
     assert.match((await run('status', '-o', 'json')).stdout, /"breakGlass": "on"/);
   });
@@ -279,7 +279,7 @@ const LOWERED = [
   `  kubectl label --overwrite namespace shop ${ENFORCE}=restricted`,
 ];
 const LOST =
-  'labels: not restored in 1 namespace without the former level: shop; the label was removed, and the label syncer, if it runs, sets it again';
+  'labels: not restored in 1 namespace whose former level is not recorded: shop; the label was removed, and the label syncer, if it runs, sets it again';
 const remains = (level: string, manager: string): readonly string[] => [
   `- ${level} in 1 namespace, by labels of ${manager}. To change them:`,
   `  kubectl label --overwrite namespace shop ${ENFORCE}=privileged`,
@@ -507,7 +507,7 @@ describe('namespace labels during break-glass', () => {
     assert.deepEqual(await read('shop'), original);
   });
 
-  test('without a record, and without the former level, are removed, and reported', async () => {
+  test('without a record, and whose former level is not recorded, are removed, and reported', async () => {
     for (const record of [null, 'privileged']) {
       await create('shop');
       await label('shop', OURS);
@@ -593,7 +593,7 @@ describe('namespace labels during break-glass', () => {
       code: 2,
       stdout: '',
       stderr:
-        "error: no replica is ready: Service portcullis/portcullis has no ready endpoint. Webhooks that fail closed would deny pods. Start the replicas (see 'portcullis doctor'), or switch the webhooks on with --force\n",
+        "error: no replica is ready: Service portcullis/portcullis has no ready endpoint. Webhooks that fail closed would deny pods. Start the replicas (see 'portcullis doctor'), or enable the webhooks with --force\n",
     });
     assert.deepEqual(await read('shop'), relaxed);
     assert.equal((await run(['off', '--force'])).code, 0);
@@ -657,11 +657,7 @@ describe('break-glass rejects', () => {
     ['a reason for off', ['off', '--reason=x'], 'error: --reason requires the action "on"\n'],
     ['kept labels for off', ['off', '--keep-labels'], 'error: --keep-labels requires the action "on"\n'],
     ['force for on', ['on', '--force'], 'error: --force requires the action "off"\n'],
-    [
-      'no cluster',
-      ['on'],
-      'error: no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig\n',
-    ],
+    ['no cluster', ['on'], 'error: no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig\n'],
   ];
   for (const [name, args, stderr] of mistakes) {
     test(name, async () =>
@@ -723,7 +719,7 @@ describe('break-glass reports', () => {
       [list(psa), list(), list(), list(), list(), self, refusal(404, 'not found')],
       {
         code: 0,
-        stdout: `validating psa.portcullis.dev: off already\n\nNothing changed: break-glass is on already.\n${REMAINING}`,
+        stdout: `validating psa.portcullis.dev: off already\n\nNothing changed, because break-glass is already on.\n${REMAINING}`,
         stderr: '',
       },
     ],

@@ -1,4 +1,4 @@
-/** `check --fix` and `check --platform=openshift`: files, streams, diffs, patches, and the mistakes of their options. */
+/** `check --fix` and `check --platform=openshift`: files, streams, diffs, patches, and invalid combinations of their options. */
 import assert from 'node:assert/strict';
 import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -370,12 +370,12 @@ describe('options that cannot be combined, and missing programs', () => {
     [
       'a stream and a file',
       ['-f', '-', '-f', 'package.json', '--fix'],
-      '--fix cannot write the standard input: use --fix=diff',
+      '--fix cannot write standard input: use --fix=diff',
     ],
     [
       'another format for a stream',
       ['-f', '-', '--fix', '-o', 'json'],
-      '-o json cannot be combined with --fix if the changes are printed to the standard output',
+      '-o json cannot be combined with --fix if the changes are printed to stdout',
     ],
   ];
   for (const [name, args, message] of cases) {

@@ -1,4 +1,4 @@
-/** The examples on the pages of the findings of `check`. */
+/** The examples on the documentation pages of `check` findings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkPages } from '../../../scripts/docs/checks.ts';

@@ -1,4 +1,4 @@
-/** Checks of SCCs, of the SCC mode of namespaces, and of unknown fields. */
+/** Checks of SCCs, SCC modes of namespaces, and unknown fields. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { printYaml } from '../../../src/config/yaml.ts';
@@ -82,7 +82,7 @@ test('SCC values that match nothing cause warnings', async () => {
 mistyped  mistyped value (volumes[1]: "configmap" is not a volume type)
 Fix: Write "configMap".
 mistyped  mistyped value (volumes[2]: "disk" is not a volume type)
-Fix: Use a volume type as it is named in pods.
+Fix: Use the name of a volume type in pods.
 mistyped  mistyped value (allowedCapabilities[0]: "CAP_NET_ADMIN" is not a capability name)
 Fix: Write "NET_ADMIN".
 mistyped  mistyped value (seccompProfiles[0]: "RuntimeDefault" is not a seccomp profile)

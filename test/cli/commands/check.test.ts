@@ -15,7 +15,7 @@ const fixtures = join(import.meta.dirname, '../../fixtures/check');
 const SHOP_ERRORS = [
   'error: stdin:61:1: Flow map in block collection must be sufficiently indented and end with a }\n',
   'error: stdin:69:1: not evaluated: no kind "Deployment" is registered for version "extensions/v1beta1"\n',
-  'warning: stdin:47:5: key "runAsNonRoot" is repeated: the last value counts\n',
+  'warning: stdin:47:5: key "runAsNonRoot" is repeated, and the last value applies\n',
 ].join('');
 const SCC_ERRORS = [
   'error: stdin:54:1: not evaluated: no kind "SecurityContextConstraints" is registered for version "v1"\n',
@@ -176,7 +176,7 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
     'monitoring.coreos.com/v1',
     'Prometheus',
     '"spec":{"containers":[{"name":"a","args":[]}]}',
-    'not evaluated: spec.containers contains containers outside of the known pod templates of Prometheus.monitoring.coreos.com; to skip this kind, set --skip-kind=Prometheus.monitoring.coreos.com',
+    'not evaluated: spec.containers contains containers outside the known pod templates of Prometheus.monitoring.coreos.com; to skip this kind, set --skip-kind=Prometheus.monitoring.coreos.com',
   ],
   ['example.com/v1', 'pod', '"spec":{}', 'otherKinds'],
   ['v1', 'Pod', '"spec":[]', `${DECODING} array into Go struct field Pod.spec of type v1.PodSpec`],
@@ -256,7 +256,7 @@ describe('check evaluates pod templates of other API groups', () => {
       [],
       2,
       '1 not evaluated, 1 of other kinds',
-      'error: stdin:61:5: not evaluated: spec.templates[0].container contains containers outside of the known pod templates of Workflow.argoproj.io; to skip this kind, set --skip-kind=Workflow.argoproj.io\n',
+      'error: stdin:61:5: not evaluated: spec.templates[0].container contains containers outside the known pod templates of Workflow.argoproj.io; to skip this kind, set --skip-kind=Workflow.argoproj.io\n',
     ],
     [['--skip-kind', 'Workflow.argoproj.io'], 1, '2 of other kinds', ''],
   ];
@@ -421,7 +421,7 @@ describe('check as a process', () => {
     await promisify(execFile)('mkfifo', [pipe]);
     const { code, stdout, stderr } = await start(['--level=privileged', '-f', pipe, '-f', join(folder, 'a.yaml')]);
     assert.deepEqual([code, stdout], [2, '1 passed, 0 failed, 1 unreadable\n']);
-    assert.equal(stderr, `error: ${pipe}: not a regular file; use - to read the standard input\n`);
+    assert.equal(stderr, `error: ${pipe}: not a regular file; use - to read standard input\n`);
   });
 
   test('exit codes and streams', async (context) => {

@@ -248,7 +248,7 @@ excluded      unaffected                unaffected                unaffected    
       problems[0] ?? '',
       /^problem {2}break-glass {6}webhooks: break-glass is on for .*, since \S+ by admin$/,
     );
-    assert.match(diagnosis, /^ +Fix: # first fix the problems of these checks: replicas$/m);
+    assert.match(diagnosis, /^ +Fix: # first fix the problems that these checks report: replicas$/m);
     assert.match(
       diagnosis,
       /^While no replica responds, after "portcullis break-glass off":\nTIER .*\nfail-closed +denied +denied +denied +3 /m,
@@ -430,7 +430,7 @@ function withPolicy(webhook: object): Pick<Facts, 'configurations'> {
 
 const MORE = 'podSecurity.defaults.enforce from restricted to baseline';
 
-/** Policies of an installation without a server, and in what the server enforces less. */
+/** Policies of an installation without a server, and the settings that the server enforces less strictly. */
 function besideServer(policy: ManifestSettings['policy'], ...weaker: readonly string[]): Partial<Facts> {
   const exemptions = { namespaces: ['labeled', 'kube-system'] };
   const spec = { podSecurity: { defaults: { enforce: 'restricted' }, exemptions } };

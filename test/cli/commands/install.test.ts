@@ -30,7 +30,7 @@ function read(text: string): readonly unknown[] {
 }
 
 const UNSEEN = (profile: string): string =>
-  `Assumed: the profile ${profile}, for Kubernetes 1.30 or newer; no cluster was read\n`;
+  `Assumed: the ${profile} profile, for Kubernetes 1.30 or newer; no cluster was read\n`;
 
 describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
@@ -115,7 +115,7 @@ describe('install without a cluster', () => {
     ],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
     [['extra'], "too many arguments for 'install'. Expected 0 arguments but got 1: extra."],
-    [[], 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
+    [[], 'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig'],
   ];
   for (const [args, message] of wrong) {
     test(`${args.join(' ')} is rejected`, async () => {
@@ -179,7 +179,7 @@ describe('the authorization webhook of a control plane', () => {
           'DIR/authz/authorization.yaml: for /etc/kubernetes/authz: the file of --authorization-config of kube-apiserver',
           'DIR/authz/minimum-kubelet-version.kubeconfig: for /etc/kubernetes/authz: how kube-apiserver calls the webhook',
           'DIR/rbac.yaml: for kubectl apply: the permissions of the webhook',
-          'DIR/authz/*.crt, *.key: certificates of the webhook, valid for a year',
+          'DIR/authz/*.crt, *.key: webhook certificates, valid for one year',
           '',
         ].join('\n'),
       );
@@ -241,7 +241,7 @@ describe('install for a cluster', () => {
     const { code, stderr } = await runProgram(['upgrade', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual(
       [code, stderr],
-      [2, 'error: Portcullis is not installed in the namespace portcullis: use portcullis install\n'],
+      [2, 'error: Portcullis is not installed in namespace portcullis: use portcullis install\n'],
     );
   });
 
@@ -258,7 +258,7 @@ describe('install for a cluster', () => {
     const { stdout, stderr } = await install();
     const notes = [
       'Assumed: detected the Prometheus operator: the output contains a ServiceMonitor and alerts; --monitoring=false omits them\n',
-      'Assumed: detected cert-manager: with --cert-manager it issues the serving certificate, otherwise created by the replicas\n',
+      'Assumed: detected cert-manager: with --cert-manager, it issues the serving certificate; otherwise, the replicas create it\n',
     ];
     assert.match(stderr, seen(notes.join('')));
     assert.deepEqual(read(stdout), printed({ monitoring: 'prometheus-operator' }));
@@ -273,7 +273,7 @@ describe('install for a cluster', () => {
     assert.equal(code, 2);
     assert.equal(
       refusal.split('\n')[0],
-      'error: --scc: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc=false',
+      'error: --scc: OpenShift has its own SCC admission, which conflicts with SCC admission of Portcullis: use --scc=false',
     );
   });
 });

@@ -50,7 +50,7 @@ CatalogSource openshift-marketplace/community: restricted (spec.grpcPodConfig.se
 CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
   spec.disableSecurity removed (was true)
   spec.grpcPodConfig.securityContextConfig="legacy"
-  the CRD of OLM drops spec.disableSecurity, and no release reads it; spec.grpcPodConfig.securityContextConfig replaces it
+  the OLM CRD drops spec.disableSecurity, and no release reads it. Use spec.grpcPodConfig.securityContextConfig instead
   kubectl -n openshift-marketplace patch catalogsource sqlite --type=json -p '[{"op":"remove","path":"/spec/disableSecurity"},{"op":"add","path":"/spec/grpcPodConfig","value":{"securityContextConfig":"legacy"}}]'
 
 2 objects of OLM, 1 to change

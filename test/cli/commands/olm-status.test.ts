@@ -112,8 +112,8 @@ Settings: PortcullisConfiguration "cluster".
   const installations: readonly (readonly [name: string, object: object, isInstalled: boolean])[] = [
     ['a Deployment without the feature', deployment(['serve', '--features=kubelet']), false],
     ['a Deployment with the feature', deployment(['serve', '--features=kubelet,olm']), true],
-    ['replicas outside of the cluster without the feature', settings([accepted]), false],
-    ['replicas outside of the cluster with the feature', settings([accepted, available]), true],
+    ['replicas outside the cluster without the feature', settings([accepted]), false],
+    ['replicas outside the cluster with the feature', settings([accepted, available]), true],
   ];
   for (const [name, object, isInstalled] of installations) {
     test(`whether the auto-labeler runs: ${name}`, async () => {

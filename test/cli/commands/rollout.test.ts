@@ -79,8 +79,7 @@ describe('plan', () => {
       'Service hello',
       'Template bundle objects[0].spec.hostIPC',
     ]);
-    const unknown =
-      'no pods of containers outside of pod templates: Workflow shop/hello-* (spec.templates[0].container)';
+    const unknown = 'no pods for containers outside pod templates: Workflow shop/hello-* (spec.templates[0].container)';
     assert.ok(assumptions.includes(unknown));
   });
 
@@ -331,7 +330,7 @@ shop (baseline)
       Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.
   Next: Change the workloads before the upgrade, or keep the current version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
 
-3 namespaces: 1 violating, 2 no violations; 1 workload (0 running pods) would be denied by Kubernetes v1.34 and not by v1.33
+3 namespaces: 1 violating, 2 no violations; 1 workload (0 running pods) would be denied by Kubernetes v1.34 but not by v1.33
 `,
     );
     assert.equal(code, 1);
@@ -343,7 +342,7 @@ shop (baseline)
       stdout,
       /; Kubernetes v1\.36 as the current version; v1\.50 as v1\.37, whose Pod Security Standards are the newest known\.\n/,
     );
-    assert.match(stdout, /; no workload would be denied by Kubernetes v1\.50 and not by v1\.36\n$/);
+    assert.match(stdout, /; no workload would be denied by Kubernetes v1\.50 but not by v1\.36\n$/);
     assert.equal(code, 0);
   });
 
@@ -353,7 +352,7 @@ shop (baseline)
     const file = join(folder, 'configuration.yaml');
     await writeFile(file, formatSettings({ podSecurity: { emulationVersion: 'v1.34' } }));
     const { stdout } = await plan('--kubernetes-version=v1.35', '--config', file);
-    assert.match(stdout, /no workload would be denied by Kubernetes v1\.35 and not by v1\.34\n$/);
+    assert.match(stdout, /no workload would be denied by Kubernetes v1\.35 but not by v1\.34\n$/);
     assert.doesNotMatch(stdout, /current version/);
   });
 });
@@ -396,8 +395,8 @@ describe('status', () => {
       disabledRows,
       `Phase     Disabled
 Default   privileged, as spec.podSecurity.defaults of the settings
-Labels    not managed in phase Disabled
-Outdated  status of psaenforcementconfig cluster, since it is not updated in phase Disabled: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`.replace(
+Labels    not managed in the Disabled phase
+Outdated  status of psaenforcementconfig cluster, since it is not updated in the Disabled phase: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`.replace(
         '; Progressing False, AsExpected, since 2026-11-21T16:00:00Z',
         '',
       ),
@@ -510,7 +509,7 @@ describe('on a cluster', () => {
 
 Next:
   Install it: portcullis install --help.
-  Evaluate the cluster before: portcullis rollout plan.
+  To evaluate the cluster first: portcullis rollout plan.
 `,
       stderr: '',
     });

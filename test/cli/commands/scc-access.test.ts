@@ -126,7 +126,7 @@ describe('scc pods notes', () => {
     ['mode report', claiming({}, { 'portcullis.dev/scc': 'report' }), reported],
     ['mode report by default', claiming({}), reported],
     ['fields that the recorded SCC does not allow', claiming(unconfined, enforced), misfit],
-    ['disallowed fields in mode report', claiming(unconfined), `${reported}; ${misfit}`],
+    ['disallowed fields in report mode', claiming(unconfined), `${reported}; ${misfit}`],
     ['ephemeral containers that were added later', claiming(debug, enforced), added],
     ['the first of many fields only', claiming({ ...host, ...unconfined }, enforced), many],
   ];

@@ -67,7 +67,7 @@ describe('the plan is printed', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /; no pods of containers outside of pod templates: Workflow shop\/hello-\* \(spec\.templates\[0\]\.container\)\.\n/,
+      /; no pods for containers outside pod templates: Workflow shop\/hello-\* \(spec\.templates\[0\]\.container\)\.\n/,
     );
     const results = stdout.split('\n').filter((line) => /^ {2}\S.* {2}/.test(line));
     assert.deepEqual(results, [
@@ -112,7 +112,7 @@ describe('the summary and the next step', () => {
   const cases: readonly (readonly [name: string, stdin: string, last: string, args?: readonly string[]])[] = [
     ['no workloads', nothing, '0 workloads: 0 admitted, 0 denied\nThere are no workloads.'],
     ['all are admitted', namespaceWith({}), `1 workload: 1 admitted, 0 denied\n${toEnforce}`],
-    ['all are admitted in mode enforce', namespaceWith(enforce), `1 workload: 1 admitted, 0 denied\n${noDenial}`],
+    ['all are admitted in enforce mode', namespaceWith(enforce), `1 workload: 1 admitted, 0 denied\n${noDenial}`],
     ['SCC admission is off', namespaceWith(off, privileged), `${unevaluated}\n${noDenial}`],
     [
       'the namespace is exempt',
@@ -120,7 +120,7 @@ describe('the summary and the next step', () => {
       `${unevaluated}\n${noDenial}`,
       ['--config=test/fixtures/scc-plan/exempt.json'],
     ],
-    ['denials count in mode report', namespaceWith(report, privileged), `1 workload: 0 admitted, 1 denied\n${toBind}`],
+    ['denials count in report mode', namespaceWith(report, privileged), `1 workload: 0 admitted, 1 denied\n${toBind}`],
   ];
   for (const [name, stdin, last, args = []] of cases) {
     test(name, async () => {
@@ -237,7 +237,7 @@ describe('a plan grants the least permissive SCC', () => {
       '  shop: service account "default" to ClusterRole "system:openshift:scc:anyuid"',
       '    for Deployment root',
       '    moves Deployment web from restricted-v2 to anyuid',
-      '    applies to all pods with the default service account: give these workloads their own',
+      '    applies to all pods with the default service account, so give these workloads their own service accounts',
       '',
       '3 workloads: 2 admitted, 1 denied',
       'Next: write the bindings with --bindings FILE, review and apply them; then plan again.',
@@ -248,7 +248,7 @@ describe('a plan grants the least permissive SCC', () => {
     assert.deepEqual(comments, [
       '# for Deployment root',
       '# moves Deployment web from restricted-v2 to anyuid',
-      '# applies to all pods with the default service account: give these workloads their own',
+      '# applies to all pods with the default service account, so give these workloads their own service accounts',
       'apiVersion: rbac.authorization.k8s.io/v1',
     ]);
     const json = JSON.parse((await plan(['-o', 'json'], stdin)).stdout) as { readonly grants: unknown };
@@ -273,7 +273,7 @@ describe('with the bindings applied', () => {
     assert.equal(code, 1);
   });
 
-  test('all workloads are admitted if bindings suffice', async () => {
+  test('all workloads are admitted if bindings are sufficient', async () => {
     const { code, stdout, stderr } = await plan(['-n', 'shop', '--bindings', '-'], `${shop}---\n${expectedBindings}`);
     assert.deepEqual([code, stdout], [0, '# No grants are needed.\n']);
     assert.equal(

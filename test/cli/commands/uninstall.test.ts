@@ -41,13 +41,13 @@ function deleted(group: string, ...kinds: readonly string[]): readonly string[] 
   return kinds.flatMap((kind) => getNames(kind).map((name) => `${kind.toLowerCase()}s${suffix}/${name} deleted`));
 }
 
-const REMAIN = 'These remain, with the commands that remove them:';
+const REMAIN = 'Remaining objects, with the commands to remove them:';
 const DEFINITIONS_REMAIN =
   '- CustomResourceDefinitions with all their objects, such as settings and SCCs: portcullis uninstall --purge-crds';
 const NAMESPACE_REMAINS = '- namespace portcullis: kubectl delete namespace portcullis';
 const REMAINS = [REMAIN, DEFINITIONS_REMAIN, NAMESPACE_REMAINS];
 
-/** The roles with which the leader would restore what is deleted. */
+/** The roles with which the leader would restore deleted objects. */
 const WRITERS = [
   'admission-policies',
   'label-syncer',
@@ -274,7 +274,7 @@ describe('uninstall', () => {
     await applied(`${path}/old`, { metadata: { name: 'old', annotations } });
     const { stdout } = await run(['--yes']);
     assert.deepEqual(stdout.match(/^nodes\/.*$/gm), [
-      'nodes/old report about the kubelet version removed',
+      'nodes/old kubelet version report removed',
       'nodes/old taint portcullis.dev/kubelet-outdated removed',
     ]);
     const { metadata: after, spec, status = {} } = (await cluster.admin.send('GET', `${path}/old`)).body as Node;
@@ -470,7 +470,7 @@ describe('uninstall', () => {
     const type = { 'content-type': 'application/json-patch+json' };
     await cluster.admin.send('PATCH', `${path}/securitycontextconstraints.security.openshift.io`, ops, type);
     const { code, stdout } = await run(['--yes', '--purge-crds']);
-    const kept = 'SCCs and their roles are kept: the SCC CRD belongs to another product.';
+    const kept = 'SCCs and their roles are kept, because the SCC CRD belongs to another product.';
     const scc =
       'customresourcedefinitions.apiextensions.k8s.io/securitycontextconstraints.security.openshift.io deleted';
     const own = deleted('apiextensions.k8s.io', 'CustomResourceDefinition').filter((line) => line !== scc);

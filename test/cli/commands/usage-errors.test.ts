@@ -1,4 +1,4 @@
-/** Mistakes in the arguments and the manifests of the commands. */
+/** Invalid arguments and manifests. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -20,7 +20,7 @@ const NO_SUBJECT =
 const NAME_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/** Arguments, separated by spaces, and the message. The standard input is a document that cannot be read. */
+/** Arguments, separated by spaces, and the message. Standard input is an unreadable document. */
 const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc plan -f scc-plan/shop.yaml -n gone', 'namespace "gone" not found'],
   ['scc plan -f -', YAML_ERROR],
@@ -34,13 +34,13 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
   [`scc pods --scc our-own,constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
   [`scc who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
-  ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
+  ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig'],
   ['audit user-namespaces -f -', YAML_ERROR],
   ['olm harden -f ../../examples/olm -n nowhere', 'namespace "nowhere" not found'],
   ['kubelet gates -f kubelets/nodes.yaml', 'no FeatureGate of config.openshift.io/v1: the manifests contain none'],
   [
     'kubelet gates -f kubelets/feature-gates.yaml --minimum 1.30.0 --version 4.19.0',
-    'FeatureGate of the feature set Default: status.featureGates has no entry of version 4.19.0',
+    'FeatureGate of the feature set Default: status.featureGates has no entry for version 4.19.0',
   ],
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
   ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
@@ -83,7 +83,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
   ['serve --authorizer', '--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster'],
   ['serve --authorizer --kubeconfig=a', '--authorizer requires --tls-cert-file'],
-  ['serve --in-cluster', 'not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set'],
+  ['serve --in-cluster', 'not running in a pod: KUBERNETES_SERVICE_HOST is not set'],
   ['serve --tls-cert-file=x', '--tls-cert-file and --tls-private-key-file must be used together'],
   [
     'serve --tls-cert-file=/nowhere/tls --tls-private-key-file=/nowhere/tls',
@@ -105,7 +105,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
 ];
 
-/** Mistakes after which the help is named: the command, its arguments, and the message. */
+/** Mistakes whose message refers to the help: the command, its arguments, and the message. */
 const OPTIONS: readonly (readonly [command: string, args: string, message: string])[] = [
   ['olm harden', 'pods -f ../../examples/olm', 'unknown operand "pods": must be namespaces, or absent'],
   ['kubelet plan', '-f kubelets/nodes.yaml', '--minimum is required: a Kubernetes version such as 1.33.0'],

@@ -21,7 +21,7 @@ const SETTINGS = [
   '--set=podSecurity.defaults.enforce=baseline',
 ];
 const ONLY =
-  'an installation without a server has only spec.defaults and spec.podSecurity.{defaults,exemptions,emulationVersion}';
+  'an installation without a server supports only spec.defaults and spec.podSecurity.{defaults,exemptions,emulationVersion}';
 
 /** Arguments, and the error. */
 const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] = [
@@ -38,7 +38,7 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
     '--webhooks=static',
     '--profile=default',
     '--output-dir=a',
-  ].map((arg) => [[arg], `${arg.replace(/=.*/, '')}: an installation without a server does not have it`] as const),
+  ].map((arg) => [[arg], `${arg.replace(/=.*/, '')}: not supported by an installation without a server`] as const),
   ...[
     'scc.mode=enforce',
     'rollout.phase=Enforce',
@@ -62,13 +62,13 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   ],
   [
     ['--set=podSecurity={defaults: {enforce: restricted}, exemptions: {namespaces: [a]}}'],
-    "podSecurity.defaults.enforce=restricted would deny pods of the cluster itself in the namespace kube-system: exempt it with --set='podSecurity.exemptions.namespaces=[a, kube-system]'",
+    "podSecurity.defaults.enforce=restricted would deny system pods in namespace kube-system: exempt it with --set='podSecurity.exemptions.namespaces=[a, kube-system]'",
   ],
   [
     [
       `--set=podSecurity.exemptions.usernames=[${Array.from({ length: 500 }, (_, index) => `system:serviceaccount:${'a'.repeat(63)}:${index}`).join()}]`,
     ],
-    'the settings have 45984 bytes, and an annotation of the policies has at most 32768: exempt fewer users, namespaces or classes',
+    'the settings have 45984 bytes, and an annotation on the policies can have at most 32768: exempt fewer users, namespaces or classes',
   ],
 ];
 
@@ -85,7 +85,7 @@ describe('mistakes', () => {
   ];
   for (const [version, reason] of versions) {
     test(`policies for version ${version}`, async () => {
-      const error = `invalid argument "${version}" for "--for-kubernetes" flag: must be a version of Kubernetes such as 1.36, and 1.30 or newer${reason}`;
+      const error = `invalid argument "${version}" for "--for-kubernetes" flag: must be a Kubernetes version such as 1.36, and at least 1.30${reason}`;
       assert.deepEqual(await runProgram([...INSTALL, `--for-kubernetes=${version}`]), {
         code: 2,
         stdout: '',
@@ -184,7 +184,7 @@ test('pod defaults', async () => {
   for (const { metadata } of objects.filter(({ kind = '' }) => kind.endsWith('Policy'))) {
     assert.equal(metadata.annotations?.[ANNOTATION], settings);
   }
-  // There is no SCC admission that completes pods.
+  // There is no SCC admission that defaults pods.
   assert.doesNotMatch(JSON.stringify(policy), /namespaceObject/);
   for (const text of [stdout, (await generate()).stdout]) {
     assert.match(text, /--prune-allowlist=admissionregistration\.k8s\.io\/v1\/MutatingAdmissionPolicy /);
@@ -207,7 +207,7 @@ metadata: { name: host, namespace: shop }
 spec: { hostNetwork: true, containers: [{ name: c, image: i }] }
 `;
 const SOURCE =
-  'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. Policies provide no review of namespaces, no metrics, no SCC admission and no rollout of enforcement.\n';
+  'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. Policies provide no namespace reviews, no metrics, no SCC admission and no enforcement rollout.\n';
 
 describe('commands evaluate like the policies', () => {
   let server: ScriptedServer;
@@ -377,7 +377,7 @@ const DEFAULTS_ROUTES = [
   [/\/mutatingadmissionpolicybindings\?/, 'MutatingAdmissionPolicyBinding'],
 ] as const;
 
-/** Responds as an API server with these objects. */
+/** Responds like an API server with these objects. */
 function respond({
   minor = '36',
   objects = [],
@@ -481,7 +481,7 @@ new: 17 objects
     );
     assert.match(
       stderr,
-      /\npolicies: they remain in force; portcullis doctor prints the command that deletes them when the server enforces as much\n/,
+      /\npolicies: they remain in force. portcullis doctor prints the command to delete them once the server enforces at least as much\n/,
     );
     const weaker = await run({ objects }, 'install', '--set=podSecurity.defaults.enforce=privileged');
     assert.match(
@@ -555,7 +555,7 @@ new: 17 objects
 
   test('an upgrade has no server options', async () => {
     const { stderr } = await run({ objects }, 'upgrade', '--replicas=2');
-    assert.equal(stderr, 'error: --replicas: an installation without a server does not have it\n');
+    assert.equal(stderr, 'error: --replicas: not supported by an installation without a server\n');
   });
 
   const namespaces = [
@@ -574,12 +574,12 @@ new: 17 objects
   };
 
   const WITHOUT_SETTINGS = [
-    'problem policies policies: none has its settings in the annotation portcullis.dev/policy-settings',
-    'Impact: it is unknown what they enforce, and other commands assume the default settings',
+    'problem policies policies: none has its settings in annotation portcullis.dev/policy-settings',
+    'Impact: their enforcement is unknown, and other commands assume the default settings',
     'Fix: # install them again with all settings, see portcullis install --without-server --help',
   ];
 
-  /** The findings that differ from those of a healthy installation with the plugin. */
+  /** The findings that differ from a healthy installation with the plugin. */
   const findings: readonly (readonly [name: string, cluster: () => Cluster, code: number, lines: readonly string[]])[] =
     [
       ['healthy', () => ({}), 0, []],
@@ -599,11 +599,11 @@ new: 17 objects
         1,
         [
           'problem api-server Kubernetes v1.34.2: the policies are for v1.36',
-          'Impact: the API server may reject functions of the policies, and then denies pods',
+          'Impact: the API server may reject functions in the policies, and then denies pods',
           'Fix: portcullis install --without-server | kubectl apply -f -',
           ...['Policy', 'PolicyBinding'].flatMap((kind) => [
             `problem policies MutatingAdmission${kind}/defaults.psa.portcullis.dev: does not exist`,
-            'Impact: new pods do not get the defaults of the settings',
+            'Impact: new pods do not get the defaults in the settings',
             'Fix: portcullis install --without-server | kubectl apply -f -',
           ]),
         ],
@@ -667,9 +667,9 @@ new: 17 objects
       ],
     ];
   const HEALTHY = [
-    'info installation installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement',
+    'info installation installation: policies without a server: no namespace reviews, no metrics, no SCC admission and no enforcement rollout',
     'ok api-server Kubernetes v1.36.2: the policies are for this version',
-    'ok policies policies: 17 objects exist, as their settings generate them',
+    'ok policies policies: 17 objects exist and match their settings',
     'ok enforcement namespace default: a violating pod is denied by the default baseline:latest',
     'info other-admission PodSecurity plugin: is enabled and evaluates the labels of namespaces before the policies',
     'Impact: the exemptions and defaults of the policies do not apply to the plugin',
@@ -696,8 +696,8 @@ new: 17 objects
       const { stdout } = await run({ objects, namespaces, configurations }, 'doctor', '-o', 'json');
       const { findings: all } = JSON.parse(stdout) as { readonly findings: readonly JsonObject[] };
       const finding = all.find(({ check }) => check === 'policies');
-      assert.equal(finding?.['message'], 'of an installation without a server exist besides the server');
-      assert.match(String(finding['fix']), /^# first fix the problems of these checks: /);
+      assert.equal(finding?.['message'], 'from an installation without a server exist alongside the server');
+      assert.match(String(finding['fix']), /^# first fix the problems that these checks report: /);
     });
   });
 });

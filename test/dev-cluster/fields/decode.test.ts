@@ -25,7 +25,7 @@ function refusal(act: () => unknown): string {
 
 suite('decoded bodies', () => {
   const cases: [name: string, spec: string, expected: unknown][] = [
-    ['unknown fields and values of a wrong type are kept', '{"bogus":1,"hostNetwork":"yes"}', undefined],
+    ['unknown fields and values with the wrong type are kept', '{"bogus":1,"hostNetwork":"yes"}', undefined],
     ['keys that JavaScript treats specially are kept', '{"nodeSelector":{"constructor":"a"}}', undefined],
     ['quantities become strings', '{"overhead":{"cpu":1}}', { overhead: { cpu: '1' } }],
   ];
@@ -58,12 +58,12 @@ suite('malformed bodies', () => {
       'ConfigMap in version "v1" cannot be handled as a Pod: no kind "ConfigMap" is registered for version "v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
     ],
     [
-      'metadata of a wrong type',
+      'metadata with the wrong type',
       '{"metadata":1}',
       `${handled} number into Go struct field .metadata of type v1.ObjectMeta`,
     ],
     [
-      'a label of a wrong type',
+      'a label with the wrong type',
       '{"metadata":{"labels":{"a":1}}}',
       'Pod in version "v1" cannot be handled as a Pod: metadata.labels must be a map of strings',
     ],

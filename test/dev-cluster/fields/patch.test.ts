@@ -64,7 +64,7 @@ suite('merge patch', () => {
       /^error decoding patch: json: cannot unmarshal array into Go value of type map\[string\]interface \{\}$/,
     ],
     [
-      'a label of a wrong type',
+      'a label with the wrong type',
       { metadata: { labels: { a: 1 } } },
       422,
       /^ "" is invalid: patch: Invalid value: "\{\\"kind\\":\\"Pod\\".*": metadata\.labels must be a map of strings$/,

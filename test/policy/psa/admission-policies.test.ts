@@ -1,4 +1,4 @@
-/** The generated policies answer requests as the reviews of the webhook do. */
+/** The generated policies respond to requests like the webhook. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -60,7 +60,7 @@ function describeAdmission({ messages, annotations }: Admission) {
   return { denial, warnings: messages.Warn, annotations };
 }
 
-/** The same of the webhook. */
+/** The same for the webhook. */
 function describeReview(given: Configuration, request: Request, labels: Labels) {
   const { decision } = review({ ...given, request, labels });
   const { auditAnnotations = {}, warnings = [] } = decision;
@@ -179,7 +179,7 @@ function update(change: object, subResource = ''): Request {
 
 const EPHEMERAL = { name: 'debug', image: 'i:1' };
 
-/** Updates of a pod that violates level restricted, and the denial. */
+/** Updates of a pod that violates the restricted level, and the denial. */
 const UPDATES: readonly (readonly [name: string, request: Request, denial: string | undefined])[] = [
   ['metadata', update({ metadata: { name: 'p', labels: { a: 'b' } } }), undefined],
   ['a renamed container', update({ spec: { containers: [{ name: 'd', image: 'i:1' }] } }), undefined],

@@ -1,4 +1,4 @@
-/** Defaults of pods, in TypeScript and in the CEL of the MutatingAdmissionPolicy. */
+/** Pod defaults, in TypeScript and in the CEL expressions of the MutatingAdmissionPolicy. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';

@@ -66,7 +66,7 @@ const KINDS: readonly { readonly group: string; readonly kind: string; readonly 
 ];
 
 for (const { group, kind, object } of KINDS) {
-  // The object has no kind, so that of the request counts.
+  // The object has no kind, so the request's kind applies.
   const request = deploymentRequest(object, {
     kind: { group, version: 'v1', kind },
     resource: { group, version: 'v1', resource: `${kind.toLowerCase()}s` },

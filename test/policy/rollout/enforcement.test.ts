@@ -1,4 +1,4 @@
-/** The state machine of enforcement. The cases are in `test/fixtures/rollout/enforcement.yaml`. */
+/** The enforcement state machine. The cases are in `test/fixtures/rollout/enforcement.yaml`. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,4 @@
-/** Arbitrary pods, SCCs and requests. The values are from small sets, so that SCCs often allow pods. */
+/** Arbitrary pods, SCCs and requests. The values are from small sets, so SCCs often allow pods. */
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';

@@ -80,7 +80,7 @@ export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'scc
   readonly user?: 'alice' | 'admin' | UserInfo;
   /** Names of standard SCCs, `standard` for all of them, or the fields of SCCs that allow everything else. */
   readonly sccs?: readonly (string | JsonObject)[];
-  /** The SCCs that all subjects may use; in place of `grants`. */
+  /** The SCCs that all subjects may use, instead of `grants`. */
   readonly usable?: 'all' | readonly string[];
   readonly grants?: readonly Grant[];
   /** Replaces annotations of the namespace. */

@@ -62,7 +62,7 @@ interface PodFixture {
   readonly owner?: string;
   readonly container?: JsonObject;
   readonly requiresScc?: true;
-  /** Set after the admission. */
+  /** Set after admission. */
   readonly volumes?: readonly JsonObject[];
   readonly metadata?: JsonObject;
   readonly spec?: JsonObject;

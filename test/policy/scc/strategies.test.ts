@@ -10,7 +10,7 @@ import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../../src/policy/scc/st
 import { decodePodFields, laxScc } from '../../support/scc.ts';
 import { readCases } from './requests.ts';
 
-/** A row of `strategies.yaml`: a pod under an SCC with the errors, or with the changes of the completed pod. */
+/** A row of `strategies.yaml`: a pod under an SCC with the errors, or with the changes of the defaulted pod. */
 interface StrategyCase {
   readonly name: string;
   /** The SCC allows everything except for these fields, and needs no ranges of a namespace. */

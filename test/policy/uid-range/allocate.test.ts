@@ -45,7 +45,7 @@ suite('createAllocator', () => {
     ['no block is taken', [], [], 0],
     ['some blocks are taken', [0, 1, 3], [], 2],
     ['all blocks are taken', [0, 1, 2, 3, 4], [], undefined],
-    ['blocks outside of the range are taken', [5, 6], [], 0],
+    ['blocks outside the range are taken', [5, 6], [], 0],
     ['a namespace with IDs of two blocks', [], [{ [UIDS]: '11/2' }], 2],
     ['a namespace with IDs of another block size', [], [{ [UIDS]: '10/5' }], 3],
     ['a namespace with a block that is not recorded', [], [{ [UIDS]: '10/2' }], 1],
@@ -133,7 +133,7 @@ suite('findNamespaceNeed', () => {
       { annotations: { ...own, [UIDS]: '12-13' } },
     ],
     ['an empty label: nothing', namespaceWith({ ...own, [MCS]: '' }), undefined],
-    ['IDs outside of the blocks: nothing', namespaceWith({ [UIDS]: '13/2' }), undefined],
+    ['IDs outside the blocks: nothing', namespaceWith({ [UIDS]: '13/2' }), undefined],
     ['empty IDs: nothing', namespaceWith({ [UIDS]: '' }), undefined],
     ['terminating: nothing', { metadata: { name: 'demo', deletionTimestamp: '2026-01-01T00:00:00Z' } }, undefined],
   ];
@@ -174,7 +174,7 @@ suite('state object', () => {
     ['a range with larger blocks', { range: '10-30/5', data: 'AQ==' }, [0, 1, 2]],
     ['a range with another start', { range: '0-100/3', data: Buffer.from([0b10000]).toString('base64') }, [1, 2]],
     ['a disjoint range', { range: '100-200/10', data: 'Cw==' }, []],
-    ['bits outside of the recorded range', { range: '10-13/2', data: 'Hw==' }, [0, 1]],
+    ['bits outside the recorded range', { range: '10-13/2', data: 'Hw==' }, [0, 1]],
     ['invalid data', { range: '10-20/2', data: '!' }, []],
     ['no range', { data: 'Cw==' }, []],
   ];

@@ -30,7 +30,7 @@ export function testLines<T>(file: string, verify: (given: T) => void): void {
   });
 }
 
-/** One case of an area. `productExpect` replaces `expect` where Portcullis deviates from the original. */
+/** One case of an area. `productExpect` replaces `expect` if Portcullis deviates from the original. */
 export interface Case {
   readonly area: string;
   readonly name: string;
@@ -47,7 +47,7 @@ export function area<Input, Expect>(check: (input: Input, expect: Expect) => voi
   return ({ input, expect, productExpect }) => check(input as Input, (productExpect ?? expect) as Expect);
 }
 
-/** One suite per area, with one test per case. A case of an area without a check fails. */
+/** One suite per area, with one test per case. A case in an area without a check fails. */
 export function testAreas(cases: readonly Case[], areas: Readonly<Record<string, Area>>): void {
   for (const [name, inArea] of Map.groupBy(cases, (one) => one.area)) {
     test(`${name}: ${inArea.length} cases`, async (t) => {
@@ -58,5 +58,5 @@ export function testAreas(cases: readonly Case[], areas: Readonly<Record<string,
   }
 }
 
-/** The version of Kubernetes of the recorded verdicts of Pod Security, which `latest` means in the cases. */
+/** The Kubernetes version of the recorded Pod Security verdicts, to which `latest` refers in the cases. */
 export const RECORDED_VERSION = 'v1.37';

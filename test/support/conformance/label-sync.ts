@@ -77,7 +77,7 @@ function syncInput({ syncedModes, namespace, constraints, serviceAccounts }: Syn
 }
 
 const sync = area<SyncCase, SyncExpect>((given, expect) => {
-  // The controller plans nothing for a namespace that does not exist.
+  // The controller plans no changes to a namespace that does not exist.
   if (given.namespace.exists === false) {
     assert.equal(expect.writes, 0);
     return;

@@ -27,7 +27,7 @@ import type { RolloutPhase } from '../../../src/policy/rollout/settings.ts';
 import { managedFieldsEntry } from '../namespace-writes.ts';
 import { type Area, area } from './cases.ts';
 
-/** A namespace in the form of the cases. */
+/** A namespace in the format of the cases. */
 export interface CaseNamespace {
   readonly name: string;
   readonly labels?: Readonly<Record<string, string>>;

@@ -40,7 +40,7 @@ export async function startDevControlPlane(): Promise<ControlPlane> {
     calls: () => Promise.resolve([...calls]),
     async interrupt() {
       await server.close();
-      // Clients in this process observe the closed connections in later ticks.
+      // Clients in this process observe closed connections in later ticks.
       await pause(20);
     },
     async resume() {

@@ -1,4 +1,4 @@
-/** What an API server serves. Tests that need more are skipped with a reason, without a list of versions. */
+/** APIs that an API server serves. Tests that need more are skipped with a reason, without a list of versions. */
 import type { Kind } from '../../../src/kube/kinds.ts';
 import { RESOURCES } from '../../../src/kube/resources.ts';
 import { isObject } from '../../../src/kube/types.ts';

@@ -129,7 +129,7 @@ export function find(objects: readonly JsonObject[], kind: string, name: string)
   return found;
 }
 
-/** The address of the webhooks in the profile local. */
+/** The address of the webhooks in the `local` profile. */
 const ADDRESS = /127\.0\.0\.1:8443/g;
 
 /** Writes an overlay with components of a copy of `webhook-config/` whose webhooks are at a port of loopback. */

@@ -8,7 +8,7 @@ import { createCredentials, type Credentials, type Daemon, freePorts, startDaemo
 import type { ControlPlane, ControlPlaneOptions, RecordedCall } from './index.ts';
 
 const PERIOD_MS = 200;
-/** Roles are aggregated once in this number of periods. */
+/** Roles are aggregated once every this number of periods. */
 const ROLES_EVERY = 10;
 
 interface Namespace {
@@ -257,7 +257,7 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
   return [
     '--bind-address=127.0.0.1',
     '--advertise-address=127.0.0.1',
-    // Kubernetes 1.37 and later write no endpoints of the loopback address.
+    // Kubernetes 1.37 and later do not write endpoints for the loopback address.
     '--endpoint-reconciler-type=none',
     `--secure-port=${port}`,
     `--etcd-servers=http://127.0.0.1:${etcdPort}`,
@@ -268,7 +268,7 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${accountPublicKey}`,
     `--service-account-signing-key-file=${accountKey}`,
-    // Addresses of loopback that no other control plane uses, where tests can listen.
+    // Loopback addresses that no other control plane uses, on which tests can listen.
     `--service-cluster-ip-range=127.${port >> 8}.${port & 255}.0/24`,
     '--allow-privileged=true',
     `--audit-policy-file=${await write('audit-policy.yaml', AUDIT_POLICY)}`,

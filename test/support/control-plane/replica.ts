@@ -112,7 +112,7 @@ interface Rule {
   readonly resourceNames?: readonly string[];
 }
 
-/** Verbs without requests: RBAC requires them to grant them to others. */
+/** Verbs without requests, which RBAC requires for granting them to others. */
 const HELD_ONLY = new Set(['use']);
 
 /** Distinct requests of replicas that RBAC denied, as text. */
@@ -251,7 +251,7 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
       const ended = replica.stop('SIGTERM');
       await ended;
       use(replicas.filter((other) => other !== replica));
-      // Its connections are closed: the next review is sent to another replica.
+      // Its connections are closed, so the next review is sent to another replica.
       await pause(50);
     },
     async configure(spec) {

@@ -10,12 +10,12 @@ export interface Table {
   resourceVersion(): string;
   /** Returns a page of objects from an index, and the index of the next page. */
   page(start: number, limit: number): { readonly items: readonly JsonObject[]; readonly next?: number };
-  /** Changes an object, or adds a removed object again. */
+  /** Changes an object, or recreates a removed object. */
   change(index: number): void;
   remove(index: number): void;
   /** Returns the number of changes of an object. */
   changes(index: number): number;
-  /** Expires all resource versions, so that clients list again. */
+  /** Expires all resource versions, so clients list again. */
   expire(): void;
   /** Sends the changes since a version and all later changes until the returned function is called. */
   watch(resourceVersion: string, listener: Listener): () => void;

@@ -170,7 +170,7 @@ const admittedContainers: Type = getList({
   }),
 });
 
-/** The fields of a pod that SCC admission reads (section 3 of scc.md). An `os` of a wrong type counts as absent. */
+/** The fields of a pod that SCC admission reads (section 3 of scc.md). An `os` with the wrong type counts as absent. */
 export const SCC_POD_SCHEMA: Type = object({
   metadata: object({ annotations: textMap }),
   spec: object({

@@ -124,7 +124,7 @@ function isSignificant(pod: unknown, old: unknown): boolean {
   });
 }
 
-/** The apiVersion and kind of the object, completed by those of the request. */
+/** The apiVersion and kind of the object, or else those of the request. */
 function getKind(request: JsonObject, key: string): string {
   const group = textAt(request, 'kind', 'group');
   const version = textAt(request, 'kind', 'version');

@@ -24,7 +24,7 @@ export interface SccVerdict {
   /** The SCC and the subject that allow an evaluated pod. */
   readonly scc?: string;
   readonly subjectType?: 'serviceaccount' | 'user';
-  /** The completed pod; absent if admission skips the request. */
+  /** The defaulted pod; absent if admission skips the request. */
   readonly pod?: JsonObject;
 }
 

@@ -65,7 +65,7 @@ function getField(annotation: string): JsonObject | undefined {
   return profile === '' ? undefined : { type: 'Localhost', localhostProfile: profile };
 }
 
-/** An equal profile is not replaced, so that it keeps its unknown fields. */
+/** An equal profile is not replaced, so it keeps its unknown fields. */
 function writeSeccomp(holder: Changeable, profile: JsonObject | undefined): void {
   const before = at(holder, 'securityContext', 'seccompProfile');
   const isSame = (field: string): boolean => textAt(before, field) === textAt(profile, field);

@@ -40,7 +40,7 @@ function describeLatest(server: Version | undefined, emulationVersion: Version |
   if (server === undefined) return info(object, `${meaning}, because the API server reports no version`);
   if (latestVersion(server) === server) return ok(object, `${meaning}, as in the API server`);
   return info(object, `${meaning}, the newest known version`, {
-    fix: instruction(`upgrade Portcullis, which then evaluates the checks of ${server}`),
+    fix: instruction(`upgrade Portcullis to evaluate the checks of ${server}`),
   });
 }
 
@@ -52,7 +52,7 @@ function describeDefaults(settings: Facts['settings'], server: Version | undefin
   return [
     info('spec.defaults', state, {
       impact: 'pods that are created while no replica responds have no defaults',
-      fix: instruction('upgrade the cluster, and the leader replaces the webhook with a policy'),
+      fix: instruction('upgrade the cluster. The leader then replaces the webhook with a policy'),
     }),
   ];
 }

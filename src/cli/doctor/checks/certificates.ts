@@ -107,7 +107,7 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
   });
   const areOverdue = readCertificates(authorities).every((authority) => isOverdue(authority, facts.now));
   if (authorities === '' || !areOverdue || results.length > 0) return results;
-  return [warning(name, 'all authorities in its caBundle expire soon', { impact: OVERDUE, fix: replicaLogs(facts) })];
+  return [warning(name, 'all CAs in its caBundle expire soon', { impact: OVERDUE, fix: replicaLogs(facts) })];
 }
 
 function servedAt(url: string | null | undefined, facts: Facts): Fact<ServedCertificate> {

@@ -8,7 +8,7 @@ const EDIT = run('kubectl', 'edit', 'portcullisconfiguration', CONFIGURATION_NAM
 
 const LAST_VALID = 'replicas apply the last valid settings';
 const NONE_RECORDED =
-  'replicas keep the last valid settings. None are recorded, so a replica that starts does not become ready';
+  'replicas keep the last valid settings. None are recorded, so a new replica does not become ready';
 
 /** Controller conditions whose status `False` requires action. */
 const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new Map([
@@ -25,7 +25,7 @@ const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new M
   [
     'KubeletMinimumEnforced',
     {
-      impact: 'these API servers do not deny requests of nodes with an older kubelet',
+      impact: 'these API servers do not deny requests from nodes with an older kubelet',
       fix: instruction(
         'configure the authorization webhook in the API servers, see portcullis install --profile=control-plane',
       ),

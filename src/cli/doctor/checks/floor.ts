@@ -63,7 +63,7 @@ function evaluateSystem(facts: Facts): readonly CheckResult[] {
   if (!hasLevel || exemptions.namespace(KUBE_SYSTEM)) return [];
   return [
     warning(`namespace ${KUBE_SYSTEM}`, 'has the default level, because it has no label and is not exempt', {
-      impact: 'during an outage, the floor denies its pods that violate the level, such as those of the network',
+      impact: 'during an outage, the floor denies its pods that violate the level, such as network pods',
       fix: run('kubectl', 'label', 'namespace', KUBE_SYSTEM, `${POD_SECURITY_LABELS.enforce}=privileged`),
     }),
   ];

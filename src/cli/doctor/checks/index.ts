@@ -54,7 +54,8 @@ function postponeFix(finding: Finding, findings: readonly Finding[]): Finding {
   const checksWith = (severity: Severity): string =>
     after.filter((name) => findings.some((one) => one.check === name && one.severity === severity)).join(', ');
   const [failed, unread] = [checksWith('problem'), checksWith('unknown')];
-  if (failed !== '') return { ...finding, fix: instruction(`first fix the problems of these checks: ${failed}`) };
-  if (unread !== '') return { ...finding, fix: instruction(`first find out what these checks cannot read: ${unread}`) };
+  if (failed !== '')
+    return { ...finding, fix: instruction(`first fix the problems that these checks report: ${failed}`) };
+  if (unread !== '') return { ...finding, fix: instruction(`first resolve what these checks cannot read: ${unread}`) };
   return finding;
 }

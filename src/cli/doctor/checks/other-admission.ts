@@ -33,7 +33,7 @@ export function podSecurityEvaluator(refusal = ''): 'plugin' | 'policy' | undefi
 }
 
 /**
- * The webhook excludes the namespace of the installation, whose level is restricted, so only the plugin denies pods
+ * The webhook excludes the installation namespace, whose level is restricted, so only the plugin denies pods
  * there.
  */
 function evaluatePlugin(facts: Facts): readonly CheckResult[] {
@@ -44,7 +44,7 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   ];
   const probe = probes.find(({ id }) => id === 'a violating pod');
   if (!probe) {
-    return evaluateFact(namespaces, PLUGIN, () => undetected('the namespace of the installation has no enforce label'));
+    return evaluateFact(namespaces, PLUGIN, () => undetected('the installation namespace has no enforce label'));
   }
   const { refusal } = probe;
   if (refusal === undefined) {
@@ -88,7 +88,7 @@ function evaluatePlatform(facts: Facts): readonly CheckResult[] {
     if (!isOpenShift && !isAnnotated) return [];
     const message = `the cluster has its own SCC admission${isOpenShift ? ' (OpenShift)' : ''}`;
     const registered = configurations.filter((one) => isPartOfPortcullis(one) && hasSccWebhooks(one));
-    if (registered.length === 0) return [ok(SCC_ADMISSION, `${message}, and that of Portcullis is off`)];
+    if (registered.length === 0) return [ok(SCC_ADMISSION, `${message}, and SCC admission of Portcullis is off`)];
     const names = registered.map(({ name }) => name).join(', ');
     const impact = 'both assign SCCs to pods and ranges to namespaces, and overwrite each other';
     return [problem(SCC_ADMISSION, `${message}, and Portcullis has registered ${names}`, { impact, fix: SCC_OFF })];

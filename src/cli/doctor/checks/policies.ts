@@ -13,9 +13,9 @@ export const policies: Check = {
   evaluate: (facts) =>
     facts.serverless
       ? [
-          warning('policies', 'of an installation without a server exist besides the server', {
+          warning('policies', 'from an installation without a server exist alongside the server', {
             impact:
-              'they enforce the settings in their annotation in addition to those of the server, which portcullis uninstall --keep-policies removes',
+              'they enforce the settings in their annotation in addition to the settings of the server. portcullis uninstall --keep-policies removes the server',
             fix: { ...replacePolicies(facts.serverless, facts), after: SERVER_CHECKS },
           }),
         ]
@@ -36,7 +36,7 @@ const SERVER_CHECKS = [
 ];
 
 function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts, facts: Facts): Fix {
-  if (!('value' in comparison)) return instruction(`first find out what the server enforces: ${comparison.unknown}`);
+  if (!('value' in comparison)) return instruction(`first determine what the server enforces: ${comparison.unknown}`);
   const weaker = comparison.value;
   const { conditions = [] } = factValue(facts.configuration)?.status ?? {};
   if (conditions.some(({ type, status }) => type === 'Applied' && status === 'False')) {
@@ -45,7 +45,7 @@ function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts
   if (weaker.length === 0) return { commands: [deleteAllCommand(policies)] };
   if (decodePolicy(facts.settings).rollout.phase !== 'Disabled') {
     return instruction(
-      `delete the policies when the rollout enforces as much, see portcullis rollout status. They enforce more: ${weaker.join('; ')}`,
+      `delete the policies once the rollout enforces at least as much, see portcullis rollout status. They still enforce more: ${weaker.join('; ')}`,
     );
   }
   const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));

@@ -18,7 +18,7 @@ export const replicas: Check = {
     ...evaluateFact(facts.deployment, DEPLOYMENT, (deployment) =>
       deployment
         ? evaluateDeployment(deployment, facts)
-        : [info(DEPLOYMENT, 'does not exist. The replicas run outside of the cluster')],
+        : [info(DEPLOYMENT, 'does not exist. The replicas run outside the cluster')],
     ),
     ...evaluateUrls(facts),
     ...evaluateEndpoints(facts),
