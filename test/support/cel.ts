@@ -18,6 +18,8 @@ export interface PolicyRequest {
 
 /** The effects of a policy on a request: the message of its validation, and its audit annotations. */
 export interface PolicyAnswer {
+  /** False if a match condition skips the request. */
+  readonly isEvaluated: boolean;
   readonly message?: string;
   readonly annotations: Readonly<Record<string, string>>;
 }
@@ -68,10 +70,13 @@ export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) 
   const evaluate = compileVariables(variables, withListFunctions);
   return (request: PolicyRequest): PolicyAnswer => {
     const run = evaluate(celInput(request));
-    if (!matchConditions.every(({ expression }) => run(expression) === true)) return { annotations: {} };
+    if (!matchConditions.every(({ expression }) => run(expression) === true)) {
+      return { isEvaluated: false, annotations: {} };
+    }
     const published = auditAnnotations.map(({ key, valueExpression }) => [key, String(run(valueExpression))] as const);
     const failed = validations.find(({ expression }) => run(expression) !== true);
     return {
+      isEvaluated: true,
       ...(failed && { message: String(run(failed.messageExpression)) }),
       annotations: Object.fromEntries(published.filter(([, value]) => value !== '')),
     };
@@ -114,6 +119,8 @@ export function compileMutation({ spec }: PolicyObject<DefaultsKind>) {
 export interface Admission {
   readonly messages: Readonly<Record<'Deny' | 'Warn' | 'Audit', readonly string[]>>;
   readonly annotations: Readonly<Record<string, string>>;
+  /** Names of the policies that no match condition skips. */
+  readonly evaluated: readonly string[];
 }
 
 /** Admits requests as an API server with policies and bindings. */
@@ -124,6 +131,7 @@ export function createPolicyAdmission(objects: readonly PolicyObject[]) {
   const policies = objects
     .filter(({ kind }) => !kind.endsWith('Binding'))
     .map((policy) => ({
+      name: policy.metadata.name,
       constraints: (policy.spec as unknown as PolicySpec).matchConstraints,
       bindings: bindings.filter(({ policyName }) => policyName === policy.metadata.name),
       evaluate: compilePolicy(policy),
@@ -141,17 +149,19 @@ export function createPolicyAdmission(objects: readonly PolicyObject[]) {
       ) ??
         true);
     const messages = { Deny: [] as string[], Warn: [] as string[], Audit: [] as string[] };
+    const evaluated = new Set<string>();
     let annotations = {};
-    for (const { constraints, bindings: own, evaluate } of policies) {
+    for (const { name: policy, constraints, bindings: own, evaluate } of policies) {
       const active = own.filter(({ matchResources }) => selects(constraints) && selects(matchResources));
       if (active.length === 0) continue;
       for (const { validationActions } of active) {
         const answer = evaluate({ ...given, labels });
         annotations = { ...annotations, ...answer.annotations };
+        if (answer.isEvaluated) evaluated.add(policy);
         if (answer.message !== undefined) messages[validationActions[0] as 'Deny' | 'Warn'].push(answer.message);
       }
     }
-    return { messages, annotations };
+    return { messages, annotations, evaluated: [...evaluated] };
   };
 }
 

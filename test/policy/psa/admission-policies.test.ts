@@ -244,6 +244,27 @@ describe('all kinds with a pod template get warnings', () => {
   });
 });
 
+describe('a match condition skips pods that comply at every version', () => {
+  const policies = createPolicyAdmission(generate());
+  const AUDIT = 'pod-security.kubernetes.io';
+  const ENFORCE = 'enforce-restricted.psa.portcullis.dev';
+  const WARN = 'warn-restricted.psa.portcullis.dev';
+  const windows = compliantPod({ os: { name: 'windows' } }, { securityContext: {} });
+  const cases: readonly (readonly [name: string, pod: object, labels: Labels, evaluated: readonly string[]])[] = [
+    ['a compliant pod', compliantPod(), RESTRICTED, [AUDIT]],
+    ['a compliant pod at an old version', compliantPod(), { ...RESTRICTED, 'enforce-version': 'v1.0' }, [AUDIT]],
+    ['a compliant pod with warnings', compliantPod(), { ...RESTRICTED, warn: 'restricted' }, [AUDIT]],
+    ['a pod that complies with a lower level', plainPod(), { enforce: 'baseline' }, [AUDIT]],
+    ['a violating pod', plainPod(), RESTRICTED, [ENFORCE, AUDIT]],
+    ['a pod with an exception', windows, RESTRICTED, [ENFORCE, AUDIT]],
+    ['a warn label', plainPod(), { ...RESTRICTED, warn: 'restricted' }, [ENFORCE, AUDIT, WARN]],
+    ['only a warn version', plainPod(), { ...RESTRICTED, 'warn-version': 'v1.20' }, [ENFORCE, AUDIT, WARN]],
+  ];
+  for (const [name, pod, labels, evaluated] of cases) {
+    test(name, () => assert.deepEqual(admit(policies, podRequest(pod), labels).evaluated, evaluated));
+  }
+});
+
 describe('pods with too many items are denied without evaluation', () => {
   const policies = createPolicyAdmission(generate());
   const [container] = compliantPod().spec?.containers ?? [];
