@@ -1,9 +1,9 @@
 /**
  * `npm run bench [-- --only evaluate|assign|serve|scale|rollout] [--peer URL [--peer-pid PID]]
- * [--json FILE]` runs benchmarks.
+ * [--previous FILE] [--json FILE]` runs benchmarks.
  */
 import { writeFile } from 'node:fs/promises';
-import { cpus } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { benchAssign } from './assign.ts';
 import { benchEvaluate } from './evaluate.ts';
@@ -12,11 +12,15 @@ import { formatTable, isWithinTarget, type Row } from './row.ts';
 import { benchScale } from './scale.ts';
 import { benchServe } from './serve.ts';
 
+/** Load average above which other programs affect the results. */
+const MAX_LOAD = 0.5;
+
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
     peer: { type: 'string' },
     'peer-pid': { type: 'string' },
+    previous: { type: 'string' },
     json: { type: 'string' },
   },
 });
@@ -24,13 +28,24 @@ const { values } = parseArgs({
 const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
   evaluate: benchEvaluate,
   assign: benchAssign,
-  serve: () => benchServe({ peer: values.peer, peerPid: values['peer-pid'] ? Number(values['peer-pid']) : undefined }),
+  serve: () =>
+    benchServe({
+      peer: values.peer,
+      peerPid: values['peer-pid'] ? Number(values['peer-pid']) : undefined,
+      previous: values.previous,
+    }),
   scale: benchScale,
   rollout: benchRollout,
 };
 const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');
 const rows: Row[] = [];
 process.stdout.write(`${process.version} on ${cpus().length} × ${cpus()[0]?.model ?? 'an unknown processor'}\n`);
+const [load = 0] = loadavg();
+if (load > MAX_LOAD) {
+  process.stdout.write(
+    `The machine is not idle: its load average is ${load.toFixed(1)}. Only ratios are comparable.\n`,
+  );
+}
 for (const name of names) {
   const part = parts[name];
   if (!part) throw new Error(`--only: must be among ${Object.keys(parts).join(', ')}`);
@@ -40,5 +55,5 @@ for (const name of names) {
 }
 if (values.json !== undefined) {
   const results = rows.map((row) => ({ ...row, ok: isWithinTarget(row) }));
-  await writeFile(values.json, `${JSON.stringify({ node: process.version, results }, undefined, 2)}\n`);
+  await writeFile(values.json, `${JSON.stringify({ node: process.version, load, results }, undefined, 2)}\n`);
 }

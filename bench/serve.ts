@@ -22,10 +22,12 @@ export interface ServeOptions {
   readonly peer?: string | undefined;
   /** Its process, to measure its CPU time and memory. */
   readonly peerPid?: number | undefined;
+  /** The script of another bundle, such as that of the previous release, to measure in turn. */
+  readonly previous?: string | undefined;
 }
 
 /** Measures all servers in turns and returns medians. */
-export async function benchServe({ peer, peerPid }: ServeOptions): Promise<Row[]> {
+export async function benchServe({ peer, peerPid, previous }: ServeOptions): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-bench-'));
   const subjects: Subject[] = [];
   let cluster: Subject | undefined;
@@ -34,6 +36,7 @@ export async function benchServe({ peer, peerPid }: ServeOptions): Promise<Row[]
     const main = await buildBundle(folder);
     cluster = await startCluster(folder, main);
     subjects.push(await startReplica('portcullis', folder, main), await startBare(folder));
+    if (previous !== undefined) subjects.push(await startReplica(PREVIOUS, folder, previous));
     for (const subject of subjects) await waitUntilAllowed(subject, podSecurity());
     const rows: Row[] = (await Promise.all(subjects.map((subject) => readMemory(subject, 'idle')))).flat();
     const peers = peer === undefined ? [] : [createPeer(peer, peerPid)];
@@ -75,6 +78,7 @@ function manifest(): string {
 const NODE = 'worker-1';
 const CONNECTIONS = 8;
 const MAX_RSS_MIB = 150;
+const PREVIOUS = 'previous';
 
 function podSecurity(): Measure {
   const bodies = restrictedPodReviews(NAMESPACE);
@@ -98,9 +102,14 @@ function securityContextConstraints(): readonly Measure[] {
 async function compare(subjects: readonly Subject[], measure: Measure): Promise<readonly Row[]> {
   for (const subject of subjects) await waitUntilAllowed(subject, measure);
   const results = await measureInTurns(subjects.map((subject) => [subject, measure]));
-  const value = computeRatio(results, ['portcullis', 'bare Fastify'], ({ cpuMicros = NaN }) => cpuMicros);
-  const name = `${measure.name}: CPU per review, portcullis / bare`;
-  return [...createRows(results, measure), { name, value, unit: '%', target: { atMost: measure.atMost } }];
+  const ratio = (other: string): number =>
+    computeRatio(results, ['portcullis', other], ({ cpuMicros = NaN }) => cpuMicros);
+  const name = `${measure.name}: CPU per review, portcullis`;
+  const rows: Row[] = [
+    { name: `${name} / bare`, value: ratio('bare Fastify'), unit: '%', target: { atMost: measure.atMost } },
+  ];
+  if (results.has(PREVIOUS)) rows.push({ name: `${name} / ${PREVIOUS}`, value: ratio(PREVIOUS), unit: '%' });
+  return [...createRows(results, measure), ...rows];
 }
 
 const ONE_BY_ONE = { connections: 1 };
