@@ -308,13 +308,18 @@ function createResponder(webhook: Webhook, metrics: Metrics, connections: Connec
       ? success
       : metrics.webhook.requests.cell({ webhook: webhook.path, code: String(status) });
     requests.count++;
-    const headers = {
-      'content-type': isSuccess ? 'application/json' : 'text/plain; charset=utf-8',
-      'content-length': Buffer.byteLength(body),
-    };
+    const length = Buffer.byteLength(body);
     const isLast = connections.finish(reply.request.raw.socket, isSuccess);
     reply.hijack();
-    reply.raw.writeHead(status, isLast ? { ...headers, connection: 'close' } : headers).end(body);
+    // API servers read neither Date nor Keep-Alive.
+    reply.raw.sendDate = false;
+    const headers = {
+      'content-type': isSuccess ? 'application/json' : 'text/plain; charset=utf-8',
+      'content-length': length,
+      connection: isLast || !reply.raw.shouldKeepAlive ? 'close' : 'keep-alive',
+    };
+    // Node encodes ASCII faster as latin1.
+    reply.raw.writeHead(status, headers).end(body, length === body.length ? 'latin1' : 'utf8');
   };
 }
 

@@ -1,5 +1,6 @@
 /** The admission server over TLS: responses, failures, log, connections, client certificates, probes. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { Agent } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, suite, test, type TestContext } from 'node:test';
@@ -283,12 +284,12 @@ suite('connections', () => {
       const socket = connect({ host: '127.0.0.1', port: server.port, ca: server.ca }, () => resolve(socket));
       socket.once('error', reject);
     });
-  const exchange = (socket: TLSSocket): Promise<string> =>
+  const exchange = (socket: TLSSocket, header = ''): Promise<string> =>
     new Promise((resolve, reject) => {
       socket.once('data', (chunk: Buffer) => resolve(chunk.toString()));
       socket.once('close', () => reject(new Error('closed')));
       socket.write(
-        `POST /x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(BODY)}\r\n\r\n${BODY}`,
+        `POST /x HTTP/1.1\r\nHost: x\r\n${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(BODY)}\r\n\r\n${BODY}`,
       );
     });
 
@@ -301,6 +302,17 @@ suite('connections', () => {
     assert.match(await exchange(socket), /connection: close/i);
     const late = await dial(server);
     assert.match(await exchange(late), /^HTTP\/1\.1 200 OK/);
+  });
+
+  test('close after the response if the client requires it', async (t) => {
+    const server = await start(t, () => allow({ warnings: ['é'] }));
+    const socket = await dial(server);
+    await exchange(socket);
+    assert.equal(
+      await exchange(socket, 'Connection: close\r\n'),
+      `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 152\r\nconnection: close\r\n\r\n{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"${UID}","allowed":true,"warnings":["é"]}}`,
+    );
+    await once(socket, 'close');
   });
 
   test('close after the next response when the certificate changes', async (t) => {
