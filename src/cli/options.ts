@@ -221,6 +221,14 @@ export function durationMs(value: string): number {
   return duration;
 }
 
+/** A number of days such as `14d`, or a Go duration, in milliseconds. */
+export function lifetimeMs(value: string): number {
+  const [, days] = /^(\d+)d$/.exec(value) ?? [];
+  const lifetime = days === undefined ? parseDurationMs(value) : Number(days) * 24 * 3_600_000;
+  if (!lifetime) throw new UserError('must be a duration such as 14d or 12h');
+  return lifetime;
+}
+
 /** `key=value`. */
 export function keyValue(value: string): readonly [key: string, value: string] {
   const separator = value.indexOf('=');

@@ -74,6 +74,11 @@ const GROUPS: Readonly<
     ],
     ['scc create', 'Create a custom SCC for a workload', () => import('./scc/create.ts')],
   ],
+  'Exceptions from Pod Security:': [
+    ['exception create', 'Print the smallest exception that admits a workload', () => import('./exception/create.ts')],
+    ['exception approve', 'Approve an exception', () => import('./exception/approve.ts')],
+    ['exception list', 'List exceptions, their approvals, ends and uses', () => import('./exception/list.ts')],
+  ],
   'Rollout of enforcement:': [
     [
       'rollout status',

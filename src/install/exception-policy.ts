@@ -11,19 +11,21 @@ import { clusterMetadata, type Manifest, type ManifestOf } from './settings.ts';
 const NAME = 'portcullis-exceptions';
 const { group, resource } = RESOURCES.PodSecurityException;
 
+const KEY = celString(AUTHORS_ANNOTATION);
 const authors = (object: string): string =>
-  `${object}.?metadata.?annotations[?${celString(AUTHORS_ANNOTATION)}].orValue("")`;
+  `has(${object}.metadata.annotations) && ${KEY} in ${object}.metadata.annotations ? string(${object}.metadata.annotations[${KEY}]) : ""`;
+const approval = (object: string): string =>
+  `has(${object}.status) && has(${object}.status.approval) ? ${object}.status.approval : dyn({})`;
 
 const VARIABLES = [
-  { name: 'isNew', expression: 'oldObject == null' },
-  { name: 'approval', expression: 'object.?status.?approval' },
-  {
-    name: 'isApproval',
-    expression:
-      'variables.approval.hasValue() && (variables.isNew || variables.approval != oldObject.?status.?approval)',
-  },
-  { name: 'isEdit', expression: 'variables.isNew || object.spec != oldObject.spec' },
-  { name: 'authors', expression: authors('object') },
+  // Untyped expressions can compare fields that may be absent.
+  { name: 'new', expression: 'dyn(object)' },
+  { name: 'old', expression: 'oldObject == null ? dyn({"metadata": dyn({}), "spec": dyn({})}) : dyn(oldObject)' },
+  { name: 'approval', expression: approval('variables.new') },
+  { name: 'oldApproval', expression: approval('variables.old') },
+  { name: 'isApproval', expression: 'has(variables.approval.by) && variables.approval != variables.oldApproval' },
+  { name: 'authors', expression: authors('variables.new') },
+  { name: 'oldAuthors', expression: authors('variables.old') },
 ];
 
 const VALIDATIONS = [
@@ -32,7 +34,7 @@ const VALIDATIONS = [
     message: `only the status subresource of ${resource} changes the approval`,
   },
   {
-    expression: '!variables.isApproval || variables.approval.value().by == request.userInfo.username',
+    expression: '!variables.isApproval || variables.approval.by == request.userInfo.username',
     message: 'status.approval.by must be the requesting user',
   },
   {
@@ -41,8 +43,10 @@ const VALIDATIONS = [
   },
   {
     // A username that JSON escapes is never found.
-    expression: `variables.isEdit ? variables.authors.contains("\\"" + request.userInfo.username + "\\"") : variables.authors == ${authors('oldObject')}`,
-    message: `the author is not recorded: spec.podSecurity.exceptions.mode of the settings is off, or the webhook record.exceptions.portcullis.dev is not called`,
+    expression:
+      'variables.new.spec != variables.old.spec ? variables.authors.contains("\\"" + request.userInfo.username + "\\"") : variables.authors == variables.oldAuthors',
+    message:
+      'the author is not recorded: spec.podSecurity.exceptions.mode of the settings is off, or the webhook record.exceptions.portcullis.dev is not called',
   },
 ];
 

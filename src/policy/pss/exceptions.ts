@@ -88,6 +88,35 @@ export function evaluateExcepted(
   return { evaluation, exceptions: sortedSet(used) };
 }
 
+/** Returns the smallest entries that cover the findings for which a pod violates a level. */
+export function suggestEntries(
+  pod: PodFields,
+  options: EvaluateOptions,
+): {
+  readonly entries: readonly AllowedFinding[];
+  /** Findings that no entry can cover. */ readonly uncovered: readonly string[];
+} {
+  const entries = new Map<string, AllowedFinding>();
+  const uncovered: string[] = [];
+  const isCovered = (check: string, finding: Finding): boolean => {
+    for (const { path, values, container } of listFindings(pod, check, finding)) {
+      const image = container && readImage(container.image);
+      if (values === undefined || (container && image === undefined) || container?.list === 'ephemeralContainers') {
+        uncovered.push(path);
+        continue;
+      }
+      const owner = container && image ? { container: container.name, image: image.repository } : {};
+      const isListed = !CHECKS_WITHOUT_VALUES.includes(check);
+      const key = JSON.stringify([check, owner]);
+      const known = entries.get(key)?.values ?? [];
+      entries.set(key, { check, ...owner, ...(isListed ? { values: sortedSet([...known, ...values]) } : {}) });
+    }
+    return true;
+  };
+  evaluateDecoded({ pod }, { ...options, isCovered });
+  return { entries: [...entries.values()], uncovered };
+}
+
 interface Located {
   readonly check: string;
   readonly path: string;

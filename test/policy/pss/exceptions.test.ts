@@ -8,6 +8,7 @@ import {
   evaluateExcepted,
   type ExceptionRule,
   readImage,
+  suggestEntries,
   unexpired,
 } from '../../../src/policy/pss/exceptions.ts';
 import { checks, evaluatePod } from '../../../src/policy/pss/index.ts';
@@ -410,4 +411,18 @@ test('properties of any exceptions', () => {
     { numRuns: 3_000 },
   );
   assert.ok(allowed > 20, `exceptions changed only ${allowed} results`);
+});
+
+test('an exception with the suggested entries admits the pod, and no smaller one does', () => {
+  fc.assert(
+    fc.property(accountPods(), (pod) => {
+      const { entries: suggested, uncovered } = suggestEntries(pod, RESTRICTED);
+      const admits = (allow: readonly AllowedFinding[]): boolean =>
+        evaluateExcepted(pod, RESTRICTED, [exception('e', ...allow)]).evaluation.allowed;
+      assert.equal(admits(suggested), uncovered.length === 0);
+      if (uncovered.length > 0) return;
+      for (const [index] of suggested.entries()) assert.equal(admits(suggested.toSpliced(index, 1)), false);
+    }),
+    { numRuns: 1_000 },
+  );
 });

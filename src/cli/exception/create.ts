@@ -1,0 +1,106 @@
+import { canUseScc, getSccSet } from '../../cluster/access.ts';
+import { effectivePodSecurity } from '../../cluster/rollout.ts';
+import type { Store } from '../../cluster/store.ts';
+import { UserError } from '../../config/files.ts';
+import { manifestNamespace } from '../../config/objects.ts';
+import type { Settings } from '../../config/settings.ts';
+import { typeMeta } from '../../kube/resources.ts';
+import { quote } from '../../kube/text.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { formatTimestamp } from '../../kube/units.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
+import type { PodFields } from '../../policy/pod/pod.ts';
+import { resolvePolicies } from '../../policy/psa/policy.ts';
+import { suggestEntries } from '../../policy/pss/exceptions.ts';
+import type { Policy } from '../../policy/pss/policy.ts';
+import { getTemplatePod } from '../../policy/rollout/evaluation.ts';
+import { sccMode } from '../../policy/scc/mode.ts';
+import { defineCommand, EXIT, VERSION } from '../command.ts';
+import { listWorkloads, type Workload } from '../explain/workload.ts';
+import { findNamespace } from '../inventory/inventory.ts';
+import { parseReference, readWorkloads } from '../inventory/references.ts';
+import { findSettings, sccReviewOptions } from '../inventory/settings.ts';
+import { lifetimeMs, nonEmpty, oneOf, option, UsageError } from '../options.ts';
+import { printObjects } from '../output/print.ts';
+
+const DETAILS = `
+Prints the smallest PodSecurityException that admits the pods of a workload at the level of its namespace,
+as YAML for a review in Git. The command changes nothing. The pods are evaluated as SCC admission or the pod
+defaults complete them.
+
+The exception extends to all pods of the service account in the namespace, and to every tag of the image. Replace
+the image by its digest to limit it further.
+
+Examples:
+  portcullis exception create deployment/gateway -n shop --for 14d --reason "SEC-123, until the CNI supports it"
+  portcullis exception create deployment/gateway -f deploy/ -n shop --offline --level restricted --for 14d --reason SEC-123
+`;
+
+interface Scope {
+  readonly store: Store;
+  readonly settings: Settings;
+  readonly namespace: Namespace;
+}
+
+/** Returns the pod of a workload as admission completes it. */
+function completedPod(workload: Workload, { store, settings, namespace }: Scope): PodFields | undefined {
+  const { scc, defaults } = settings;
+  const template = getTemplatePod(workload.source, {
+    ...{ namespace, sccMode: sccMode(namespace, scc).mode, sccs: getSccSet(store), canUse: canUseScc(store) },
+    ...{ compatibility: scc.compatibility, preferUserNamespaces: scc.preferUserNamespaces },
+    defaults: { defaults, scc },
+    findAccount: (name) => store.get('ServiceAccount', name, workload.namespace),
+  });
+  return template?.pod.pod;
+}
+
+function enforcedPolicy({ store, settings, namespace }: Scope): Policy {
+  const scope = { store, namespace: INSTALLATION.namespace, version: VERSION };
+  return resolvePolicies(namespace.metadata?.labels, effectivePodSecurity(scope, settings).defaults).enforce;
+}
+
+export const command = defineCommand({
+  operands: '<type/name>',
+  details: DETAILS,
+  options: {
+    ...sccReviewOptions,
+    for: option('DURATION', lifetimeMs, undefined, { help: 'Time until the end of the exception, such as 14d or 12h' }),
+    reason: option('TEXT', nonEmpty, undefined, { help: 'Reason for the exception, for example a ticket' }),
+    name: option('NAME', nonEmpty, undefined, { help: 'Name of the exception. Default: the name of the workload' }),
+    level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
+      help: 'Level to evaluate. Default: the enforced level of the namespace',
+    }),
+    output: option('FORMAT', oneOf(['yaml', 'json'] as const), 'yaml', { short: 'o', help: 'Output format' }),
+  },
+  async run(values, [resource = ''], io) {
+    const { for: lifetime, reason, level } = values;
+    if (lifetime === undefined || reason === undefined) throw new UsageError('--for and --reason are required');
+    const { inventory, subjects } = await readWorkloads([parseReference(resource)], values, io);
+    const { store } = inventory;
+    const name = manifestNamespace(subjects[0]?.value ?? {}) ?? inventory.namespace;
+    const { settings } = await findSettings({ config: values.config, store });
+    const scope = { store, settings, namespace: findNamespace(store, name) };
+    const [workload] = listWorkloads(subjects, name);
+    const pod = workload && completedPod(workload, scope);
+    if (workload === undefined || pod === undefined) throw new UserError(`${resource} has no pod template`);
+    const policy: Policy = level === undefined ? enforcedPolicy(scope) : { level, version: 'latest' };
+    const emulationVersion = settings.emulationVersion ?? store.emulationVersion;
+    const { entries, uncovered } = suggestEntries(pod, { ...policy, emulationVersion });
+    if (uncovered.length > 0) throw new UserError(`no exception can cover ${uncovered.join(', ')} of ${resource}`);
+    if (entries.length === 0) {
+      throw new UserError(`${resource} needs no exception: its pods satisfy the level ${quote(policy.level)}`);
+    }
+    const exception = {
+      ...typeMeta('PodSecurityException'),
+      metadata: { name: values.name ?? workload.name, namespace: name },
+      spec: {
+        serviceAccountName: pod.serviceAccountName || 'default',
+        allow: entries,
+        expiresAt: formatTimestamp(Date.now() + lifetime),
+        reason,
+      },
+    };
+    printObjects(io, values.output, [exception]);
+    return EXIT.passed;
+  },
+});

@@ -1,0 +1,93 @@
+import { readException } from '../../cluster/exceptions.ts';
+import type { Store } from '../../cluster/store.ts';
+import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
+import { objectKey } from '../../kube/resources.ts';
+import { compareBytes } from '../../kube/text.ts';
+import { type ExceptionSettings, findExceptionProblem } from '../../policy/psa/exceptions.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import { inventoryOptions, readInventory, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
+import { findSettings, sccOptions } from '../inventory/settings.ts';
+import { option, time } from '../options.ts';
+import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
+
+const DETAILS = `
+Lists PodSecurityExceptions with their service accounts, whether they apply to new pods, their ends, approvers
+and uses. -o wide adds the reasons for which they exist or do not apply.
+
+Examples:
+  portcullis exception list
+  portcullis exception list -n shop -o wide
+  portcullis exception list --at 2027-02-01
+`;
+
+function describe(object: PodSecurityException, settings: ExceptionSettings, nowMs: number) {
+  const exception = readException(object);
+  const { name = '', namespace = '' } = object.metadata ?? {};
+  const { spec, status } = object;
+  const problem = exception && findExceptionProblem(exception, settings, nowMs);
+  const shadowed = status?.conditions?.find(({ type, status: value }) => type === 'Shadowed' && value === 'True');
+  return {
+    namespace,
+    name,
+    serviceAccount: spec?.serviceAccountName ?? '',
+    state: problem?.reason ?? (shadowed ? 'Shadowed' : 'Active'),
+    /** Why the exception does not apply. */
+    problem: problem?.message ?? shadowed?.message,
+    expiresAt: spec?.expiresAt ?? '',
+    authors: exception?.authors ?? [],
+    approvedBy: status?.approval?.by,
+    uses: status?.uses ?? 0,
+    lastUsed: status?.lastUsed,
+    reason: spec?.reason ?? '',
+  };
+}
+
+export function listExceptions(store: Store, settings: ExceptionSettings, nowMs: number) {
+  return store
+    .list('PodSecurityException')
+    .toSorted((a, b) => compareBytes(objectKey(a), objectKey(b)))
+    .map((object) => describe(object, settings, nowMs));
+}
+
+const HEADER = ['NAMESPACE', 'NAME', 'ACCOUNT', 'STATE', 'EXPIRES', 'APPROVED BY', 'USES'];
+
+export const command = defineCommand({
+  details: DETAILS,
+  options: {
+    ...inventoryOptions,
+    ...selectionOptions,
+    ...listOptions,
+    config: sccOptions.config,
+    at: option('DATE', time, undefined, { help: 'Show the states at this date. Default: now' }),
+  },
+  async run(values, _operands, io) {
+    const only = selectedNamespace(values);
+    const inventory = await readInventory(values, io, { kinds: ['PodSecurityException'], only });
+    const { store, assumptions } = inventory;
+    const { settings, source } = await findSettings({ config: values.config, store });
+    const nowMs = (values.at ?? new Date()).getTime();
+    const exceptions = listExceptions(store, settings.exceptions, nowMs).filter(
+      ({ namespace }) => only === undefined || namespace === only,
+    );
+    const isWide = values.output === 'wide';
+    const rows = exceptions.map((one) => [
+      ...[
+        one.namespace,
+        one.name,
+        one.serviceAccount,
+        one.state,
+        one.expiresAt,
+        one.approvedBy ?? '-',
+        String(one.uses),
+      ],
+      ...(isWide ? [one.reason, one.problem ?? ''] : []),
+    ]);
+    const header = isWide ? [...HEADER, 'REASON', 'PROBLEM'] : HEADER;
+    const objects = exceptions.map(({ name }) => ({ kind: 'PodSecurityException', name }));
+    printListing(io, values.output, { data: { exceptions, settings: source, assumptions }, objects }, (style) => [
+      ...assumptionBlocks(assumptions, source),
+      rows.length === 0 ? 'No exceptions.\n' : printTable(withHeader(header, rows, values), { style }),
+    ]);
+    return EXIT.passed;
+  },
+});

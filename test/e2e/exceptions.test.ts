@@ -1,0 +1,276 @@
+/** PodSecurityExceptions from the proposal to the end: authority, matching, and the level of the namespace. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { parse } from 'yaml';
+import { hashSpec } from '../../src/cluster/exceptions.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { responseMessage, responseObject } from '../support/answers.ts';
+import {
+  ASSETS,
+  type ControlPlane,
+  createSystem,
+  startControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { runProgram } from '../support/memory-io.ts';
+
+const GROUP = '/apis/policy.portcullis.dev/v1alpha1/namespaces/shop/podsecurityexceptions';
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const APPLY = { 'content-type': 'application/apply-patch+yaml' };
+const IMAGE = 'registry.example.com/gateway';
+const RBAC = 'rbac.authorization.k8s.io';
+const as = (user: string) => ({ 'impersonate-user': user });
+
+const SAFE = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] } };
+const template = (change: JsonObject = {}, container: JsonObject = {}): JsonObject => ({
+  serviceAccountName: 'gateway',
+  automountServiceAccountToken: false,
+  securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+  containers: [{ name: 'proxy', image: `${IMAGE}:1`, securityContext: SAFE, ...container }],
+  ...change,
+});
+const pod = (name: string, spec: JsonObject): JsonObject => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, namespace: 'shop' },
+  spec,
+});
+const deployment: JsonObject = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'gateway', namespace: 'shop' },
+  spec: {
+    selector: { matchLabels: { app: 'gateway' } },
+    template: { metadata: { labels: { app: 'gateway' } }, spec: template() },
+  },
+};
+
+suite('exceptions', () => {
+  let plane: ControlPlane;
+  let system: System;
+  const kubeconfigs: Record<string, string> = {};
+
+  const run = (user: string, ...args: readonly string[]) =>
+    runProgram(['exception', ...args, '-n', 'shop', '--kubeconfig', kubeconfigs[user] ?? '']);
+  const send = async (method: 'POST' | 'PUT' | 'PATCH', path: string, body: JsonObject, headers = {}) => {
+    const answer = await plane.admin.send(method, path, body, headers);
+    return answer.status < 300 ? '' : String(responseMessage(answer));
+  };
+  const createPod = (name: string, spec: JsonObject, query = '?dryRun=All'): Promise<string> =>
+    send('POST', `/api/v1/namespaces/shop/pods${query}`, pod(name, spec));
+  const label = (labels: JsonObject): Promise<string> =>
+    send('PATCH', '/api/v1/namespaces/shop', { metadata: { labels } }, MERGE);
+  const read = async (): Promise<JsonObject> => responseObject(await plane.admin.send('GET', `${GROUP}/gateway`));
+
+  before(async () => {
+    plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'on' });
+    system = await createSystem(plane);
+    const rules = (verbs: readonly string[], resources: readonly string[], apiGroups: readonly string[]) => ({
+      ...{ verbs, resources, apiGroups },
+    });
+    const roles: Readonly<Record<string, readonly JsonObject[]>> = {
+      reader: [
+        rules(['get', 'list'], ['*'], ['*']),
+        rules(['create', 'update', 'patch', 'delete'], ['podsecurityexceptions'], ['policy.portcullis.dev']),
+      ],
+      forger: [rules(['patch', 'update'], ['podsecurityexceptions/status'], ['policy.portcullis.dev'])],
+      approver: [rules(['approve'], ['podsecurityexceptions'], ['policy.portcullis.dev'])],
+    };
+    const subjects: Readonly<Record<string, readonly string[]>> = {
+      reader: ['alice', 'bob', 'mallory'],
+      forger: ['alice', 'bob', 'mallory'],
+      approver: ['alice', 'bob'],
+    };
+    for (const [name, list] of Object.entries(roles)) {
+      const metadata = { name };
+      await create(plane.admin, { apiVersion: `${RBAC}/v1`, kind: 'ClusterRole', metadata, rules: list });
+      const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name };
+      const users = subjects[name]?.map((user) => ({ apiGroup: RBAC, kind: 'User', name: user }));
+      const binding = { apiVersion: `${RBAC}/v1`, kind: 'ClusterRoleBinding', metadata, roleRef, subjects: users };
+      assert.equal((await create(plane.admin, binding)).status, 201);
+    }
+    for (const user of ['alice', 'bob', 'mallory']) kubeconfigs[user] = await plane.kubeconfigFor(user, []);
+    const labels = { 'portcullis.dev/scc': 'off', 'pod-security.kubernetes.io/enforce': 'restricted' };
+    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels } });
+    for (const name of ['gateway', 'other']) {
+      await create(plane.admin, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace: 'shop' } });
+    }
+    await system.install();
+    await system.scale(1);
+    assert.equal((await create(plane.admin, deployment)).status, 201);
+  });
+  after(async () => {
+    try {
+      await system.stop();
+    } finally {
+      await plane.stop();
+    }
+  });
+
+  let manifest: JsonObject;
+
+  test('the smallest exception of a live workload is proposed', async () => {
+    const { code, stdout, stderr } = await run(
+      'alice',
+      ...['create', 'deployment/gateway', '--for', '14d', '--reason', 'SEC-123'],
+    );
+    assert.equal(code, 0, stderr);
+    manifest = parse(stdout) as JsonObject;
+    const { expiresAt, ...spec } = manifest['spec'] as JsonObject;
+    assert.deepEqual(spec, {
+      serviceAccountName: 'gateway',
+      allow: [{ check: 'capabilities_restricted', container: 'proxy', image: IMAGE, values: ['NET_ADMIN'] }],
+      reason: 'SEC-123',
+    });
+    assert.match(String(expiresAt), /^\d{4}-\d{2}-\d{2}T/);
+  });
+
+  test('exceptions are off by default', async () => {
+    const message = await send('POST', GROUP, manifest, as('alice'));
+    // The development cluster has no policy, and its webhooks read the settings.
+    assert.match(message, ASSETS === undefined ? /mode is off|podsecurityexceptions/ : /mode of the settings is off/);
+  });
+
+  test('a proposal has no effect until another user approves it', async () => {
+    await system.configure({ podSecurity: { exceptions: { mode: 'approved' } } });
+    await eventually(async () => {
+      assert.equal(await send('POST', `${GROUP}?dryRun=All`, manifest, as('alice')), '');
+    }, 60_000);
+    const forged = {
+      ...manifest,
+      metadata: { ...(manifest['metadata'] as JsonObject), annotations: { 'portcullis.dev/authors': '["bob"]' } },
+      status: { approval: { by: 'bob', at: '2026-01-01T00:00:00Z', specHash: hashSpec(manifest['spec']) } },
+    };
+    assert.equal(await send('POST', GROUP, forged, as('alice')), '');
+    const stored = await read();
+    assert.deepEqual((stored['metadata'] as JsonObject)['annotations'], { 'portcullis.dev/authors': '["alice"]' });
+    assert.equal((stored['status'] as JsonObject | undefined)?.['approval'], undefined);
+    assert.equal(
+      await label({ 'portcullis.dev/enforce': 'restricted', 'pod-security.kubernetes.io/enforce': 'baseline' }),
+      '',
+    );
+    assert.match(
+      await createPod('early', template()),
+      /violates PodSecurity "restricted:latest": unrestricted capabilities/,
+    );
+  });
+
+  test('self-approval and approval without the verb are denied', async () => {
+    const self = await run('alice', 'approve', 'gateway');
+    assert.match(self.stderr, /status\.approval: Forbidden: alice is its author and cannot approve it/);
+    const without = await run('mallory', 'approve', 'gateway');
+    assert.match(without.stderr, /cannot approve/);
+    assert.equal(without.code, 2);
+  });
+
+  const forgeries: readonly (readonly [name: string, method: 'PATCH' | 'PUT', headers: object])[] = [
+    ['a merge patch', 'PATCH', MERGE],
+    ['server-side apply', 'PATCH', APPLY],
+  ];
+  for (const [name, method, headers] of forgeries) {
+    test(`an approval in the name of another user is denied: ${name}`, async () => {
+      const approval = { by: 'bob', at: new Date().toISOString(), specHash: hashSpec(manifest['spec']) };
+      const { apiVersion, kind } = manifest;
+      const body = { apiVersion, kind, metadata: { name: 'gateway', namespace: 'shop' }, status: { approval } };
+      const query = name === 'server-side apply' ? '?fieldManager=m&force=true' : '';
+      const message = await send(method, `${GROUP}/gateway/status${query}`, body, { ...headers, ...as('mallory') });
+      assert.match(message, /cannot approve/);
+      assert.equal((await read())['status'], undefined);
+    });
+  }
+
+  test('an approved exception admits exactly what it names', async () => {
+    // The exception needs a level that the plugin does not enforce.
+    assert.equal(await label({ 'pod-security.kubernetes.io/enforce': 'privileged' }), '');
+    const { code, stdout, stderr } = await run('bob', 'approve', 'gateway');
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /podsecurityexception\/gateway approved\n$/);
+    await eventually(async () => assert.equal(await createPod('gateway', template()), ''), 30_000);
+    const denied = /violates PodSecurity "restricted:latest"/;
+    const cases: readonly (readonly [name: string, spec: JsonObject, expected: RegExp | ''])[] = [
+      ['another tag', template({}, { image: `${IMAGE}:2` }), ''],
+      ['a digest', template({}, { image: `${IMAGE}@sha256:${'a'.repeat(64)}` }), ''],
+      ['another repository', template({}, { image: `${IMAGE}2:1` }), denied],
+      ['another container', template({}, { name: 'other' }), denied],
+      ['another service account', template({ serviceAccountName: 'other' }), denied],
+      [
+        'another capability',
+        template({}, { securityContext: { ...SAFE, capabilities: { drop: ['ALL'], add: ['SYS_ADMIN'] } } }),
+        denied,
+      ],
+      ['another violation', template({ hostPID: true }), denied],
+      [
+        'an init container',
+        template({ initContainers: [{ name: 'init', image: `${IMAGE}:1`, securityContext: SAFE }] }),
+        denied,
+      ],
+    ];
+    for (const [name, spec, expected] of cases) {
+      const message = await createPod('case', spec);
+      if (expected === '') assert.equal(message, '', name);
+      else assert.match(message, expected, name);
+    }
+  });
+
+  test('updates of a running pod are evaluated with the exception', async () => {
+    assert.equal(await createPod('running', template(), ''), '');
+    const path = '/api/v1/namespaces/shop/pods/running';
+    const strategic = { 'content-type': 'application/strategic-merge-patch+json' };
+    const image = (to: string): JsonObject => ({ spec: { containers: [{ name: 'proxy', image: to }] } });
+    assert.equal(await send('PATCH', `${path}?dryRun=All`, image(`${IMAGE}:2`), strategic), '');
+    assert.match(await send('PATCH', `${path}?dryRun=All`, image('evil:1'), strategic), /violates PodSecurity/);
+    const debug = { name: 'debug', image: `${IMAGE}:1`, securityContext: SAFE };
+    assert.match(
+      await send(
+        'PATCH',
+        `${path}/ephemeralcontainers?dryRun=All`,
+        { spec: { ephemeralContainers: [debug] } },
+        strategic,
+      ),
+      /violates PodSecurity/,
+    );
+  });
+
+  test('the list shows the approver', async () => {
+    const { stdout } = await run('bob', 'list');
+    assert.match(stdout, /^shop +gateway +gateway +Active +\S+ +bob +\d+$/m);
+  });
+
+  test('an edit ends the approval, also after it is reverted by the approver', async () => {
+    const edit = (reason: string, user: string): Promise<string> =>
+      send('PATCH', `${GROUP}/gateway`, { spec: { reason } }, { ...MERGE, ...as(user) });
+    assert.equal(await edit('other', 'bob'), '');
+    await eventually(async () => assert.match(await createPod('edited', template()), /violates PodSecurity/), 30_000);
+    const self = await run('bob', 'approve', 'gateway');
+    assert.match(self.stderr, /bob is its author and cannot approve it/);
+    assert.equal((await read())['metadata'] !== undefined, true);
+    assert.equal(
+      ((await read())['metadata'] as { annotations: JsonObject }).annotations['portcullis.dev/authors'],
+      '["alice","bob"]',
+    );
+  });
+
+  test('a short exception ends while pods run', async () => {
+    assert.equal((await plane.admin.send('DELETE', `${GROUP}/gateway`)).status, 200);
+    const expiresAt = new Date(Date.now() + 8_000).toISOString();
+    const short = { ...manifest, spec: { ...(manifest['spec'] as JsonObject), expiresAt } };
+    assert.equal(await send('POST', GROUP, short, as('alice')), '');
+    assert.equal((await run('bob', 'approve', 'gateway')).code, 0);
+    await eventually(async () => assert.equal(await createPod('short', template()), ''), 7_000);
+    await eventually(async () => assert.match(await createPod('short', template()), /violates PodSecurity/), 20_000);
+    assert.equal((await plane.admin.send('GET', '/api/v1/namespaces/shop/pods/running')).status, 200);
+  });
+
+  test('without replicas, approvals and pods are denied', async () => {
+    for (const replica of system.replicas) {
+      await replica.stop('SIGKILL');
+      await system.retire(replica);
+    }
+    const body = { status: { approval: { by: 'bob', at: new Date().toISOString(), specHash: 'x' } } };
+    const message = await send('PATCH', `${GROUP}/gateway/status`, body, { ...MERGE, ...as('bob') });
+    assert.match(message, /failed calling webhook|is forbidden/);
+    assert.match(await createPod('late', template()), /failed calling webhook/);
+  });
+});
