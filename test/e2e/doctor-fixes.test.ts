@@ -362,7 +362,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
     // The manifests have no permissions for it.
     await eventually(async () => {
       const findings = await shell.diagnose();
-      for (const { fix = '' } of findings.filter(({ check }) => check === 'permissions')) shell.execute(fix);
+      for (const { fix = '' } of findings.filter(({ check }) => check === 'installation')) shell.execute(fix);
       assert.deepEqual(findings, []);
     }, 60_000);
     for (const replica of system.replicas) await system.retire(replica);

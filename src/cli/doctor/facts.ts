@@ -34,15 +34,6 @@ export interface ServedCertificate {
   readonly chain: string | undefined;
 }
 
-/** A request for which the service account needs permission. */
-export interface NeededAccess {
-  readonly verb: string;
-  readonly group: string;
-  readonly resource: string;
-  readonly name?: string;
-  readonly namespace?: string;
-}
-
 /** A dry run that makes the API server call the webhooks. */
 export interface ProbeRequest {
   readonly id: 'a namespace' | 'a pod' | 'an SCC' | 'a violating pod';
@@ -95,12 +86,8 @@ export interface Facts {
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly configuration: Fact<PortcullisConfiguration | undefined>;
-  /**
-   * CRDs that the installation needs but the cluster lacks, and missing or changed policies for its service account.
-   */
-  readonly missingObjects: Fact<readonly Manifest[]>;
-  /** Permissions that the service account lacks. */
-  readonly missingAccess: Fact<readonly NeededAccess[]>;
+  /** CRDs, roles, bindings and policies for the service account that are missing or differ from the manifests. */
+  readonly changedObjects: Fact<readonly Manifest[]>;
   /** Roles and webhook configurations that the settings do not require, such as `clusterroles/portcullis-scc`. */
   readonly obsolete: Fact<readonly string[]>;
   readonly probes: readonly Probe[];

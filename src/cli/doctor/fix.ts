@@ -40,7 +40,7 @@ export function leaderCorrects(facts: Facts): Fix {
   return {
     ...replicaLogs(facts),
     note: 'the leader corrects it within seconds. Otherwise, its log contains the reason',
-    after: ['break-glass', 'replicas', 'leases', 'permissions', 'configuration'],
+    after: ['break-glass', 'replicas', 'leases', 'installation', 'configuration'],
   };
 }
 

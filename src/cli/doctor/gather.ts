@@ -1,5 +1,4 @@
-import { reviewAccess } from '../../cluster/access.ts';
-import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
+import { type AnyObject, type ClusterClient, readServer } from '../../cluster/client.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
@@ -23,10 +22,7 @@ import {
   type JsonObject,
   type Lease,
   type PortcullisConfiguration,
-  type Role,
-  type RoleBinding,
   type Secret,
-  type UserInfo,
 } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
@@ -34,7 +30,7 @@ import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import { effectiveSpec, readRolloutState } from '../install/enforcement.ts';
-import { deploymentSettings, findObsolete } from '../install/installed.ts';
+import { deploymentSettings, findObsolete, readObjects } from '../install/installed.ts';
 import { hasSettings, type InstalledPolicy, readServerless } from '../install/policies.ts';
 import { deploymentFile } from '../install/replicas.ts';
 import { findWeakerThanPolicies } from '../install/weakening.ts';
@@ -46,7 +42,6 @@ import {
   factValue,
   type FloorObject,
   type NamespaceFact,
-  type NeededAccess,
   type Probe,
   type ProbeRequest,
   type ServedCertificate,
@@ -97,12 +92,10 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
     .filter((namespace) => !isTerminating(namespace))
     .map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes(installed, known);
-  const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
-  const [certificate, urlCertificates, missingObjects, missingAccess, obsolete, probes] = await Promise.all([
+  const [certificate, urlCertificates, changedObjects, obsolete, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations, settings),
-    readFact(() => readMissingObjects(client, settings)),
-    readFact(() => readMissingAccess(client, settings, account)),
+    readFact(() => readChangedObjects(client, settings)),
     readFact(() => findObsolete(client, settings)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
@@ -124,8 +117,7 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
     certificate,
     urlCertificates,
     configuration,
-    missingObjects,
-    missingAccess,
+    changedObjects,
     obsolete,
     probes,
   };
@@ -168,79 +160,30 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
   }
 }
 
-/** Returns the CRDs and policies in the manifests that the cluster lacks, and policies whose spec differs. */
-async function readMissingObjects(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
-  const missing = buildManifests(settings).map(async (manifest) => {
-    const { kind, metadata } = manifest;
-    if (kind === 'CustomResourceDefinition')
-      return (await client.get(DEFINITIONS, metadata.name)) === undefined ? [manifest] : [];
-    const policyKind = POLICY_KINDS.find((one) => one === kind);
-    if (policyKind === undefined) return [];
-    const current = (await client.get(RESOURCES[policyKind], metadata.name)) as Kinds[typeof policyKind] | undefined;
-    const required = draft(manifest as Kinds[typeof policyKind]);
+/**
+ * Kinds of the manifests to compare with the cluster, and the fields that must be the same. CRDs only have to exist,
+ * because their versions may be newer.
+ */
+const COMPARED_FIELDS: Readonly<Record<string, readonly string[]>> = {
+  CustomResourceDefinition: [],
+  ClusterRole: ['rules'],
+  Role: ['rules'],
+  ClusterRoleBinding: ['roleRef', 'subjects'],
+  RoleBinding: ['roleRef', 'subjects'],
+  ValidatingAdmissionPolicy: ['spec'],
+  ValidatingAdmissionPolicyBinding: ['spec'],
+};
+
+/** Returns the CRDs, policies, roles and bindings in the manifests that the cluster lacks or that differ. */
+async function readChangedObjects(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
+  const manifests = buildManifests(settings).filter(({ kind }) => Object.hasOwn(COMPARED_FIELDS, kind));
+  const live = (await readObjects(client, manifests)) as readonly unknown[] as readonly (JsonObject | undefined)[];
+  return manifests.filter((manifest, index) => {
+    const current = live[index];
+    const required: Record<string, unknown> = draft(manifest);
     applyDefaults(required);
-    return deepEqual(current?.spec, required.spec) ? [] : [manifest];
+    return !current || COMPARED_FIELDS[manifest.kind]?.some((field) => !deepEqual(current[field], required[field]));
   });
-  return (await Promise.all(missing)).flat();
-}
-
-/** Number of concurrent access reviews. */
-const CONCURRENCY = 8;
-
-/** Returns the permissions that the service account needs but lacks. */
-async function readMissingAccess(
-  { connection, signal }: ClusterClient,
-  settings: ManifestSettings,
-  serviceAccount: string,
-): Promise<readonly NeededAccess[]> {
-  const { namespace } = settings;
-  const user: UserInfo = {
-    username: `system:serviceaccount:${namespace}:${serviceAccount}`,
-    groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
-  };
-  const remaining = [...neededAccess(settings)];
-  const missing: NeededAccess[] = [];
-  const review = async (): Promise<void> => {
-    for (let needed = remaining.shift(); needed; needed = remaining.shift()) {
-      const { group: apiGroup, ...attributes } = needed;
-      const { allowed } = await reviewAccess(connection, user, { apiGroup, ...attributes }, { signal });
-      if (!allowed) missing.push(needed);
-    }
-  };
-  await Promise.all(Array.from({ length: CONCURRENCY }, review));
-  return missing;
-}
-
-/** Returns the permissions that the manifests grant to the service account. */
-function neededAccess(settings: ManifestSettings): readonly NeededAccess[] {
-  const manifests = buildManifests(settings);
-  return manifests.filter(isBinding).flatMap(({ roleRef, metadata }) => {
-    const role = manifests.find(({ kind, metadata: { name } }) => kind === roleRef.kind && name === roleRef.name);
-    return ((role as Role | undefined)?.rules ?? []).flatMap((rule) => ruleAccess(rule, metadata.namespace));
-  });
-}
-
-function isBinding(manifest: Manifest): manifest is Manifest & RoleBinding {
-  return manifest.kind === 'RoleBinding' || manifest.kind === 'ClusterRoleBinding';
-}
-
-type Rule = NonNullable<Role['rules']>[number];
-
-function ruleAccess(rule: Rule, namespace: string | undefined): readonly NeededAccess[] {
-  const names = rule.resourceNames ?? [undefined];
-  return (rule.apiGroups ?? []).flatMap((group) =>
-    (rule.resources ?? []).flatMap((resource) =>
-      rule.verbs.flatMap((verb) =>
-        names.map((name) => ({
-          verb,
-          group,
-          resource,
-          ...(name === undefined ? {} : { name }),
-          ...(namespace === undefined ? {} : { namespace }),
-        })),
-      ),
-    ),
-  );
 }
 
 /** Reads the serving certificate from its Secret. */

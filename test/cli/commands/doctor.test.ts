@@ -90,7 +90,8 @@ describe('doctor', () => {
     const { code, stdout, stderr } = await run();
     assert.equal(
       stdout,
-      withCounts(`ok    api-server       API server: Kubernetes v1.36.0+portcullis-dev is supported
+      withCounts(`ok    installation     objects of the installation: are those of the manifests
+ok    api-server       API server: Kubernetes v1.36.0+portcullis-dev is supported
 ok    api-server       Pod Security: latest means v1.36, as in the API server
 ok    webhooks         ValidatingWebhookConfiguration psa.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         MutatingWebhookConfiguration zz.scc.portcullis.dev: ALL webhooks, as expected by this version
@@ -107,7 +108,6 @@ ok    certificates     caBundle: every webhook trusts the serving certificate
 info  replicas         Deployment portcullis: 0 of 3 replicas ready. API servers call the webhooks at https://REPLICA
 ok    replicas         https://REPLICA: a replica responds
 ok    leases           Lease portcullis: test is the leader
-ok    permissions      service account: has all permissions that the replicas need
 ok    configuration    PortcullisConfiguration cluster: generation 1 is valid and in force
 ok    other-admission  PodSecurity plugin: is disabled. Only Portcullis evaluates pods
 ok    tiers            namespaces: no namespace for networking, DNS or storage fails closed
@@ -161,10 +161,10 @@ excluded      unaffected                unaffected                unaffected    
       readonly outage: object[];
     };
     assert.deepEqual(findings[0], {
-      check: 'api-server',
+      check: 'installation',
       severity: 'ok',
-      object: 'API server',
-      message: 'Kubernetes v1.36.0+portcullis-dev is supported',
+      object: 'objects of the installation',
+      message: 'are those of the manifests',
     });
     assert.equal(outage.length, 3);
     assert.match((await run(['-o', 'yaml'])).stdout, /^server: https:\/\/API\nbreakGlass: (?:"off"|off)\nfindings:\n/);
@@ -198,6 +198,7 @@ excluded      unaffected                unaffected                unaffected    
       `User "viewer" cannot ${verb} resource "${resource}" in API group "${group}" ${where}`;
     assert.deepEqual(unknown, [
       `unknown  installation     objects of the installation: customresourcedefinitions.apiextensions.k8s.io "portcullisconfigurations.config.portcullis.dev" is forbidden: ${denied('get', 'customresourcedefinitions', 'apiextensions.k8s.io', 'at the cluster scope')}`,
+      `unknown  installation     roles: clusterrolebindings.rbac.authorization.k8s.io is forbidden: ${denied('list', 'clusterrolebindings', 'rbac.authorization.k8s.io', 'at the cluster scope')}`,
       `unknown  webhooks         webhooks: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  floor            floor: validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: ${denied('list', 'validatingadmissionpolicies', 'admissionregistration.k8s.io', 'at the cluster scope')}`,
       `unknown  reachability     a namespace: the dry run failed: namespaces is forbidden: ${denied('create', 'namespaces', '', 'at the cluster scope')}`,
@@ -205,8 +206,6 @@ excluded      unaffected                unaffected                unaffected    
       `unknown  certificates     serving certificate: secrets "portcullis-serving-certificate" is forbidden: ${denied('get', 'secrets', '', 'in the namespace "portcullis"')}`,
       `unknown  replicas         Deployment portcullis: deployments.apps "portcullis" is forbidden: ${denied('get', 'deployments', 'apps', 'in the namespace "portcullis"')}`,
       `unknown  leases           Leases: leases.coordination.k8s.io is forbidden: ${denied('list', 'leases', 'coordination.k8s.io', 'in the namespace "portcullis"')}`,
-      `unknown  permissions      service account: subjectaccessreviews.authorization.k8s.io is forbidden: ${denied('create', 'subjectaccessreviews', 'authorization.k8s.io', 'at the cluster scope')}`,
-      `unknown  permissions      roles: clusterrolebindings.rbac.authorization.k8s.io is forbidden: ${denied('list', 'clusterrolebindings', 'rbac.authorization.k8s.io', 'at the cluster scope')}`,
       `unknown  configuration    configuration: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  other-admission  PodSecurity plugin: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  tiers            namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
@@ -372,8 +371,7 @@ const HEALTHY: Facts = {
   certificate: served('secrets/portcullis-serving-certificate'),
   urlCertificates: new Map(),
   configuration: { value: { metadata: { generation: 3 }, spec: SETTINGS.policy } },
-  missingAccess: { value: [] },
-  missingObjects: { value: [] },
+  changedObjects: { value: [] },
   obsolete: { value: [] },
   probes: [
     dryRun('a namespace', 'namespaces'),
@@ -393,7 +391,7 @@ const NOTHING: Partial<Facts> = {
   deployment: { value: undefined },
   leases: { value: [] },
   certificate: { value: { source: 'secrets/portcullis-serving-certificate', chain: undefined } },
-  missingAccess: { value: [{ verb: 'list', group: '', resource: 'pods' }] },
+  changedObjects: { value: [{ apiVersion: 'v1', kind: 'ClusterRole', metadata: { name: 'portcullis' } }] },
 };
 
 const OFF_CONDITION = { name: 'break-glass', expression: 'false' };
@@ -671,8 +669,8 @@ describe('the fix for an object that differs from the manifests', () => {
         ...(spec ? { spec: { ...spec, template: { ...spec.template, metadata } } } : {}),
       });
       const missing = { apiVersion: 'v1', kind: 'CustomResourceDefinition', metadata: { name: 'a' } };
-      const all = { ...HEALTHY, deployment: marked, missingObjects: { value: [missing] }, ...facts };
-      const finding = evaluateChecks(all).find(({ message }) => /does not exist|is not installed$/.test(message));
+      const all = { ...HEALTHY, deployment: marked, changedObjects: { value: [missing] }, ...facts };
+      const finding = evaluateChecks(all).find(({ message }) => /^missing, |is not installed$/.test(message));
       assert.equal(finding?.fix && printFix(finding.fix, []), fix.replaceAll('VERSION', VERSION));
     });
   }

@@ -9,7 +9,6 @@ import { floor } from './floor.ts';
 import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
 import { otherAdmission } from './other-admission.ts';
-import { permissions } from './permissions.ts';
 import { policies } from './policies.ts';
 import { reachability } from './reachability.ts';
 import { replicas } from './replicas.ts';
@@ -27,7 +26,6 @@ const CHECKS: readonly Check[] = [
   certificates,
   replicas,
   leases,
-  permissions,
   configuration,
   otherAdmission,
   policies,
@@ -36,7 +34,7 @@ const CHECKS: readonly Check[] = [
 ];
 
 /** The development cluster lacks the objects that these checks need. */
-const NOT_FOR_DEV_CLUSTER: readonly Check[] = [certificates, replicas, leases, permissions, deadlocks];
+const NOT_FOR_DEV_CLUSTER: readonly Check[] = [certificates, replicas, leases, deadlocks];
 
 /** Evaluates the checks that apply to the cluster. */
 export function evaluateChecks(facts: Facts): readonly Finding[] {

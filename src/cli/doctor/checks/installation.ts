@@ -1,6 +1,18 @@
 import { webhookConfigurations } from '../../../install/index.ts';
+import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { type Check, type CheckResult, evaluateFact, type Facts, factValue, info, problem } from '../facts.ts';
+import { deleteObsolete } from '../../install/installed.ts';
+import {
+  type Check,
+  type CheckResult,
+  evaluateFact,
+  type Facts,
+  factValue,
+  info,
+  ok,
+  problem,
+  warning,
+} from '../facts.ts';
 import { applyManifests, instruction } from '../fix.ts';
 
 const HOW_TO_INSTALL = instruction('install Portcullis, see portcullis install --help');
@@ -23,7 +35,10 @@ export function isDevCluster({ server, deployment, certificate }: Facts): boolea
   );
 }
 
-/** Checks that Portcullis is installed with the CRDs of its features and the policy for its service account. */
+/**
+ * Checks that Portcullis is installed with the CRDs of its features, and with the roles and the policy of its service
+ * account.
+ */
 export const installation: Check = {
   name: 'installation',
   evaluate(facts) {
@@ -36,16 +51,33 @@ export const installation: Check = {
   },
 };
 
+const OBJECTS = 'objects of the installation';
+
+/** Impacts of missing and changed objects by kind, except roles and their bindings. */
+const IMPACTS: Readonly<Record<string, string>> = {
+  CustomResourceDefinition: 'the features that need it do not work, and enforcement may not take effect',
+  ValidatingAdmissionPolicy: 'a stolen token of the service account can write more objects',
+  ValidatingAdmissionPolicyBinding: 'a stolen token of the service account can write more objects',
+};
+const ROLE_IMPACT = 'replicas do not become ready, or controllers fail';
+
 function checkObjects(facts: Facts): readonly CheckResult[] {
-  return evaluateFact(facts.missingObjects, 'objects of the installation', (missing) =>
-    missing.map(({ kind, metadata }) => {
-      const isDefinition = kind === 'CustomResourceDefinition';
-      return problem(`${kind} ${metadata.name}`, isDefinition ? 'does not exist' : 'does not exist or was changed', {
-        impact: isDefinition
-          ? 'the features that need it do not work, and enforcement may not take effect'
-          : 'a stolen token of the service account can write more objects',
-        fix: applyManifests(facts),
-      });
+  return [
+    ...evaluateFact(facts.changedObjects, OBJECTS, (changed) => {
+      if (changed.length === 0) return [ok(OBJECTS, 'are those of the manifests')];
+      return Array.from(
+        Map.groupBy(changed, ({ kind }) => IMPACTS[kind] ?? ROLE_IMPACT),
+        ([impact, group]) => {
+          const names = summarizeNames(group.map(({ kind, metadata: { name } }) => `${kind} ${name}`));
+          return problem(names, 'missing, or different from the manifests', { impact, fix: applyManifests(facts) });
+        },
+      );
     }),
-  );
+    ...evaluateFact(facts.obsolete, 'roles', (unused) => {
+      if (unused.length === 0) return [];
+      const impact = 'the replicas have permissions that they do not need';
+      const fix = { commands: [deleteObsolete(facts.namespace, unused)] };
+      return [warning('roles', `${unused.join(', ')} remain from other settings`, { impact, fix })];
+    }),
+  ];
 }

@@ -31,7 +31,6 @@ const SERVER_CHECKS = [
   'certificates',
   'replicas',
   'leases',
-  'permissions',
   'configuration',
 ];
 

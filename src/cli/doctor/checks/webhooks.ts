@@ -157,7 +157,7 @@ function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
 /** Finds configurations and webhooks with the Portcullis label that this version does not define. */
 function findUnknown(facts: Facts, configuration: Configuration): readonly CheckResult[] {
   const { kind, name, webhooks: all } = configuration;
-  // The permissions check reports the webhooks of features that are not installed.
+  // The installation check reports the webhooks of features that are not installed.
   if (factValue(facts.obsolete)?.includes(`${kind.toLowerCase()}s/${name}`)) return [];
   if (isManaged(facts) && isInstalled(kind, name)) return [];
   const known = findExpected(facts, configuration);
