@@ -1,18 +1,11 @@
 import type { Store } from '../../cluster/store.ts';
-import { listSettings } from '../../config/setting-paths.ts';
-import type { Settings } from '../../config/settings.ts';
-import { deepEqual } from '../../kube/equality.ts';
-import { shellQuote } from '../../kube/text.ts';
-import type { JsonObject } from '../../kube/types.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
 import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { findWeakenings } from '../install/weakening.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { oneOf, option, policyVersion, time, UsageError, type Values } from '../options.ts';
-import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
 import { gatherRollout, type RolloutFacts, rolloutOptions } from './facts.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 import { planNamespaces, planUpgrades, selectNamespaces } from './namespaces.ts';
@@ -35,8 +28,7 @@ version admits are listed, in all namespaces. Use it to prepare a cluster upgrad
 
 --level plans another default level, such as a change of spec.podSecurity.defaults.enforce, and this label in
 all namespaces with a weaker label. With -n, it also plans a weaker label. In a cluster whose policies were
-installed without a server, the command that applies the change is printed. There, --config plans the
-defaults and exemptions of a file.
+installed without a server, --config plans the defaults and exemptions of a file.
 
 The namespaces with the most denied workloads are listed first, up to 20 namespaces. -o wide lists all of them
 with the denied workloads, the reasons and the next steps; -n does so for one namespace.
@@ -85,57 +77,28 @@ export const command = defineCommand({
     const comparison = compare(facts.store, values['kubernetes-version']);
     const { versions } = comparison ?? {};
     const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
-    const change = planChange(facts, values);
-    const scope = { only, policy: versions ? facts.serverless?.defaults.enforce : change.policy };
+    const scope = { only, policy: versions ? facts.serverless?.defaults.enforce : plannedDefault(facts, values) };
     const planned = versions
       ? await planUpgrades(facts, versions, { io, ...scope })
       : await planNamespaces(facts, io, { ...scope, newLabel: values.level });
     const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);
     const denial = versions && `would be denied by Kubernetes ${versions.to} but not by ${versions.from}`;
-    const isLabelChange = only !== undefined && namespaces.some(({ currentSource }) => currentSource === 'label');
-    const apply = versions || isLabelChange ? undefined : change.command;
-    const data = { summary: counts, versions, namespaces, apply, settings, assumptions };
+    const data = { summary: counts, versions, namespaces, settings, assumptions };
     printListing(io, values.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
       ...namespaceSections(namespaces, { ...values, namespace: only }, style),
       `${style('bold', printNamespaceCounts(counts, denial))}\n`,
-      ...(apply === undefined ? [] : [`Apply: ${printable(apply)}\n`]),
     ]);
     return namespaces.some(needsFix) ? EXIT.violations : EXIT.passed;
   },
 });
 
-/**
- * The default to plan. For policies without a server, also the command that sets it and the levels and exemptions that
- * `--config` changes.
- */
-function planChange({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
-  if (!serverless) return { policy: level && ({ level, version: 'latest' } as const) };
+/** The default to plan: without a server, of `--config`, otherwise `restricted`. */
+function plannedDefault({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
+  if (!serverless) return level && ({ level, version: 'latest' } as const);
   const { enforce } = podSecurity.defaults;
-  const isFile = config !== undefined;
-  const policy = { ...enforce, level: level ?? (isFile ? enforce.level : 'restricted') };
-  const { defaults, exemptions } = (isFile ? podSecurity : serverless).configuration;
-  const next = { defaults: { ...defaults, enforce: policy.level }, exemptions };
-  const [before, after] = [serverless.configuration, next].map(toSpec);
-  const current = listSettings(before ?? {});
-  const changed = listSettings(after ?? {}).filter(
-    ({ path, value }) => !current.some((one) => deepEqual(one, { path, value })),
-  );
-  const changes = changed.map(({ path, value }) => {
-    const text = Array.isArray(value) ? `[${value.join(', ')}]` : String(value);
-    return shellQuote(`--set=${path.join('.')}=${text}`);
-  });
-  const isWeaker = findWeakenings(INSTALLATION.namespace, before ?? {}, after ?? {}).length > 0;
-  const options = [...changes, ...(isWeaker ? ['--allow-weaker'] : [])].join(' ');
-  const command = `portcullis install --without-server ${options} | kubectl apply -f -`;
-  return { policy, command: changes.length === 0 ? undefined : command };
-}
-
-/** The same configuration as the spec of a PortcullisConfiguration. */
-function toSpec({ defaults, exemptions }: Pick<Settings['podSecurity']['configuration'], 'defaults' | 'exemptions'>) {
-  const renamed = Object.entries(defaults).map(([field, value]) => [field.replace('-version', 'Version'), value]);
-  return { podSecurity: { defaults: Object.fromEntries(renamed) as JsonObject, exemptions: { ...exemptions } } };
+  return { ...enforce, level: level ?? (config === undefined ? 'restricted' : enforce.level) };
 }
 
 /** The versions to compare. Without a cluster, the current version is the preceding minor version. */

@@ -257,8 +257,6 @@ shop        baseline (default)   restricted   violating   2
 Details and next steps: add -o wide.
 
 1 namespace: 1 violating; 1 workload (1 running pod) denied now, 1 workload (0 running pods) would be denied
-
-Apply: portcullis install --without-server --set=podSecurity.defaults.enforce=restricted | kubectl apply -f -
 `,
     ],
     [
@@ -292,26 +290,10 @@ Details and next steps: add -o wide.
     );
   });
 
-  test('the command for a weaker level accepts the level', async () => {
-    const { stdout: policies } = await generate('--set=podSecurity.defaults.enforce=restricted');
-    const { stdout } = await runProgram(['rollout', 'plan', '--level=baseline', '-f', '-'], { stdin: policies });
-    assert.equal(
-      /^Apply: .*$/m.exec(stdout)?.[0],
-      'Apply: portcullis install --without-server --set=podSecurity.defaults.enforce=baseline --allow-weaker | kubectl apply -f -',
-    );
-  });
-
   test('a file takes precedence', async () => {
     const { stdout } = await run(['rollout', 'plan', '--config', file]);
     assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
     assert.match(stdout, /\nshop +baseline \(default\) +restricted +violating +2\n/);
-    const changes = 'enforce=restricted --set=podSecurity.defaults.warn=restricted';
-    assert.ok(
-      stdout.endsWith(
-        `\nApply: portcullis install --without-server --set=podSecurity.defaults.${changes} '--set=podSecurity.exemptions.namespaces=[]' | kubectl apply -f -\n`,
-      ),
-      stdout,
-    );
     assert.match((await run(['explain', '--config', file])).stdout, /Policy +restricted:latest\n/);
   });
 
