@@ -35,7 +35,7 @@ const PROGRAM = {
   plugins: [withoutTypedClients, embeddedPage],
   bundle: true,
   platform: 'node',
-  target: 'node24',
+  target: 'node22',
   legalComments: 'none',
   logLevel: 'warning',
   minifySyntax: true,

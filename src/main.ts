@@ -5,7 +5,7 @@ import { EXIT, type ProcessIo } from './cli/command.ts';
 const INTERRUPTED = 130;
 
 /** Oldest supported major version of Node. */
-const NODE_VERSION = 24;
+const NODE_VERSION = 22;
 const isOld = Number.parseInt(process.versions.node) < NODE_VERSION;
 if (isOld)
   process.stderr.write(`error: portcullis requires Node ${NODE_VERSION} or newer; this is Node ${process.version}\n`);

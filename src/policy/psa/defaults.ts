@@ -60,17 +60,22 @@ const ANNOTATIONS = 'object.metadata.?annotations.orValue({})';
 const IS_WINDOWS = 'object.spec.?os.?name.orValue("") == "windows"';
 
 /** `ALL` includes `SYS_ADMIN`. The API server rejects only `CAP_SYS_ADMIN`. */
-const SYS_ADMIN = /(?i:^(?:(?:CAP_)?SYS_ADMIN|ALL)$)/;
-const ALL = /(?i:^ALL$)/;
+const SYS_ADMIN = /^(?:(?:CAP_)?SYS_ADMIN|ALL)$/i;
+const ALL = /^ALL$/i;
 /** The Windows user that the kubelet rejects if `runAsNonRoot` is true. */
-const WINDOWS_ROOT = /(?i:^ContainerAdministrator$)/;
+const WINDOWS_ROOT = /^ContainerAdministrator$/i;
+
+/** Node 22 does not support this syntax in its own patterns. */
+function celIgnoreCase(pattern: RegExp): string {
+  return celString(`(?i:${pattern.source})`);
+}
 
 function addsCapability({ capabilities }: Target, pattern: RegExp): boolean {
   return capabilities?.add.some((name) => pattern.test(name)) ?? false;
 }
 
 function celAddsCapability(pattern: RegExp): string {
-  return `${CONTEXT}.?capabilities.?add.orValue([]).exists(name, name.matches(${celString(pattern.source)}))`;
+  return `${CONTEXT}.?capabilities.?add.orValue([]).exists(name, name.matches(${celIgnoreCase(pattern)}))`;
 }
 
 const DEFAULTS: Readonly<Record<DefaultField, PodDefault>> = {
@@ -119,7 +124,7 @@ const DEFAULTS: Readonly<Record<DefaultField, PodDefault>> = {
       (runAsUser ?? pod.runAsUser) === 0 || WINDOWS_ROOT.test(userName ?? pod.userName ?? ''),
     cel: {
       isSet: `${CONTEXT}.?runAsNonRoot.hasValue()`,
-      isExcepted: `${CONTEXT}.?runAsUser.or(${POD_CONTEXT}.?runAsUser).orValue(1) == 0 || ${CONTEXT}.?windowsOptions.?runAsUserName.or(${POD_CONTEXT}.?windowsOptions.?runAsUserName).orValue("").matches(${celString(WINDOWS_ROOT.source)})`,
+      isExcepted: `${CONTEXT}.?runAsUser.or(${POD_CONTEXT}.?runAsUser).orValue(1) == 0 || ${CONTEXT}.?windowsOptions.?runAsUserName.or(${POD_CONTEXT}.?windowsOptions.?runAsUserName).orValue("").matches(${celIgnoreCase(WINDOWS_ROOT)})`,
     },
   },
 };
