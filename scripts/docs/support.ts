@@ -13,7 +13,7 @@ export const TESTED_KUBECTL: readonly number[] = [32];
 /** The features that the files of end-to-end tests cover. */
 const FEATURES: Readonly<Record<string, string>> = {
   installation: 'Pod Security and SCC admission',
-  scenarios: 'answers to kubectl, with the PodSecurity plugin',
+  scenarios: 'responses to kubectl, with the PodSecurity plugin',
   'scc-objects': 'SCC objects',
   exec: 'SCC admission of exec and attach',
   rollout: 'rollout of enforcement',

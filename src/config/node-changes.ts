@@ -49,7 +49,9 @@ export function changeNode(node: Node | null, before: unknown, after: unknown, l
 function refuseShared(node: Node | null, layout: Layout): void {
   const name = isAlias(node) ? node.source : node?.anchor;
   if (name === undefined || !layout.referenced.has(name)) return;
-  throw new Refusal(`${printAnchor(name, node, layout)} is used for other fields, too: replace its aliases by copies`);
+  throw new Refusal(
+    `${printAnchor(name, node, layout)} is also used for other fields: replace its aliases with copies`,
+  );
 }
 
 /** `the anchor "x" in line 3`: the last anchor with that name before the end of the node. */
@@ -119,7 +121,7 @@ function mergeMessage(node: Mapping, layout: Layout): string {
   const names = sources.flatMap((one) => (isAlias(one) ? [printAnchor(one.source, one, layout)] : []));
   return names.length === 0
     ? AMBIGUOUS
-    : `the field is merged from ${names.join(', ')}, which other fields use, too: replace the merge key by a copy`;
+    : `the field is merged from ${names.join(', ')}, which other fields also use: replace the merge key with a copy`;
 }
 
 function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout: Layout): Splices {

@@ -218,7 +218,10 @@ function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejec
   // If a certificate has several common names, none is used.
   const commonName: unknown = socket.getPeerCertificate().subject.CN;
   if (typeof commonName !== 'string') {
-    return { status: 403, reason: 'the client certificate has no single common name and may not send reviews' };
+    return {
+      status: 403,
+      reason: 'the client certificate does not have exactly one common name and may not send reviews',
+    };
   }
   if (allowed.has(commonName)) return undefined;
   return { status: 403, reason: `the client certificate of ${quote(commonName)} may not send reviews` };

@@ -109,7 +109,7 @@ suite('a running server', () => {
     assert.doesNotMatch(stderr, /^[^{]/m, 'only log lines');
     assert.match(
       stdout,
-      /^Portcullis serves reviews at https:\/\/127\.0\.0\.1:\d+ of a development cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
+      /^Portcullis serves reviews at https:\/\/127\.0\.0\.1:\d+ for a development cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
     );
   });
 

@@ -83,7 +83,7 @@ describe('the cluster', () => {
     });
   });
 
-  test('comes from all existing files of KUBECONFIG; the first entry of a name takes precedence', async () => {
+  test('comes from all existing files in KUBECONFIG, and the first entry with a name takes precedence', async () => {
     const files = [join(folder, 'missing'), '', await file('a/config', FIRST), await file('b/config', SECOND)];
     const env = { KUBECONFIG: files.join(delimiter) };
     const { server, namespace, credentials } = await find({ env });
@@ -106,7 +106,7 @@ describe('the cluster', () => {
 const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
 
 describe('no cluster is found', () => {
-  test('findCluster: a missing file of KUBECONFIG is an error, an absent home configuration is not', async () => {
+  test('findCluster: a missing file in KUBECONFIG is an error, an absent home configuration is not', async () => {
     const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
     await assert.rejects(findCluster({ env }), {
       name: 'UserError',

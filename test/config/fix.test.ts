@@ -23,7 +23,7 @@ function printUnfixed({ unfixed }: FixedText): readonly string[] {
 }
 
 describe('values that cannot be fixed are listed with the reason', () => {
-  const shared = 'is used for other fields, too: replace its aliases by copies';
+  const shared = 'is also used for other fields: replace its aliases with copies';
   const cases: readonly (readonly [name: string, text: string, ...unfixed: string[]])[] = [
     [
       'an anchor and its alias',
@@ -34,7 +34,7 @@ describe('values that cannot be fixed are listed with the reason', () => {
     [
       'a merged field',
       `x: &x {hostPID: true}\n${HEAD}spec:\n  <<: *x\n  containers: []\n`,
-      'hostNamespaces spec.hostPID: not set to false: the field is merged from the anchor "x" in line 1, which other fields use, too: replace the merge key by a copy',
+      'hostNamespaces spec.hostPID: not set to false: the field is merged from the anchor "x" in line 1, which other fields also use: replace the merge key with a copy',
     ],
     [
       'a volume of the host',

@@ -51,7 +51,7 @@ const REPEATED_CALL: Exception = {
 
 const UNKNOWN_FIELD: Exception = { reason: 'Unknown fields are kept.', reduce: () => 'created' };
 
-/** By the name of the exchange. */
+/** Keyed by the name of the exchange. */
 const EXCEPTIONS: Readonly<Record<string, Exception>> = {
   'two validating webhooks deny': {
     reason: 'The recorded response comes from the faster webhook. The development cluster uses the first one in order.',

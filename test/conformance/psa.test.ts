@@ -113,7 +113,7 @@ interface ConfigCase {
   readonly validateError?: string;
 }
 
-/** The webhook of upstream rejects the wrapper, Portcullis accepts it. */
+/** The upstream webhook rejects the wrapper, but Portcullis accepts it. */
 const DEVIATION = 'wrapped AdmissionConfiguration';
 
 conformance<ConfigCase>('config.ndjson', (given) => {

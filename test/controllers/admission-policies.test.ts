@@ -225,7 +225,7 @@ suite('the floor policies', () => {
     await idle();
     assert.equal(names().length, 5);
     assert.ok(!specs().join().includes('Audit'));
-    // The note on a policy is sufficient, for example beside static webhooks.
+    // The note on a policy is sufficient, for example with static webhooks.
     await edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
       one.metadata = { ...one.metadata, annotations: BREAK_GLASS };
     });

@@ -368,7 +368,7 @@ describe('custom resources', () => {
     assert.equal(next.metadata['labels'], undefined);
   });
 
-  test('the columns of kubectl get', () => {
+  test('the kubectl get columns', () => {
     const conditions = [
       { type: 'Evaluated', status: 'True' },
       { type: 'Enforcing', status: 'False' },

@@ -36,7 +36,7 @@ function nodeInfo(kubeletVersion: string): JsonObject {
 
 const OUTDATED =
   'kubelet version is outdated: kubelet version is 1.29.9, which is lower than minimumKubeletVersion of 1.30.0';
-/** The path of a collection, and an object for it. */
+/** The path of a collection, and an object to create in it. */
 type Request = readonly [path: string, object: JsonObject];
 
 const LEASE: Request = [

@@ -238,7 +238,7 @@ suite('policies and the PodSecurity plugin', { skip }, () => {
     });
     const capabilities = { drop: ['ALL'], add: repeat(60_000, () => 'NET_BIND_SERVICE') };
     const large = compliantPod({}, { securityContext: { ...container?.securityContext, capabilities } });
-    // The volume of the service account counts, too.
+    // The volume of the service account also counts.
     assert.equal((await send(plane, path, good(MAX_POLICY_ITEMS - 1))).status, 201);
     // The text exceeds the 5 KiB of a message.
     assert.deepEqual(await send(plane, path, bad), {

@@ -1,4 +1,4 @@
-/** The credentials of replicas that run as processes, by the commands of docs/how-to/processes.md. */
+/** The credentials of replicas that run as processes, created with the commands in docs/how-to/processes.md. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** Uninstallations of a customized installation that enforces, by the commands of the documentation, while pods are created. */
+/** Uninstalls a customized installation that enforces with the documented commands, while pods are created. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

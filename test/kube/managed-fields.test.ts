@@ -36,7 +36,7 @@ suite('owners of labels and annotations', () => {
     },
     { name: 'an entry that is empty', managedFields: [{}], expected: [['//', [], []]] },
     { name: 'no list', managedFields: {}, expected: undefined },
-    { name: 'another type of fields', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
+    { name: 'another field type', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
     { name: 'fields that are not a tree', managedFields: [{ fieldsV1: 'f:metadata' }], expected: undefined },
     {
       name: 'a key that is not a field',

@@ -27,7 +27,7 @@ const ignored = (await readFile('.dockerignore', 'utf8')).trim().split('\n');
 const context = ignored.slice(1).map((line) => line.slice(1));
 const [build, image] = dockerfile.stages as [Stage, Stage];
 
-/** Parses the only instruction of a name. */
+/** Parses the only instruction with the given name. */
 function parseOnly<T>(name: string, stage: Stage, read: (instruction: Instruction) => T): T {
   const [one, ...others] = all(name, stage);
   assert.ok(one && others.length === 0, `one ${name}`);

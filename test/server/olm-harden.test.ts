@@ -238,7 +238,7 @@ suite('requests that the API server sends', () => {
   const matches = (object: JsonObject, namespace = 'shop'): unknown =>
     matchesConditions(OLM_HARDEN_UNLABELED.matchConditions as readonly JsonObject[], request(object, { namespace }));
 
-  test('pods without the label are selected by their owner, the label of unpack pods or the namespace of OLM', () => {
+  test('pods without the label are selected by their owner, the label of unpack pods or the OLM namespace', () => {
     assert.equal(matches(catalogPod({ labels: {} })), true);
     assert.equal(matches({ metadata: { labels: { 'operatorframework.io/bundle-unpack-ref': 'a' } } }), true);
     assert.equal(matches({ metadata: {} }, 'olm'), true);

@@ -80,7 +80,7 @@ function execMany({ exec }: Rig, count: number, address?: string, bytes?: number
 }
 
 suite('reads of pods', () => {
-  test('250 requests at the same time are allowed, with 100 reads at the same time', async (t) => {
+  test('250 concurrent requests are allowed, with 100 concurrent reads', async (t) => {
     const rig = await startRig(t);
     const results = execMany(rig, 250);
     await rig.received(250);

@@ -822,7 +822,7 @@ const warnedWith = (other: string): Decision => ({
   ],
 });
 
-/** Decisions by the name of the recorded exchange. Namespace `rec` enforces baseline and warns about restricted. */
+/** Decisions, keyed by the name of the recorded exchange. Namespace `rec` enforces baseline and warns about restricted. */
 const REVIEWS: Readonly<Record<string, Decision>> = {
   'pod create: the review that a webhook receives': WARNED,
   'pod create, server dry run': WARNED,

@@ -52,7 +52,7 @@ export interface ProcessOptions {
   readonly processes?: string;
   /** The file descriptor of the standard output. */
   readonly stdout?: number;
-  /** The file descriptor of the standard error. Default: a pipe that the log is read from. */
+  /** The file descriptor of the standard error. Default: a pipe from which the log is read. */
   readonly stderr?: number | 'pipe';
 }
 

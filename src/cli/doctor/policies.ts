@@ -68,7 +68,7 @@ export async function diagnosePolicies(
     return named('policies', problem('settings', error.message));
   }
   if (!settings || !podSecurity) {
-    const message = `none has its settings in annotation ${POLICY_SETTINGS_ANNOTATION}`;
+    const message = `none contains its settings in annotation ${POLICY_SETTINGS_ANNOTATION}`;
     const impact = 'their enforcement is unknown, and other commands assume the default settings';
     const fix = instruction('install them again with all settings, see portcullis install --without-server --help');
     return named('policies', problem('policies', message, { impact, fix }));

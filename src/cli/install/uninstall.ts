@@ -196,7 +196,7 @@ async function endEnforcement(removal: Removal, kept: UninstallScope): Promise<b
   if (!(await revokeWrites(removal))) return false;
   if (!(await deleteOwnObjects(removal, ENFORCING_KINDS, ({ object }) => isEndingPolicy(object, kept)))) return false;
   if (!(await deleteWebhooks(removal, RESOURCES.ValidatingWebhookConfiguration))) return false;
-  if (!kept.keepsLabels && (await removeLabels(removal))) await observe(removal, 'the change of the labels');
+  if (!kept.keepsLabels && (await removeLabels(removal))) await observe(removal, 'the label changes');
   return await deleteWebhooks(removal, RESOURCES.MutatingWebhookConfiguration);
 }
 

@@ -104,7 +104,7 @@ async function gatherGates(values: Values<typeof options>, io: Io) {
   const objects = isCluster ? (cluster?.store.list('FeatureGate') ?? []) : await readGates(values.filename, io);
   if (objects.length === 0) {
     const problem = cluster?.assumptions.join('; ') || 'the cluster has none';
-    const fix = isCluster ? `${problem}; name a manifest with -f` : 'the manifests contain none';
+    const fix = isCluster ? `${problem}; specify a manifest with -f` : 'the manifests contain none';
     throw new UserError(`no FeatureGate of ${getApiVersion('FeatureGate')}: ${fix}`);
   }
   const { requested = '', rendered = '' } = facts?.minimums ?? {};

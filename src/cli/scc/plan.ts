@@ -187,7 +187,7 @@ function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
 
 function printBindingStep(file: string | undefined): string {
   if (file === undefined) return 'write the bindings with --bindings FILE, review and apply them';
-  return file === '-' ? 'review and apply the bindings' : `review ${file}, and kubectl apply -f ${file}`;
+  return file === '-' ? 'review and apply the bindings' : `review ${file}, then run kubectl apply -f ${file}`;
 }
 
 const MAX_NAMESPACES = 3;
@@ -276,7 +276,7 @@ export const command = defineCommand({
     const { bindings: file, output } = options;
     if (file === '-' && output !== 'table') {
       throw new UserError(
-        `--bindings=- prints the bindings instead of the plan: remove --output=${output}, or name a file`,
+        `--bindings=- prints the bindings instead of the plan: remove --output=${output}, or specify a file`,
       );
     }
     const kinds = [...SCC_INPUT_KINDS, ...POD_SOURCES];

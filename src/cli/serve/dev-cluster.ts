@@ -196,7 +196,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
       return running;
     },
     greeting: () =>
-      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} of a development cluster at ${api.url}\n\n  export KUBECONFIG=${resolve(api.kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\nDashboard: ${dashboard.url}\n\n`,
+      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} for a development cluster at ${api.url}\n\n  export KUBECONFIG=${resolve(api.kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\nDashboard: ${dashboard.url}\n\n`,
     async stop() {
       stopping.abort();
       await dashboard.close();

@@ -148,7 +148,7 @@ function createRunningCluster(
     },
     greeting: () =>
       address
-        ? `Portcullis serves reviews at https://${urlHost(address.host)}:${address.port}, of the cluster at ${connection.server}\n`
+        ? `Portcullis serves reviews at https://${urlHost(address.host)}:${address.port} for the cluster at ${connection.server}\n`
         : '',
     async stop() {
       stopping.abort();

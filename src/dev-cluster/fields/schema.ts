@@ -42,7 +42,7 @@ const ATOMIC_OBJECTS = `ownerReferences.* imagePullSecrets.* secrets.* variables
   involvedObject regarding related targetRef target`;
 
 /**
- * Rules of the built-in kinds by the name of the field, or by the names of parent and field where kinds differ.
+ * Rules of the built-in kinds, keyed by field name, or by parent and field names if kinds differ.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/api/openapi-spec/swagger.json
  */
 const RULES: ReadonlyMap<string, Rule> = new Map<string, Rule>([

@@ -27,7 +27,7 @@ const EXCEPTIONS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> =
   timeoutSeconds: 10,
   isEnforcing: true,
   failsClosed: true,
-  // Exceptions in namespaces that fail open are reviewed fail-closed, too.
+  // Exceptions in namespaces that fail open are also reviewed fail-closed.
   isNamespaced: false,
 };
 
@@ -184,7 +184,7 @@ function approvalErrors(
   return [forbiddenField(path, problem?.message ?? 'the spec is not valid')];
 }
 
-/** Requires the verb `approve`, as for CertificateSigningRequests. The API server evaluates all of its authorizers. */
+/** Requires the `approve` verb, as for CertificateSigningRequests. The API server evaluates all of its authorizers. */
 async function authorize(
   { name = '', namespace = '', userInfo }: AdmissionRequest,
   context: WebhookContext,

@@ -37,7 +37,7 @@ describe('the kubelet commands without objects', () => {
         assert.deepEqual(await runProgram(['kubelet', 'gates', ...args, '--kubeconfig', await started.kubeconfig()]), {
           code: 2,
           stdout: '',
-          stderr: 'error: no FeatureGate of config.openshift.io/v1: the cluster has none; name a manifest with -f\n',
+          stderr: 'error: no FeatureGate of config.openshift.io/v1: the cluster has none; specify a manifest with -f\n',
         });
       } finally {
         await started.stop();

@@ -58,7 +58,7 @@ describe('the plan is printed', () => {
     const { code, stdout } = await plan(['--bindings', file, '-n', 'shop']);
     assert.equal(code, 1);
     assert.equal(await readFile(file, 'utf8'), expectedBindings);
-    assert.ok(stdout.endsWith(`Next: review ${file}, and kubectl apply -f ${file}; then plan again.\n`), stdout);
+    assert.ok(stdout.endsWith(`Next: review ${file}, then run kubectl apply -f ${file}; then plan again.\n`), stdout);
   });
 
   test('with pod templates of other API groups', async () => {

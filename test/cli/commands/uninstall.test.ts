@@ -400,7 +400,7 @@ describe('uninstall', () => {
         ...REMOVED.slice(0, REMOVED.indexOf(WAITING) + 1),
         `namespaces/own labels of ${SYNCER} removed`,
         `namespaces/shared labels of ${SYNCER} removed`,
-        'Waiting 0 s for API servers to observe the change of the labels.',
+        'Waiting 0 s for API servers to observe the label changes.',
         ...MUTATING,
       ];
       assert.deepEqual(stdout.split('\n').slice(0, steps.length), steps);

@@ -26,7 +26,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc plan -f -', YAML_ERROR],
   [
     'scc plan -f - --bindings - -o json',
-    '--bindings=- prints the bindings instead of the plan: remove --output=json, or name a file',
+    '--bindings=- prints the bindings instead of the plan: remove --output=json, or specify a file',
   ],
   [
     'scc plan -f scc-plan/shop.yaml --bindings /nonexistent/bindings.yaml',

@@ -556,7 +556,7 @@ new: 17 objects
   };
 
   const WITHOUT_SETTINGS = [
-    'problem policies policies: none has its settings in annotation portcullis.dev/policy-settings',
+    'problem policies policies: none contains its settings in annotation portcullis.dev/policy-settings',
     'Impact: their enforcement is unknown, and other commands assume the default settings',
     'Fix: # install them again with all settings, see portcullis install --without-server --help',
   ];

@@ -23,7 +23,7 @@ export const hostNamespaces: Check = {
   fix: 'Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
   violation: ['spec.hostPID', true],
   cis: '5.2.3, 5.2.4, 5.2.5',
-  nsa: 'no namespaces of the host',
+  nsa: 'no host namespaces',
   repairs: [
     {
       field: /^spec\.hostNetwork$/,
