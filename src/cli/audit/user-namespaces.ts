@@ -83,10 +83,7 @@ gates without user namespaces:
   UN007  info    a pod admitted by an SCC that is equally safe without a user namespace
   UN008  info    the permission of Portcullis itself to use such an SCC, which is required to grant it
 
-Exit codes:
-  0  no findings with severity high or medium
-  1  findings with severity high or medium
-  2  usage error, or the sources cannot be read
+The exit code is 1 for findings with severity high or medium.
 `;
 
 const KINDS: readonly Kind[] = ['Namespace', 'Node', ...POD_SOURCES, ...RBAC_KINDS, 'SecurityContextConstraints'];

@@ -80,10 +80,8 @@ The exit code applies to the fixed manifests.
 account is a violation, and other pods are evaluated with the fields that their SCC sets. Grants in the manifests
 are taken into account.
 
-Exit codes:
-  0  no violations in the --fail-on mode or a stronger one (enforce, warn, audit)
-  1  violations, or an invalid SCC
-  2  usage error, or documents that cannot be read or evaluated; all others are still checked
+The exit code is 1 for violations in the --fail-on mode or a stronger one (enforce, warn, audit), and 2 for
+documents that cannot be read or evaluated. All others are still checked.
 
 Examples:
   portcullis check -f deploy/

@@ -27,22 +27,12 @@ Inspects an installation and its cluster. For each problem, it prints the impact
 a shell command or an instruction. To fix objects that differ from the output of portcullis
 install, apply that output again. It keeps the options and the settings of the installation.
 
-The command checks whether API servers call the webhooks, reach them and trust their certificates. It checks
-the permissions, the replicas, the configuration, other admission plugins for pods, and whether the cluster
-can start while all replicas are down. Without a server, it checks whether the policies in the API server
-are complete, unchanged, enforced, and generated for the version of the API server.
-
 The command reads objects and sends server-side dry runs. It changes nothing. If it lacks permissions, it
-reports what it could not read.
+reports what it could not read. The exit code is 1 if there are problems, but not for warnings.
 
 Examples:
   portcullis doctor
   portcullis doctor -o json | jq '.findings[] | select(.severity == "problem")'
-
-Exit codes:
-  0  no problems, but there may be warnings
-  1  problems found
-  2  usage error, or the webhook configurations cannot be read
 `;
 
 export const command = defineCommand({

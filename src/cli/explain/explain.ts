@@ -22,22 +22,15 @@ namespaces, such as namespace/shop. With manifests, explains these resources in 
 For a namespace, it prints the effective level of each mode of Pod Security, its source (a label, the
 default, or for warn the enforced level), the managers that set the labels, and the exemptions.
 
-For a pod, it explains the decision of SCC admission before the pod is created. For every SCC
-(SecurityContextConstraints), in evaluation order, it prints the subjects that may use it, whether it
-allows the pod or why not, and the changes to the pod. It also prints the chosen SCC, and the
-level of the Pod Security Standards that the result satisfies. For a workload, it explains the pods that
-its controller would create. Without a server, it explains the decision of the policies in the API server.
-In manifests, it also explains the pod templates of custom resources, such as Rollouts, which are found by
-their shape.
+For a pod or the pods of a workload, it prints for every SCC (SecurityContextConstraints), in evaluation order,
+the subjects that may use it, whether it allows the pod or why not, and the changes to the pod. It also prints
+the chosen SCC, and the level of the Pod Security Standards that the result satisfies. Without a server, it
+explains the decision of the policies in the API server.
 
 Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster, and with
---offline, they come from the manifests; manifests without SCCs are evaluated with the standard SCCs and
-their grants.
+--offline, they come from the manifests; manifests without SCCs are evaluated with the standard SCCs.
 
-Exit codes:
-  0  every pod is admitted or exempt
-  1  a pod is denied
-  2  usage error, or the sources cannot be read
+The exit code is 1 if a pod is denied.
 
 Examples:
   portcullis explain namespace/shop

@@ -36,16 +36,13 @@ const DETAILS = `
 Prints the manifests of an installation for the cluster of the kubeconfig, and to stderr the assumptions and a
 summary. The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
 
-If Portcullis is installed, everything that the options do not set keeps its value: settings, features, and
-customized fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
-less require --allow-weaker. To see the changes first, pipe the output to kubectl diff.
+If Portcullis is installed, everything that the options do not set keeps its value, including customized fields
+of the Deployment. Settings that enforce less require --allow-weaker. To see the changes first, pipe the output
+to kubectl diff.
 
-The leader registers the webhooks when a replica is ready, and they fail closed only where the
-settings enforce. With --webhooks=static, apply the objects with the label
-app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
-
-With --without-server, the output contains only policies that API servers evaluate: for Pod Security with its
-defaults and exemptions, and for spec.defaults. An option or a setting that needs a server is rejected.
+With --webhooks=static, apply the objects with the label app.kubernetes.io/component=webhooks after the
+replicas are ready: until then, API servers deny pods. With --without-server, the output contains only policies
+that API servers evaluate.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
@@ -56,10 +53,6 @@ Examples:
   portcullis install --profile=control-plane --output-dir=authorizer
   portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \\
     --set=podSecurity.defaults.enforce=baseline | kubectl apply -f -
-
-Exit codes:
-  0  success
-  2  usage error, weaker enforcement, or the cluster cannot be read or is not supported
 `;
 
 export const command = defineCommand({

@@ -25,20 +25,17 @@ import {
 
 const DETAILS = `
 Asks for confirmation, and ends enforcement while the replicas still respond, so the uninstallation does not
-cause denials. It revokes the leader's permissions to restore removed objects, and deletes the policies, the
-validating webhooks, the Pod Security labels that Portcullis set, and the mutating webhooks. After each step,
-it waits until API servers have observed it. It then deletes the replicas, and all other objects with the
-label app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of the remaining
+cause denials. It then deletes the replicas, and all other objects with the label
+app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of the remaining
 objects, with the commands to remove them.
 
 In namespaces, the command removes only the Pod Security labels that managedFields attribute to a Portcullis
 controller. It does not affect running pods, and can be repeated.
 
-The policies of an installation without a server are also deleted. With --keep-policies, they and the Pod
-Security labels remain, and API servers enforce them after the server is deleted.
-
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
 remove it there, because otherwise the tool restores it.
+
+The exit code is 1 if objects could not be deleted.
 
 Examples:
   portcullis uninstall --dry-run=server
@@ -46,11 +43,6 @@ Examples:
   portcullis uninstall --keep-labels
   portcullis uninstall --keep-policies
   portcullis uninstall --yes --purge-crds
-
-Exit codes:
-  0  success
-  1  some objects could not be deleted
-  2  usage error, not confirmed, or the cluster cannot be read
 `;
 
 export const command = defineCommand({

@@ -10,21 +10,13 @@ Prints the manifests of this version for the installation in the cluster of the 
 summary. Settings and customized fields keep their values as with install. Without --image, the image keeps
 its name and gets the tag of this version. The command changes nothing: apply the output with kubectl.
 
-The policies of an installation without a server are printed with their settings, for the version of the
-API server.
-
-The command rejects a version that cannot run together with the installed one, a cluster that is too old,
-replica arguments and settings that this version does not support, and stored versions of objects that
-it does not define.
+The command rejects versions that cannot run together, and arguments, settings and stored objects that this
+version does not support.
 
 Examples:
   portcullis upgrade | kubectl diff --server-side -f -
   portcullis upgrade | kubectl apply --server-side -f -
   kubectl -n portcullis rollout status deployment/portcullis
-
-Exit codes:
-  0  success
-  2  usage error, weaker enforcement, or the versions are not compatible
 `;
 
 export const command = defineCommand({

@@ -23,16 +23,11 @@ Renders the feature gates of OpenShift for a minimum kubelet version: a gate tha
 enabled only if the minimum is that version or newer. Gates of preview feature sets and gates in
 spec.customNoUpgrade.enabled stay enabled, with a warning. The command changes nothing.
 
-The gates are read from FeatureGate objects of a cluster or of manifests. Each object provides the gates of its
-feature set; several manifests can provide several feature sets. Gates without requiredMinimumComponentVersions
-have the requirements that OpenShift assigned: ${[...GATE_REQUIREMENTS.keys()].join(', ')}: 1.30.0.
+The gates are read from FeatureGate objects of a cluster or of manifests. Gates without
+requiredMinimumComponentVersions have the requirements that OpenShift assigned:
+${[...GATE_REQUIREMENTS.keys()].join(', ')}: 1.30.0.
 
-The table lists the gates with a requirement; -o json and -o yaml print the complete status.
-
-Exit codes:
-  0  success
-  1  a gate is enabled, and kubelets may be older than it requires
-  2  usage error, or the input cannot be read
+The exit code is 1 if a gate is enabled, and kubelets may be older than it requires.
 
 Examples:
   portcullis kubelet gates

@@ -8,15 +8,11 @@ import { gatherKubelets, isBelow, kubeletOptions, minimumVersion, printNodes, re
 
 const DETAILS = `
 Lists the nodes that would lose access to the API server with a minimum kubelet version, and the number of
-pods on them. The command changes nothing. Where API servers call the authorization webhook, it denies all
-requests from nodes with an older kubelet, except reading and updating Nodes and access reviews, until the kubelet
-is upgraded. In strict
-mode, even an upgraded kubelet cannot report its version, so upgrade kubelets before you raise the minimum.
+pods on them. Where API servers call the authorization webhook, it denies requests from nodes with an older
+kubelet until the kubelet is upgraded. In strict mode, even an upgraded kubelet cannot report its version, so
+upgrade kubelets before you raise the minimum.
 
-Exit codes:
-  0  no node would lose access
-  1  some nodes would lose access: upgrade or remove them first
-  2  usage error, or the input cannot be read
+The exit code is 1 if nodes would lose access: upgrade or remove them first.
 
 Examples:
   portcullis kubelet plan --minimum 1.33.0

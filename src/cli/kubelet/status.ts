@@ -26,17 +26,10 @@ Shows the minimum kubelet version and the nodes with older kubelets:
   requested   the minimum in nodes.config.openshift.io/cluster, or in the settings
   in force    the minimum that webhooks apply. It is raised to the requested minimum when all nodes meet that
   rendered    the minimum from which feature gates are computed. It never exceeds the minimum in force
-  authorizer  whether the API server of the kubeconfig calls the authorization webhook. The command reviews the
-              access of a node that does not exist, which requires permission to create SubjectAccessReviews
+  authorizer  whether the API server of the kubeconfig calls the authorization webhook, which enforces the
+              minimum. This requires permission to create SubjectAccessReviews
 
-Only API servers that call the authorization webhook enforce the minimum. The condition KubeletMinimumEnforced
-states which API servers called it when the controller last checked. Nodes are compared with the higher of the
-requested minimum and the minimum in force.
-
-Exit codes:
-  0  no minimum is set, or all nodes meet it
-  1  some nodes are below the minimum, or their version is unknown
-  2  usage error, or the input cannot be read
+The exit code is 1 if nodes are below the minimum, or if their version is unknown.
 
 Examples:
   portcullis kubelet status

@@ -62,10 +62,7 @@ level, and keeps labels of other field managers, unless --force replaces them.
 
 The command changes nothing: review the printed commands and run them.
 
-Exit codes:
-  0  nothing has to change
-  1  changes are proposed
-  2  usage error, or the input cannot be read
+The exit code is 1 if changes are proposed.
 
 Examples:
   portcullis olm harden

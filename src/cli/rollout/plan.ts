@@ -14,29 +14,19 @@ const DETAILS = `
 Shows the level in force in each namespace, the level with enforcement, the workloads that these levels deny,
 the reasons and the next steps. The command changes nothing.
 
-"denied now" marks workloads that the level in force denies: running pods continue, but new ones are denied.
-"violating" marks namespaces with workloads that only the planned level denies. "to restart" marks workloads
-whose running pods violate the level, such as pods that are older than SCC enforcement, and whose new pods
-comply. Restart them; their manifests need no change.
+  denied now  the level in force denies the workload: running pods continue, but new ones are denied
+  violating   only the planned level denies the workload
+  to restart  running pods violate the level, but new pods comply. Manifests need no change
 
 A namespace with its own label keeps its level. The planned level of other namespaces follows from the
 security context constraints (SCCs) that their service accounts may use, if the server manages their labels.
-Otherwise it is restricted.
+Otherwise it is restricted. --level plans another default level, and this label in all namespaces with a
+weaker label. With -n, it also plans a weaker label. Without a server, --config plans the settings of a file.
 
-With --kubernetes-version, only the workloads that this version would deny but the cluster
-version admits are listed, in all namespaces. Use it to prepare a cluster upgrade.
+With --kubernetes-version, only the workloads that this version would deny but the cluster version admits
+are listed. Up to 20 namespaces are listed; -o wide lists all of them with their details, and -n one of them.
 
---level plans another default level, such as a change of spec.podSecurity.defaults.enforce, and this label in
-all namespaces with a weaker label. With -n, it also plans a weaker label. In a cluster whose policies were
-installed without a server, --config plans the defaults and exemptions of a file.
-
-The namespaces with the most denied workloads are listed first, up to 20 namespaces. -o wide lists all of them
-with the denied workloads, the reasons and the next steps; -n does so for one namespace.
-
-Exit codes:
-  0  no workload is or would be denied
-  1  some workloads are or would be denied, or an evaluation failed
-  2  usage error, or the input cannot be read
+The exit code is 1 if workloads are or would be denied, or if an evaluation failed.
 
 Examples:
   portcullis rollout plan

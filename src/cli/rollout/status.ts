@@ -20,19 +20,10 @@ function printList(title: string, items: readonly string[]): string {
 
 const DETAILS = `
 Shows the state of the enforcement rollout, what blocks it, and the next steps. The command evaluates the
-current state of all namespaces: every pod, and every pod template with the fields that security context constraints
-(SCCs) set. It changes nothing.
+current state of all namespaces, and changes nothing. -o wide lists all namespaces that have denied workloads,
+with their details. -n and -l restrict only the list, not the state of the cluster.
 
-The namespaces with the most denied workloads are listed. -o wide lists all of them with their details. -n
-and -l restrict only the list, not the state of the cluster.
-
-The command reads the PortcullisConfiguration of the cluster. For the development cluster
-and for manifests, --config names the file.
-
-Exit codes:
-  0  the state was printed
-  1  Portcullis is not installed in the cluster
-  2  usage error, or the input cannot be read
+The exit code is 1 if Portcullis is not installed in the cluster.
 
 Examples:
   portcullis rollout status

@@ -238,18 +238,13 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
 
 const DETAILS = `
 Prints for every workload, and for every pod without a controller, the SecurityContextConstraints (SCC)
-that its pods would get and the fields that it would change, or the reasons why no SCC admits them. Pods
-are evaluated as their controller would create them. A pod without a controller is evaluated with only the grants
-of its service account.
+that its pods would get and the fields that it would change, or the reasons why no SCC admits them. A pod
+without a controller is evaluated with only the grants of its service account.
 
 For denied workloads, --bindings writes the bindings that would admit them: the least permissive SCC
-that fits, granted to the service account in its namespace. Review the file before you apply it. A
-workload that only privileged would admit, without a privileged container, needs a custom SCC.
+that fits, granted to the service account in its namespace. Review the file before you apply it.
 
-Exit codes:
-  0  all workloads with SCC admission are admitted
-  1  workloads are denied
-  2  usage error, or the sources cannot be read
+The exit code is 1 if workloads are denied.
 
 Examples:
   portcullis scc plan

@@ -144,18 +144,12 @@ function printReviews(rows: readonly (readonly string[])[], values: Values<typeo
 
 const DETAILS = `
 Prints the SCC (SecurityContextConstraints) that admits a pod for a user, or the SCCs that admit it for
-service accounts, with the semantics of OpenShift's review APIs. A user without --group is in no group.
-Without --user and --group, the service accounts of --serviceaccount are reviewed, otherwise the service
-account of the pod, otherwise default.
+service accounts, with the semantics of OpenShift's review APIs. Without --user and --group, the service
+accounts of --serviceaccount are reviewed, otherwise the service account of the pod, otherwise default.
+Manifests may also contain reviews, such as PodSecurityPolicySubjectReview; -o yaml prints them with their
+status.
 
-Manifests may also contain reviews: PodSecurityPolicySubjectReview, PodSecurityPolicySelfSubjectReview
-and PodSecurityPolicyReview; -o yaml prints them with their status. A self subject review applies to
-the kubeconfig user, or for manifests to a user in the system:authenticated group.
-
-Exit codes:
-  0  an SCC admits every pod
-  1  at least one pod is not admitted by any SCC
-  2  usage error, unreadable sources, or a review that cannot be answered; all others are printed
+The exit code is 1 if a pod is not admitted by any SCC, and 2 if a review cannot be answered.
 
 Examples:
   portcullis scc review -f pod.yaml --user alice --group developers
