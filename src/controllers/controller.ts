@@ -67,6 +67,8 @@ export interface Features {
   readonly kubeletTaint: boolean;
   /** Support for the Operator Lifecycle Manager is installed. */
   readonly olm: boolean;
+  /** PodSecurityExceptions can apply (`spec.podSecurity.exceptions.mode` is not `off`). */
+  readonly exceptions: boolean;
   /** New pods get defaults (`spec.defaults.mode` is not `off`). */
   readonly podDefaults: boolean;
 }

@@ -4,6 +4,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { admissionPolicies, admissionPolicyStandby } from './admission-policies.ts';
 import { configObserver } from './config-observer.ts';
 import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
+import { exceptions } from './exceptions.ts';
 import { kubeletEnforcement } from './kubelet-enforcement.ts';
 import { kubeletMinimum } from './kubelet-minimum.ts';
 import { kubeletReporter } from './kubelet-reporter.ts';
@@ -28,6 +29,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   admissionPolicies,
   admissionPolicyStandby,
   unreviewedPods,
+  exceptions,
   uidRangeAllocator,
   uidRangeStandby,
   standardSccs,

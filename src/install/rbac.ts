@@ -129,6 +129,7 @@ function installedFeatures(settings: ManifestSettings): Features {
     standardSccs: features.scc,
     managedCertificate: settings.certificates === 'self-managed',
     kubeletTaint: decodePolicy(settings).kubelet.taint,
+    exceptions: true,
     podDefaults: decodePolicy(settings).defaults.mode !== 'off',
     settingsObject: true,
     replicas: true,

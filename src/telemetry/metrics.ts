@@ -117,7 +117,7 @@ async function describeMetrics(registry: Registry): Promise<readonly MetricDescr
 // Pod Security
 
 /** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
-function createPodSecurityMetrics({ tally }: Factory) {
+function createPodSecurityMetrics({ gauge, tally }: Factory) {
   const request = ['request_operation', 'resource', 'subresource'] as const;
   return {
     evaluations: tally(
@@ -135,6 +135,11 @@ function createPodSecurityMetrics({ tally }: Factory) {
       'Pods that were admitted without evaluation, by the kind of the exemption (namespace, user, runtimeClass) and its name, or because of a PodSecurityException (exception). Names beyond 200 are counted as other.',
       'exemption',
       'name',
+    ),
+    exceptionExpiry: gauge(
+      'portcullis_exception_expiry_timestamp_seconds',
+      'Unix time at which each PodSecurityException that applies ends, by its namespace and name. Only the leader reports it.',
+      'exception',
     ),
     errors: tally(
       'pod_security_errors_total',

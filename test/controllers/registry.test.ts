@@ -31,6 +31,7 @@ const ALL: Features = {
   kubeletTaint: false,
   olm: false,
   podDefaults: false,
+  exceptions: false,
 };
 
 const DEVELOPMENT = { managedCertificate: false, replicas: false, managedWebhooks: false };

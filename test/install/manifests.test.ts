@@ -155,7 +155,7 @@ test('without SCCs and the rollout, no manifest mentions SCCs', () => {
 suite('the roles of the replicas', () => {
   const base = [
     ...['', '-settings-status', '-view-settings', '-admission-policies', '-unreviewed-pods'],
-    ...['-access-reviews', '-view-exceptions', '-propose-exceptions', '-approve-exceptions'],
+    ...['-access-reviews', '-exceptions', '-view-exceptions', '-propose-exceptions', '-approve-exceptions'],
   ].map((role) => `portcullis${role}`);
   const webhooks = ['portcullis-webhook-configurations'];
   const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];

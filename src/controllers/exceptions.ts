@@ -1,0 +1,243 @@
+/** Maintains the status of PodSecurityExceptions, and announces their end. */
+import { readException } from '../cluster/exceptions.ts';
+import { readExemptionUses } from '../cluster/exemptions.ts';
+import { effectivePodSecurity } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
+import type { PodSecurityException } from '../kube/pod-security-exception.ts';
+import { objectKey, objectName } from '../kube/resources.ts';
+import type { Pod } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
+import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import { decodePod } from '../policy/pod/pod.ts';
+import { type ExceptionProblem, findExceptionProblem, type PreparedException } from '../policy/psa/exceptions.ts';
+import { isStricter, type Policies, resolvePolicies } from '../policy/psa/policy.ts';
+import { isBaselineCheck } from '../policy/pss/evaluate.ts';
+import { evaluateExcepted } from '../policy/pss/exceptions.ts';
+import type { Policy } from '../policy/pss/policy.ts';
+import {
+  type ControllerContext,
+  type ControllerDefinition,
+  type ReconcileContext,
+  type Reconciler,
+  statusRule,
+  watch,
+} from './controller.ts';
+
+const NAME = 'exception-controller';
+const KIND = 'PodSecurityException';
+
+export const exceptions: ControllerDefinition = {
+  name: NAME,
+  description: 'reports in the status of PodSecurityExceptions whether they apply, who uses them, and when they end',
+  runsOn: 'leader',
+  permissions: [{ role: 'exceptions', clusterRules: [statusRule(['patch'], KIND)] }],
+  isEnabled: (features) => features.exceptions,
+  create: createReconciler,
+};
+
+/** Interval at which pods, uses and ends are observed. It limits the number of writes. */
+const RESYNC_MS = 60_000;
+/** Maximum number of workloads in the status. */
+const MAX_WORKLOADS = 20;
+/** Time before the end at which an event announces it. */
+const ANNOUNCED_MS = 7 * 24 * 3_600_000;
+
+function createReconciler(context: ControllerContext): Reconciler {
+  const { settings, date, metrics } = context;
+  const uses = createUseCounter();
+  const announced = new Set<string>();
+  return {
+    resyncMs: RESYNC_MS,
+    sources: [watch(KIND, (object) => [objectKey(object)])],
+    async reconcile(key, reconcileContext) {
+      const [namespace = '', name = ''] = key.split('/');
+      const { store } = reconcileContext.cluster;
+      const object = store.get(KIND, name, namespace);
+      const exception = object && readException(object);
+      const labels = { exception: key };
+      if (!object || !exception) {
+        metrics.podSecurity.exceptionExpiry.remove(labels);
+        return undefined;
+      }
+      const nowMs = date().getTime();
+      const problem = findExceptionProblem(exception, settings.value.exceptions, nowMs);
+      const pods = problem === undefined ? findUsers(exception, context, store) : [];
+      const added = uses(key, readExemptionUses(store.list('Lease', context.service.namespace))?.counts ?? new Map());
+      if (problem === undefined) metrics.podSecurity.exceptionExpiry.set(labels, exception.rule.expiresAtMs / 1000);
+      else metrics.podSecurity.exceptionExpiry.remove(labels);
+      await writeStatus(object, { exception, problem, pods, added, nowMs }, context, reconcileContext);
+      const announcement = announce(exception, problem, nowMs);
+      const id = `${object.metadata?.uid} ${announcement?.reason}`;
+      if (announcement && !announced.has(id)) {
+        announced.add(id);
+        record(object, announcement, pods, reconcileContext);
+      }
+      const leftMs = exception.rule.expiresAtMs - nowMs;
+      return leftMs > 0 && leftMs < RESYNC_MS ? { requeueAfterMs: leftMs } : undefined;
+    },
+    onStop() {
+      announced.clear();
+      metrics.podSecurity.exceptionExpiry.reset();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** Creates the function that returns how often an exception was used since the previous call. */
+function createUseCounter() {
+  const seen = new Map<string, number>();
+  return (key: string, counts: ReadonlyMap<string, number>): number => {
+    const count = counts.get(`exception/${key}`) ?? 0;
+    const before = seen.get(key);
+    seen.set(key, count);
+    // The count of a replica starts at 0, and a new leader knows no earlier count.
+    return before === undefined ? 0 : Math.max(0, count - before);
+  };
+}
+
+/** Returns the enforced policy of a namespace, and the policy without the label of Portcullis. */
+function findPolicies(name: string, { settings, service, version }: ControllerContext, store: Store) {
+  const { labels } = store.get('Namespace', name)?.metadata ?? {};
+  const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
+  const resolve = (given: Readonly<Record<string, string>>): Policies => resolvePolicies(given, podSecurity.defaults);
+  const { [ENFORCE_LABEL]: own, ...upstream } = labels ?? {};
+  return { own, enforced: resolve(labels ?? {}).enforce, upstream: resolve(upstream).enforce };
+}
+
+/** Returns the running pods that the policy denies without the exception. */
+function findUsers({ namespace, rule }: PreparedException, context: ControllerContext, store: Store): readonly Pod[] {
+  const { level, version }: Policy = findPolicies(namespace, context, store).enforced;
+  const options = { level, version, emulationVersion: store.emulationVersion };
+  return store.list('Pod', namespace).filter((pod) => {
+    if ((pod.spec?.serviceAccountName ?? 'default') !== rule.serviceAccountName) return false;
+    const decoded = decodePod(pod).pod;
+    return decoded !== undefined && evaluateExcepted(decoded, options, [rule]).exceptions.length > 0;
+  });
+}
+
+interface Observation {
+  readonly exception: PreparedException;
+  readonly problem: ExceptionProblem | undefined;
+  readonly pods: readonly Pod[];
+  /** Uses since the previous observation. */
+  readonly added: number;
+  readonly nowMs: number;
+}
+
+async function writeStatus(
+  object: PodSecurityException,
+  observation: Observation,
+  context: ControllerContext,
+  { cluster }: ReconcileContext,
+): Promise<void> {
+  const { metadata = {}, status: before = {} } = object;
+  const { pods, added, nowMs } = observation;
+  const now = formatTimestamp(nowMs);
+  const names = pods.map((pod) => findPodWorkload(pod, cluster.store)).map(printWorkload);
+  const lastUsed = added > 0 ? now : before.lastUsed;
+  const status = {
+    observedGeneration: metadata.generation ?? 0,
+    conditions: withTransitionTimes(describe(observation, context, cluster.store), before.conditions, now),
+    uses: (before.uses ?? 0) + added,
+    ...(lastUsed === undefined ? {} : { lastUsed }),
+    workloads: [...new Set(names)].sort().slice(0, MAX_WORKLOADS),
+  };
+  if (deepEqual({ ...before, approval: undefined }, status)) return;
+  const { name = '', namespace = '' } = metadata;
+  await cluster.applyStatus(KIND, { metadata: { name, namespace }, status }, { fieldManager: NAME, force: true });
+}
+
+function printWorkload({ kind, metadata }: WorkloadReference): string {
+  return `${kind}/${metadata.name ?? ''}`;
+}
+
+const UNAPPROVED: readonly ExceptionProblem['reason'][] = ['NotApproved', 'SpecChanged', 'SelfApproved'];
+
+function describe(
+  { exception, problem, pods, nowMs }: Observation,
+  context: ControllerContext,
+  store: Store,
+): readonly ConditionState[] {
+  const { approval, rule, spec } = exception;
+  const unapproved = problem && UNAPPROVED.includes(problem.reason) ? problem : undefined;
+  const shadow = problem === undefined ? findShadow(exception, context, store) : undefined;
+  const isExpired = nowMs >= rule.expiresAtMs;
+  const isUnused = problem === undefined && pods.length === 0;
+  return [
+    unapproved || approval === undefined
+      ? condition('Approved', false, unapproved?.reason ?? 'NotApproved', unapproved?.message ?? 'it is not approved')
+      : condition('Approved', true, 'Approved', `approved by ${approval.by} at ${approval.at}`),
+    problem
+      ? condition('Active', false, problem.reason, problem.message)
+      : condition('Active', true, 'Applies', `it applies to new pods until ${spec.expiresAt}`),
+    condition('Expired', isExpired, isExpired ? 'Expired' : 'NotExpired', `its end is ${spec.expiresAt}`),
+    condition(
+      'Shadowed',
+      shadow !== undefined,
+      shadow === undefined ? 'NotShadowed' : 'OtherLevel',
+      shadow ?? 'no other level denies its pods',
+    ),
+    condition('Unused', isUnused, isUnused ? 'NoPods' : 'InUse', `running pods that need it: ${pods.length}`),
+  ];
+}
+
+function condition(type: string, isTrue: boolean, reason: string, message: string): ConditionState {
+  return { type, status: isTrue ? 'True' : 'False', reason, message };
+}
+
+/**
+ * Returns why other components deny the pods of an exception, with the command that resolves it. The PodSecurity plugin
+ * and the floor enforce the upstream label and the default, and know no exceptions.
+ */
+function findShadow(
+  { namespace, spec }: PreparedException,
+  context: ControllerContext,
+  store: Store,
+): string | undefined {
+  const { own, enforced, upstream } = findPolicies(namespace, context, store);
+  const isBaseline = spec.allow.some(
+    ({ check, values = [] }) => isBaselineCheck(check) || values.some((one) => one !== 'nil'),
+  );
+  const left = isBaseline ? 'privileged' : 'baseline';
+  if (!isStricter(upstream.level, left)) return undefined;
+  const labels = [
+    ...(own === enforced.level ? [] : [`${ENFORCE_LABEL}=${enforced.level}`]),
+    `${POD_SECURITY_LABELS.enforce}=${left}`,
+  ].join(' ');
+  return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream.level} level, without regard to exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${labels} --overwrite`;
+}
+
+/** The events before and after the end of an exception. */
+function announce({ spec, rule }: PreparedException, problem: ExceptionProblem | undefined, nowMs: number) {
+  const { expiresAt } = spec;
+  if (problem?.reason === 'Expired') {
+    return {
+      reason: 'ExceptionExpired',
+      message: `expired at ${expiresAt}: running pods continue, and new pods are denied`,
+    };
+  }
+  if (problem !== undefined || rule.expiresAtMs - nowMs > ANNOUNCED_MS) return undefined;
+  return { reason: 'ExceptionExpires', message: `expires at ${expiresAt}: new pods are denied afterwards` };
+}
+
+function record(
+  object: PodSecurityException,
+  { reason, message }: { readonly reason: string; readonly message: string },
+  pods: readonly Pod[],
+  { cluster, logger, recordEvent }: ReconcileContext,
+): void {
+  const event = { type: 'Warning', reason, action: 'Expire' } as const;
+  recordEvent(KIND, object, { ...event, message: `the exception ${message}` });
+  const note = `the PodSecurityException ${objectName(object)}, which its pods need, ${message}`;
+  const workloads = new Map(
+    pods.map((pod) => findPodWorkload(pod, cluster.store)).map((one) => [printWorkload(one), one] as const),
+  );
+  for (const regarding of [...workloads.values()].slice(0, MAX_WORKLOADS)) {
+    cluster
+      .recordEvent({ ...event, note, regarding, reportingController: NAME })
+      .catch((err: unknown) => logger.debug({ err, reason }, 'event not recorded'));
+  }
+}

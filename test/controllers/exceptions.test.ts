@@ -1,0 +1,169 @@
+/** The status, the metric and the events of PodSecurityExceptions. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { hashSpec } from '../../src/cluster/exceptions.ts';
+import { exceptions } from '../../src/controllers/exceptions.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { NAMESPACE, TEST_MANAGER } from '../support/certificates.ts';
+import {
+  type ControllerRun,
+  createController,
+  createTestSettings,
+  installCrds,
+  runController,
+} from '../support/controllers.ts';
+
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const OWN = 'portcullis.dev/enforce';
+const spec = {
+  serviceAccountName: 'gateway',
+  allow: [{ check: 'hostNamespaces', values: ['hostNetwork'] }],
+  expiresAt: '2026-02-01T00:00:00Z',
+  reason: 'SEC-123',
+};
+
+suite('the status of exceptions', () => {
+  let cluster: DevCluster;
+  let time: string;
+  let run: ControllerRun;
+  let metrics: Metrics;
+
+  beforeEach(async () => {
+    time = '2026-01-01T09:00:00Z';
+    metrics = createMetrics({ version: '0.0.0' });
+    cluster = createDevCluster({
+      clock: () => new Date(time),
+      call: () => Promise.resolve({ ok: false, error: 'unavailable' }),
+    });
+    await installCrds(cluster);
+    for (const [name, labels] of Object.entries({
+      [NAMESPACE]: {},
+      shop: { [OWN]: 'baseline', [ENFORCE]: 'privileged' },
+    })) {
+      await cluster.create('Namespace', { metadata: { name, labels } }, TEST_MANAGER);
+    }
+    await cluster.create('ServiceAccount', { metadata: { name: 'gateway', namespace: 'shop' } }, TEST_MANAGER);
+    const annotations = { 'portcullis.dev/authors': '["alice"]' };
+    await cluster.create(
+      'PodSecurityException',
+      { metadata: { name: 'e', namespace: 'shop', annotations }, spec },
+      TEST_MANAGER,
+    );
+    const containers = [{ name: 'app', image: 'a' }];
+    const pod = { serviceAccountName: 'gateway', containers, hostNetwork: true };
+    await cluster.create('Pod', { metadata: { name: 'gateway', namespace: 'shop' }, spec: pod }, TEST_MANAGER);
+    const settings = createTestSettings({});
+    const changed = {
+      ...settings.value,
+      exceptions: { mode: 'approved', maxDurationMs: 1e10, forbiddenChecks: [], namespaces: [], selfApproval: false },
+    } as const;
+    const observable = { value: changed, subscribe: () => () => undefined };
+    run = runController(
+      createController(exceptions, { settings: observable, metrics, date: () => new Date(time) }),
+      cluster,
+    );
+  });
+  afterEach(async () => {
+    assert.deepEqual(run.errors(), []);
+    await run.stop();
+  });
+
+  const status = async (): Promise<JsonObject> => {
+    await run.idle();
+    return (await cluster.get('PodSecurityException', 'e', 'shop')).status ?? {};
+  };
+  const conditions = async (): Promise<readonly string[]> => {
+    const { conditions: list = [] } = (await status()) as { readonly conditions?: readonly JsonObject[] };
+    return list.map(
+      (one) => `${String(one['type'])}=${String(one['status'])} ${String(one['reason'])}: ${String(one['message'])}`,
+    );
+  };
+  const approve = async (): Promise<void> => {
+    const approval = { by: 'bob', at: '2026-01-01T09:00:00Z', specHash: hashSpec(spec) };
+    await cluster.applyStatus(
+      'PodSecurityException',
+      { metadata: { name: 'e', namespace: 'shop' }, status: { approval } },
+      TEST_MANAGER,
+    );
+  };
+  const events = (): readonly string[] =>
+    cluster.storage
+      .list({ group: '', resource: 'events' })
+      .map(
+        ({ reason, message, involvedObject }) =>
+          `${String((involvedObject as JsonObject)['kind'])} ${String(reason)}: ${String(message)}`,
+      )
+      .sort();
+  const expiry = async (): Promise<string | undefined> =>
+    /^portcullis_exception_expiry_timestamp_seconds(\{.*)$/m.exec(await metrics.expose())?.[1];
+
+  test('before and after the approval, and after the end', async () => {
+    assert.deepEqual(await conditions(), [
+      'Approved=False NotApproved: it is not approved: portcullis exception approve e -n shop',
+      'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',
+      'Expired=False NotExpired: its end is 2026-02-01T00:00:00Z',
+      'Shadowed=False NotShadowed: no other level denies its pods',
+      'Unused=False InUse: running pods that need it: 0',
+    ]);
+    assert.equal(await expiry(), undefined);
+    await approve();
+    assert.deepEqual(await conditions(), [
+      'Approved=True Approved: approved by bob at 2026-01-01T09:00:00Z',
+      'Active=True Applies: it applies to new pods until 2026-02-01T00:00:00Z',
+      'Expired=False NotExpired: its end is 2026-02-01T00:00:00Z',
+      'Shadowed=False NotShadowed: no other level denies its pods',
+      'Unused=False InUse: running pods that need it: 1',
+    ]);
+    assert.deepEqual((await status())['workloads'], ['Pod/gateway']);
+    assert.equal(await expiry(), '{exception="shop/e"} 1769904000');
+    assert.deepEqual(events(), []);
+    time = '2026-01-26T00:00:00Z';
+    await run.pass(60_000);
+    await run.idle();
+    assert.deepEqual(events(), [
+      'Pod ExceptionExpires: the PodSecurityException e, which its pods need, expires at 2026-02-01T00:00:00Z: new pods are denied afterwards',
+      'PodSecurityException ExceptionExpires: the exception expires at 2026-02-01T00:00:00Z: new pods are denied afterwards',
+    ]);
+    time = '2026-02-01T00:00:00Z';
+    await run.pass(60_000);
+    assert.deepEqual((await conditions()).slice(1, 3), [
+      'Active=False Expired: it expired at 2026-02-01T00:00:00Z',
+      'Expired=True Expired: its end is 2026-02-01T00:00:00Z',
+    ]);
+    assert.equal(await expiry(), undefined);
+  });
+
+  test('a stricter upstream label shadows the exception', async () => {
+    await cluster.patch(
+      'Namespace',
+      { name: 'shop' },
+      { metadata: { labels: { [ENFORCE]: 'restricted', [OWN]: null } } },
+      TEST_MANAGER,
+    );
+    await approve();
+    assert.equal(
+      (await conditions())[3],
+      'Shadowed=True OtherLevel: the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the restricted level, without regard to exceptions. To let Portcullis alone enforce the level: kubectl label namespace shop portcullis.dev/enforce=restricted pod-security.kubernetes.io/enforce=privileged --overwrite',
+    );
+  });
+
+  test('uses that replicas report are added up', async () => {
+    await approve();
+    await run.idle();
+    const uses = (count: number): JsonObject => ({
+      name: 'replica-a',
+      namespace: NAMESPACE,
+      annotations: {
+        'portcullis.dev/exemption-uses': JSON.stringify({ since: time, uses: { 'exception/shop/e': count } }),
+      },
+    });
+    await cluster.create('Lease', { metadata: uses(2) }, TEST_MANAGER);
+    await run.pass(60_000);
+    assert.equal((await status())['uses'], 2);
+    await cluster.apply('Lease', { metadata: uses(5) }, { ...TEST_MANAGER, force: true });
+    await run.pass(60_000);
+    assert.deepEqual([(await status())['uses'], (await status())['lastUsed']], [5, '2026-01-01T09:00:00Z']);
+  });
+});
