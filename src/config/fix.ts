@@ -1,9 +1,11 @@
 /** Fixes for pods and pod templates in manifest text. It does not depend on Node, so browser pages can import it. */
 import { quote } from '../kube/text.ts';
 import { isObject, type PodLike } from '../kube/types.ts';
+import { decodePod } from '../policy/pod/pod.ts';
 import type { Repair } from '../policy/pod/repair.ts';
 import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
 import { checkRepairs } from '../policy/pss/evaluate.ts';
+import { evaluateExcepted, type ExceptionRule } from '../policy/pss/exceptions.ts';
 import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
 import { type ManifestObject, manifestObjects, readPod } from './objects.ts';
 import { type FieldValue, rewrite, withField } from './rewrite.ts';
@@ -66,9 +68,18 @@ export interface FixedText {
 /** Returns the violations to fix in a pod that has the API server's defaults. */
 export type FindViolations = (pod: PodLike, located: LocatedPod) => readonly RepairableViolation[];
 
-/** Returns the violations of a policy and the fixes that the checks offer. */
-export function podSecurityViolations(pod: PodLike, policy: Policy): readonly RepairableViolation[] {
-  return evaluatePod(pod, { ...policy, fields: true }).violations.map(({ check, reason, detail, fields = [] }) => ({
+/** Returns the violations of a policy that no exception allows, and the fixes that the checks offer. */
+export function podSecurityViolations(
+  pod: PodLike,
+  policy: Policy,
+  exceptions: readonly ExceptionRule[] = [],
+): readonly RepairableViolation[] {
+  const options = { ...policy, fields: true };
+  const decoded = exceptions.length === 0 ? undefined : decodePod(pod).pod;
+  const { violations } = decoded
+    ? evaluateExcepted(decoded, options, exceptions).evaluation
+    : evaluatePod(pod, options);
+  return violations.map(({ check, reason, detail, fields = [] }) => ({
     check,
     reason,
     detail,

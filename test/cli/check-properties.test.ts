@@ -37,6 +37,7 @@ test('any object is checked and printed without an exception', () => {
     namespace: 'default',
     failOn: 'enforce',
     skippedKinds: [],
+    at: new Date(0),
   } as const;
   fc.assert(
     fc.property(kinds, hostile, hostile, ([apiVersion, kind], metadata, spec) => {

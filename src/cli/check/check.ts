@@ -18,6 +18,7 @@ import {
   option,
   policyVersion,
   text,
+  time,
   UsageError,
   type Values,
 } from '../options.ts';
@@ -71,6 +72,9 @@ In kinds of other API groups, such as Rollout and CloneSet, pod templates are fo
 shape, and are checked like Deployments. Containers outside a template are an error unless --skip-kind
 lists the kind.
 
+PodSecurityExceptions among the manifests apply to the enforced level as if they were approved. --at evaluates
+them at another date, to find what their end will deny.
+
 --fix changes the files so that they pass, and reports the violations that it cannot fix, with the available choices. Comments, order and
 style are preserved. It prints the fixed stream for standard input, --fix=diff a unified diff,
 and --fix=patch the patches of a kustomization. A symbolic link that leads out of a -f folder is an error.
@@ -112,6 +116,7 @@ const options = {
     bare: 'write',
     help: 'Fix violations that fail the check. --fix changes the files, whereas --fix=diff and --fix=patch print the changes',
   }),
+  at: option('DATE', time, undefined, { help: 'Evaluate exceptions in the manifests at this date. Default: now' }),
   platform: option('PLATFORM', oneOf(['openshift']), undefined, {
     help: 'Evaluate SCC admission with the standard SCCs of this platform',
   }),
@@ -144,6 +149,7 @@ export const command = defineCommand({
       namespace: values.namespace,
       failOn: values['fail-on'],
       skippedKinds: values['skip-kind'],
+      at: values.at ?? new Date(),
       ...(await sccReview(values, manifests, io)),
     };
     if (fix === undefined) {

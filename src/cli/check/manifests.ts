@@ -1,5 +1,6 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
 import { dirname } from 'node:path';
+import { readException } from '../../cluster/exceptions.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import {
   type FindViolations,
@@ -13,16 +14,19 @@ import {
   fieldNamespace,
   manifestLabels,
   manifestName,
+  manifestNamespace,
   type ManifestObject,
   readPod,
 } from '../../config/objects.ts';
 import { type ManifestError, parsePath } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
+import { type ExceptionRule, unexpired } from '../../policy/pss/exceptions.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
@@ -42,6 +46,8 @@ export interface CheckSettings {
   readonly failOn: Report['failOn'];
   /** Kinds of other API groups to skip, as `KIND.GROUP`. */
   readonly skippedKinds: readonly string[];
+  /** Time at which exceptions in the manifests are evaluated. They are assumed to be approved. */
+  readonly at: Date;
   /** If absent, SCC admission is not evaluated. */
   readonly reviewScc?: SccReviewer;
 }
@@ -65,12 +71,15 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
     objects: results.flat().filter((result) => 'findings' in result),
     otherKinds: results.filter((result) => result.length === 0).length,
     notEvaluated: results.flat().filter((result) => 'message' in result),
-    warnings: manifests.documents.flatMap(({ file, duplicateKeys }) =>
-      duplicateKeys.map(({ path, line, column }) => {
-        const message = `key ${quote(String(path.at(-1)))} is repeated, and the last value applies`;
-        return { file, line, column, message };
-      }),
-    ),
+    warnings: [
+      ...manifests.documents.flatMap(({ file, duplicateKeys }) =>
+        duplicateKeys.map(({ path, line, column }) => {
+          const message = `key ${quote(String(path.at(-1)))} is repeated, and the last value applies`;
+          return { file, line, column, message };
+        }),
+      ),
+      ...manifests.objects.flatMap((object) => expiryWarnings(object, settings)),
+    ],
     errors: manifests.errors,
     failOn: settings.failOn,
   };
@@ -95,14 +104,31 @@ function createContext(manifests: Manifests, settings: CheckSettings): CheckCont
     const namespace = namespaces.get(name);
     return namespace ? manifestLabels(namespace) : settings.namespaceLabels;
   };
-  return { ...settings, getNamespaceLabels };
+  const exceptions = Map.groupBy(
+    manifests.objects.filter(isException).flatMap((object) => readRule(object, settings) ?? []),
+    ({ namespace }) => namespace,
+  );
+  const getExceptions = (name: string): readonly ExceptionRule[] =>
+    unexpired(exceptions.get(name)?.map(({ rule }) => rule) ?? [], settings.at.getTime());
+  return { ...settings, getNamespaceLabels, getExceptions };
 }
 
 function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
   return apiVersion === 'v1' && kind === 'Namespace';
 }
 
+function isException({ apiVersion, kind }: ManifestObject): boolean {
+  return kind === 'PodSecurityException' && apiGroup(apiVersion) === RESOURCES.PodSecurityException.group;
+}
+
+function readRule({ value }: ManifestObject, { namespace }: CheckSettings) {
+  const metadata = { name: manifestName(value), namespace: manifestNamespace(value) ?? namespace };
+  return readException({ ...value, metadata });
+}
+
 interface CheckContext extends CheckSettings {
+  /** Returns the exceptions in the namespace that have not expired. */
+  getExceptions(namespace: string): readonly ExceptionRule[];
   /** Returns the labels of the named namespace. */
   getNamespaceLabels(name: string): Labels;
 }
@@ -225,12 +251,21 @@ function findViolations(
   const found = new Map<string, CountedViolation>();
   for (const mode of MODES_BY_STRENGTH) {
     const policy = printPolicy(policies[mode]);
-    for (const violation of podSecurityViolations(review.pod, policies[mode])) {
+    const exceptions = mode === 'enforce' ? context.getExceptions(namespace) : [];
+    for (const violation of podSecurityViolations(review.pod, policies[mode], exceptions)) {
       const key = JSON.stringify([violation.check, violation.detail]);
       if (!found.has(key)) found.set(key, { ...violation, mode, policy });
     }
   }
   return [...found.values()];
+}
+
+/** Returns a warning for an exception that has expired, and therefore allows nothing. */
+function expiryWarnings(object: ManifestObject, settings: CheckSettings): readonly ManifestError[] {
+  const exception = isException(object) ? readRule(object, settings) : undefined;
+  if (exception === undefined || settings.at.getTime() < exception.rule.expiresAtMs) return [];
+  const message = `the exception ${quote(exception.name)} expired at ${exception.spec.expiresAt} and allows nothing`;
+  return [{ file: object.document.file, ...object.locate(['spec', 'expiresAt']), message }];
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */

@@ -87,7 +87,12 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
     throw new UserError(`the settings have ${bytes} bytes, and ${limit}: exempt fewer users, namespaces or classes`);
   }
   const kubernetesMinor = minorVersion(kubernetes);
-  const { defaults, scc } = settings;
+  const { defaults, scc, exceptions } = settings;
+  if (exceptions.mode !== 'off') {
+    throw new UserError(
+      `spec.podSecurity.exceptions.mode is ${exceptions.mode}: policies in the API server know no exceptions: add --set=podSecurity.exceptions.mode=off`,
+    );
+  }
   if (defaults.mode === 'apply' && kubernetesMinor < MIN_DEFAULTS_MINOR) {
     throw new UserError(
       `spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.${MIN_DEFAULTS_MINOR} or newer, and the policies are for ${kubernetes}: upgrade the API servers, or add --set=defaults.mode=off`,

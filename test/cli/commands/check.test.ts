@@ -440,3 +440,42 @@ describe('check as a process', () => {
     );
   });
 });
+
+describe('exceptions among the manifests', () => {
+  const exception = (expiresAt: string): string => `---
+apiVersion: policy.portcullis.dev/v1alpha1
+kind: PodSecurityException
+metadata: {name: host}
+spec:
+  serviceAccountName: default
+  allow: [{check: hostNamespaces, values: [hostPID]}]
+  expiresAt: ${expiresAt}
+  reason: SEC-123
+`;
+  const check = (stdin: string, ...args: readonly string[]) =>
+    runProgram(['check', '--level', 'baseline', '-f', '-', ...args], { stdin });
+
+  test('apply until their end', async () => {
+    const manifests = POD + exception('"2027-01-15T00:00:00Z"');
+    const before = await check(manifests, '--at', '2027-01-14');
+    assert.deepEqual([before.code, before.stderr], [0, '']);
+    const after = await check(manifests, '--at', '2027-01-15');
+    assert.equal(after.code, 1);
+    assert.equal(
+      after.stderr,
+      'warning: stdin:12:3: the exception "host" expired at 2027-01-15T00:00:00Z and allows nothing\n',
+    );
+  });
+
+  test('apply in their namespace only', async () => {
+    const manifests =
+      POD + exception('"2027-01-15T00:00:00Z"').replace('{name: host}', '{name: host, namespace: other}');
+    assert.equal((await check(manifests, '--at', '2027-01-14')).code, 1);
+  });
+
+  test('the time must be valid', async () => {
+    const { code, stderr } = await check(POD, '--at', 'tomorrow');
+    assert.equal(code, 2);
+    assert.match(stderr, /must be a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z/);
+  });
+});
