@@ -244,6 +244,7 @@ suite('a review that cannot be evaluated because of a limit', () => {
     ['/scc/exec', 'exec where SCCs are reported', { ...EXEC, namespace: 'report' }, true],
     ['/scc/objects/default', 'an SCC', { resource: SCCS }, false],
     ['/scc/objects/validate', 'an SCC', { resource: SCCS }, false],
+    ['/scc/settings', 'the settings', {}, true],
     ['/defaults/pods', 'a pod', {}, true],
     ['/olm/harden', 'a pod', {}, true],
     ['/psa/enforcement', 'a configuration', {}, true],

@@ -37,6 +37,7 @@ interface SccModeDeps {
 export function createSccModeWebhook({ settings, previewRanges }: SccModeDeps): Webhook {
   return {
     path: SCC_MODE.path,
+    enforces: () => false,
     readsWholeObjects: true,
     async decide(request, context) {
       const next = readEnforce(request, settings());
