@@ -8,7 +8,11 @@ import { buildPod, createSccTestWebhooks, podRequest } from '../support/scc-webh
 const KIND = { group: 'config.portcullis.dev', version: 'v1alpha1', kind: 'PortcullisConfiguration' };
 
 /** Creates namespaces with denied workloads and returns the warnings about a change of the spec. */
-async function warningsFor(before: JsonObject | undefined, after: JsonObject, mode: SccSettings['mode'] = 'report') {
+async function warningsFor(
+  before: JsonObject | undefined,
+  after: JsonObject,
+  { mode = 'report', timeoutMs }: { readonly mode?: SccSettings['mode']; readonly timeoutMs?: number } = {},
+) {
   const { store, send } = createSccTestWebhooks({ settings: { mode } });
   const labels = { strict: 'enforce', lenient: 'report' };
   for (const name of ['shop', 'bank', 'kube-system']) store.put('Namespace', { metadata: { name } });
@@ -39,7 +43,7 @@ async function warningsFor(before: JsonObject | undefined, after: JsonObject, mo
       ...(before ? { operation: 'UPDATE', oldObject: { spec: before } } : {}),
     },
   );
-  const decision = await send('/scc/settings', request);
+  const decision = await send('/scc/settings', request, timeoutMs);
   assert.equal(decision.allowed, true);
   return decision.warnings ?? [];
 }
@@ -55,6 +59,12 @@ suite('the mode enforce', () => {
     const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop'] } };
     assert.deepEqual(await warningsFor({}, spec), []);
   });
-  test('that does not change', async () => assert.deepEqual(await warningsFor(ENFORCE, ENFORCE, 'enforce'), []));
+  test('without time for an evaluation', async () => {
+    assert.deepEqual(await warningsFor({}, ENFORCE, { timeoutMs: 0 }), [
+      'spec.scc.mode enforce was not evaluated for all workloads; portcullis scc plan --scc-mode enforce evaluates them',
+    ]);
+  });
+  test('that does not change', async () =>
+    assert.deepEqual(await warningsFor(ENFORCE, ENFORCE, { mode: 'enforce' }), []));
   test('of another change', async () => assert.deepEqual(await warningsFor(ENFORCE, { scc: { mode: 'report' } }), []));
 });

@@ -1,11 +1,12 @@
 /** The webhooks for SCC objects, over TLS, and the health checks of stored SCCs. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { after, before, suite, test, type TestContext } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { isObject, type JsonObject, type Pod } from '../../src/kube/types.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
+import { createEvaluations } from '../../src/server/evaluations.ts';
 import { watchSccHealth } from '../../src/server/scc-health.ts';
 import {
   createSccObjectsDefaultWebhook,
@@ -26,9 +27,14 @@ const SETTINGS: SccSettings = {
 const DEFAULT = '/scc/objects/default';
 const VALIDATE = '/scc/objects/validate';
 
-function start(settings: Partial<SccSettings> = {}): Promise<TestServer> {
-  const options = { settings: () => ({ ...SETTINGS, ...settings }) };
-  return startAdmissionServer([createSccObjectsDefaultWebhook(options), createSccObjectsValidateWebhook(options)]);
+function start(
+  settings: Partial<SccSettings> = {},
+  { store = createStore(), now = () => performance.now() } = {},
+): Promise<TestServer> {
+  const options = { settings: () => ({ ...SETTINGS, ...settings }), evaluate: createEvaluations(now) };
+  return startAdmissionServer([createSccObjectsDefaultWebhook(options), createSccObjectsValidateWebhook(options)], {
+    store,
+  });
 }
 
 interface Response {
@@ -264,11 +270,11 @@ suite('validation', () => {
 const RANGES = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
 
 /** Stores a namespace with a mode label and a pod that SCC `lax` admitted. */
-function putPod({ store }: TestServer, namespace: string, mode?: string): void {
+function putPod({ store }: TestServer, namespace: string, mode?: string, name = 'web'): void {
   const labels = mode === undefined ? {} : { 'portcullis.dev/scc': mode };
   const { metadata: namespaceMetadata } = namespaceWith(RANGES, namespace);
   store.put('Namespace', { metadata: { ...namespaceMetadata, labels } });
-  const metadata = { namespace, name: 'web', annotations: { 'openshift.io/scc': 'lax' } };
+  const metadata = { namespace, name, annotations: { 'openshift.io/scc': 'lax' } };
   const pod: Pod = { metadata, spec: { serviceAccountName: 'robot', containers: [{ name: 'c', image: 'i' }] } };
   store.put('Pod', pod);
 }
@@ -337,6 +343,65 @@ suite('warnings', () => {
       assert.deepEqual(await send(server, VALIDATE, laxScc(fields), change), expected);
     });
   }
+});
+
+/** Starts a server with pods, the evaluation of each of which takes 10 ms of its clock. */
+async function startSlow(t: TestContext, pods: number) {
+  const clock = { ms: 0 };
+  /** For each evaluated pod, the turn of the event loop. */
+  const turns: number[] = [];
+  let turn = 0;
+  let immediate: NodeJS.Immediate | undefined;
+  const countTurns = (): void => {
+    turn++;
+    immediate = setImmediate(countTurns);
+  };
+  countTurns();
+  const stored = createStore();
+  const get: typeof stored.get = (kind, ...names) => {
+    if (kind === 'Namespace') {
+      clock.ms += 10;
+      turns.push(turn);
+    }
+    return stored.get(kind, ...names);
+  };
+  const server = await start({}, { store: { ...stored, get }, now: () => clock.ms });
+  t.after(() => {
+    clearImmediate(immediate);
+    return server.stop();
+  });
+  server.store.put('SecurityContextConstraints', laxScc({}));
+  for (let index = 0; index < pods; index++) putPod(server, 'shop', undefined, `web-${index}`);
+  const evaluate = async (): Promise<readonly string[]> => {
+    const scc = laxScc({ name: 'mine', priority: 1, users: ['system:serviceaccount:shop:robot'] });
+    const { allowed, warnings = [] } = await send(server, VALIDATE, scc);
+    assert.equal(allowed, true);
+    return warnings;
+  };
+  return { clock, turns, evaluate };
+}
+
+suite('the evaluation of many pods', () => {
+  const found = (pods: number): string =>
+    `SCC "mine" would admit ${pods} pods instead of SCC "lax" in namespace shop if recreated, because it has higher priority`;
+  const incomplete = (pods: number): string =>
+    `SCC "mine" was evaluated for only ${pods} of 50 pods and may admit others as well`;
+
+  test('ends its turn of the event loop after 10 ms, even if several reviews cause it', async (t) => {
+    const { turns, evaluate } = await startSlow(t, 50);
+    assert.deepEqual(await Promise.all([evaluate(), evaluate(), evaluate()]), Array(3).fill([found(50)]));
+    assert.deepEqual([turns.length, new Set(turns).size], [150, 150]);
+  });
+
+  test('takes 2 s, and after that 10 % of the time', async (t) => {
+    const { clock, evaluate } = await startSlow(t, 50);
+    for (let reviews = 0; reviews < 4; reviews++) assert.deepEqual(await evaluate(), [found(50)]);
+    // In 2 s, another 0.2 s became available.
+    assert.deepEqual(await evaluate(), [found(22), incomplete(22)]);
+    assert.deepEqual(await evaluate(), [incomplete(0)]);
+    clock.ms += 5000;
+    assert.deepEqual(await evaluate(), [found(50)]);
+  });
 });
 
 test('OpenShift compatibility, without SCC warnings', async () => {

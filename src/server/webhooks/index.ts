@@ -13,6 +13,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { type Authorization, createAccessReviews, withReviewedAccess, withStoredAccess } from '../access-reviews.ts';
 import { createEnforcementPreview, createLabelPreview, type RolloutInForce } from '../enforcement-preview.ts';
+import { createEvaluations, type Evaluations } from '../evaluations.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
@@ -71,6 +72,7 @@ export interface WebhooksOptions {
 
 interface WebhookDeps extends WebhooksOptions {
   readonly review: Omit<SccReviewDeps, 'record'>;
+  readonly evaluate: Evaluations;
 }
 
 /** A registered webhook: how API servers call it, and how it is created. */
@@ -151,10 +153,10 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   },
   {
     registrations: [SCC_OBJECTS_VALIDATE],
-    create: ({ scc: settings, restoresStandardSccs }) =>
-      createSccObjectsValidateWebhook({ settings, restoresStandardSccs }),
+    create: ({ scc: settings, restoresStandardSccs, evaluate }) =>
+      createSccObjectsValidateWebhook({ settings, restoresStandardSccs, evaluate }),
   },
-  { registrations: [SCC_MODE], create: ({ review }) => createSccModeWebhook(review) },
+  { registrations: [SCC_MODE], create: ({ review, evaluate }) => createSccModeWebhook({ ...review, evaluate }) },
 ];
 
 /** Registrations of all webhooks, from which the webhook configurations are generated. */
@@ -169,6 +171,11 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const previewRanges = createRangePreview(options.ranges ?? (() => DEFAULT_RANGES));
   const { restoresStandardSccs = () => false } = options;
   const waitingRoom = createWaitingRoom();
-  const deps = { ...options, review: { settings, withAccess, waitingRoom, previewRanges, restoresStandardSccs } };
+  const evaluate = createEvaluations(now);
+  const deps = {
+    ...options,
+    evaluate,
+    review: { settings, withAccess, waitingRoom, previewRanges, restoresStandardSccs },
+  };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { findPodWorkload } from '../../cluster/workload-events.ts';
@@ -11,8 +10,9 @@ import { isObject, type Namespace, type Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import { sccMode, type SccSettings, withKubeSystem } from '../../policy/scc/mode.ts';
+import type { Evaluations } from '../evaluations.ts';
 import type { PreviewRanges } from '../scc-review.ts';
-import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
+import { rule, type Webhook, WRITES } from '../webhook.ts';
 
 export const SCC_MODE: WebhookRegistration = {
   name: 'settings.scc.portcullis.dev',
@@ -31,10 +31,11 @@ interface SccModeDeps {
   /** Returns the effective settings. */
   settings(): SccSettings;
   readonly previewRanges: PreviewRanges;
+  readonly evaluate: Evaluations;
 }
 
 /** Creates the webhook that warns about workloads that `spec.scc.mode: enforce` denies. */
-export function createSccModeWebhook({ settings, previewRanges }: SccModeDeps): Webhook {
+export function createSccModeWebhook({ settings, previewRanges, evaluate }: SccModeDeps): Webhook {
   return {
     path: SCC_MODE.path,
     enforces: () => false,
@@ -42,8 +43,9 @@ export function createSccModeWebhook({ settings, previewRanges }: SccModeDeps): 
     async decide(request, context) {
       const next = readEnforce(request, settings());
       if (next === undefined) return allow();
-      const { denied, isComplete } = await findDenied({ before: settings(), next, previewRanges }, context);
-      return denied.length === 0 ? allow() : allow({ warnings: [formatWarning(denied, isComplete)] });
+      const { store } = context;
+      const result = await evaluate(findDenied({ before: settings(), next, previewRanges, store }), context);
+      return result.isComplete && result.denied.length === 0 ? allow() : allow({ warnings: [formatWarning(result)] });
     },
   };
 }
@@ -61,48 +63,37 @@ function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest,
   return { ...current, mode: 'enforce', exemptNamespaces } as const;
 }
 
-/** Maximum time without yielding to other reviews. */
-const YIELD_MS = 10;
-/** Time reserved for the response after the search. */
-const RESPONSE_MS = 1000;
-
 interface Search extends Pick<SccModeDeps, 'previewRanges'> {
+  readonly store: Store;
   readonly before: SccSettings;
   readonly next: SccSettings;
 }
 
-/** Evaluates one pod of each workload in the namespaces in which SCCs become enforced, until the deadline. */
-async function findDenied(
-  { before, next, previewRanges }: Search,
-  { store, now, deadlineMs = Infinity }: WebhookContext,
-): Promise<{ readonly denied: readonly string[]; readonly isComplete: boolean }> {
+interface DeniedWorkloads {
+  readonly denied: readonly string[];
+  readonly isComplete: boolean;
+}
+
+/** Evaluates one pod of each workload in the namespaces in which SCCs become enforced. */
+function* findDenied({ before, next, previewRanges, store }: Search): Generator<void, DeniedWorkloads, boolean> {
   const namespaces = store.list('Namespace');
+  const evaluated = new Set<string>();
   const denied: string[] = [];
-  let startMs = now();
   for (const namespace of namespaces) {
+    if (!(yield)) return { denied, isComplete: false };
     if (sccMode(namespace, before).mode === 'enforce' || sccMode(namespace, next).mode !== 'enforce') continue;
-    const ranged = previewRanges(namespace, namespaces);
-    for (const [workload, pod] of listWorkloads(store, namespace)) {
-      if (now() > deadlineMs - RESPONSE_MS) return { denied, isComplete: false };
-      if (now() - startMs > YIELD_MS) {
-        await setImmediate();
-        startMs = now();
-      }
+    const pods = store.list('Pod', objectName(namespace));
+    const ranged = pods.length === 0 ? namespace : previewRanges(namespace, namespaces);
+    for (const pod of pods) {
+      if (!(yield)) return { denied, isComplete: false };
+      const { kind, metadata } = findPodWorkload(pod, store);
+      const workload = `${kind} ${metadata.namespace}/${metadata.name}`;
+      if (evaluated.has(workload)) continue;
+      evaluated.add(workload);
       if (isDenied(pod, ranged, { store, settings: next })) denied.push(workload);
     }
   }
   return { denied, isComplete: store.synced('Pod') };
-}
-
-/** Pods in a namespace, one for each workload. */
-function listWorkloads(store: Store, namespace: Namespace): ReadonlyMap<string, Pod> {
-  const pods = store.list('Pod', objectName(namespace));
-  return new Map(
-    pods.map((pod) => {
-      const { kind, metadata } = findPodWorkload(pod, store);
-      return [`${kind} ${metadata.namespace}/${metadata.name}`, pod] as const;
-    }),
-  );
 }
 
 function isDenied(
@@ -122,7 +113,9 @@ function isDenied(
   return !assignScc({ ...input, operation: 'CREATE', object: created.pod, userInfo: created.requester }).allowed;
 }
 
-function formatWarning(denied: readonly string[], isComplete: boolean): string {
+function formatWarning({ denied, isComplete }: DeniedWorkloads): string {
+  const plan = 'portcullis scc plan --scc-mode enforce';
+  if (denied.length === 0) return `spec.scc.mode enforce was not evaluated for all workloads; ${plan} evaluates them`;
   const count = `${isComplete ? '' : 'at least '}${denied.length} ${denied.length === 1 ? 'workload' : 'workloads'}`;
-  return `spec.scc.mode enforce denies new pods of ${count}: ${summarizeNames(denied)}; portcullis scc plan --scc-mode enforce prints the reasons`;
+  return `spec.scc.mode enforce denies new pods of ${count}: ${summarizeNames(denied)}; ${plan} prints the reasons`;
 }

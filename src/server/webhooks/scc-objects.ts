@@ -10,7 +10,8 @@ import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
 import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
-import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
+import type { Evaluations } from '../evaluations.ts';
+import { rule, type Webhook, WRITES } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.SecurityContextConstraints;
 const KIND = { group, kind: 'SecurityContextConstraints' };
@@ -60,6 +61,7 @@ export interface SccObjectsDeps {
   settings(): SccSettings;
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?: (() => boolean) | undefined;
+  readonly evaluate: Evaluations;
 }
 
 /** Creates the webhook that denies invalid SCCs and warns about the effects of valid ones on existing pods. */
@@ -74,24 +76,22 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
       if (errors.length > 0) return deny(invalidScc(request, errors));
       // OpenShift does not warn about SCCs.
       if (deps.settings().compatibility === 'openshift') return allow();
-      return allow({ warnings: findWarnings(scc, request, context, deps) });
+      const evaluation = findWarnings(scc, request, context.store, deps);
+      return deps.evaluate(evaluation, context).then((warnings) => allow({ warnings }));
     },
   };
 }
 
-/** Limits on the number of pods evaluated for warnings, and on the evaluation time. */
+/** Limit on the number of pods evaluated for warnings. */
 const MAX_PODS = 3000;
-const TIMEOUT_MS = 1000;
 
 function findWarnings(
   scc: SecurityContextConstraints,
   { oldObject }: AdmissionRequest,
-  { store, now, deadlineMs }: WebhookContext,
+  store: Store,
   deps: SccObjectsDeps,
-): readonly string[] {
+): ReturnType<typeof sccWarnings> {
   const settings = deps.settings();
-  const startMs = now();
-  const endMs = startMs + Math.min(TIMEOUT_MS, deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2);
   return sccWarnings({
     scc,
     ...(isObject(oldObject) ? { oldScc: oldObject } : {}),
@@ -100,7 +100,6 @@ function findWarnings(
     findNamespace: (name) => findNamespace(store, name, settings),
     canUse: canUseScc(store),
     maxPods: MAX_PODS,
-    isOver: () => now() >= endMs,
     reconcilesStandardSccs: deps.restoresStandardSccs?.() ?? false,
     brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
   });

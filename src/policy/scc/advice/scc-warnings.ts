@@ -161,12 +161,13 @@ export interface SccWarningsInput {
   readonly canUse: CanUse;
   /** Maximum number of pods to evaluate. The pods of one controller are alike and are counted as one. */
   readonly maxPods: number;
-  /** Returns true if no time is left. It is called after each pod. */
-  isOver(): boolean;
   readonly brokenScc: NonNullable<Deviations['brokenScc']>;
   /** Whether a controller reverts changes to the standard SCCs. */
   readonly reconcilesStandardSccs: boolean;
 }
+
+/** Evaluates pods in steps. Each `yield` returns whether time is left for another step. */
+type Evaluation<T> = Generator<void, T, boolean>;
 
 /** The pods of one SCC that another SCC would admit if they were recreated. */
 interface TakenOverPods {
@@ -178,6 +179,13 @@ interface TakenOverPods {
   readonly pods: number;
 }
 
+interface Comparison {
+  readonly takenOver: readonly TakenOverPods[];
+  /** The number of pods that were evaluated. */
+  readonly tried: number;
+  readonly total: number;
+}
+
 /** The pods of one controller under one SCC, or a single pod. */
 interface PodGroup {
   readonly pod: Pod;
@@ -187,18 +195,18 @@ interface PodGroup {
 
 /**
  * Finds the pods that an SCC would admit instead of the SCC that admitted them. The SCC that admitted them must come
- * later in the order, the pod must fit, and its service account must be allowed to use the SCC. `tried` is the number
- * of pods that were evaluated.
+ * later in the order, the pod must fit, and its service account must be allowed to use the SCC.
  */
-function compareAdmission(scc: PreparedScc, input: SccWarningsInput) {
+function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): Evaluation<Comparison> {
   const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
-  const groups = groupPods(input.pods, listBehind([...others, input.scc], scc.name));
+  const groups = yield* groupPods(input.pods, listBehind([...others, input.scc], scc.name));
+  if (groups === undefined) return { takenOver: [], tried: 0, total: input.pods.length };
   const oldScc = input.oldScc && prepareScc(input.oldScc);
   const behindOld = oldScc && listBehind([...others, input.oldScc], oldScc.name);
   const found: PodGroup[] = [];
   let tried = 0;
   for (const group of groups) {
-    if (tried === input.maxPods || (tried > 0 && input.isOver())) break;
+    if (tried === input.maxPods || !(yield)) break;
     tried++;
     const admits = createAdmitter(group, scc, input);
     if (admits?.(scc) && !(oldScc && behindOld?.has(group.admittedBy.name) && admits(oldScc))) found.push(group);
@@ -213,10 +221,17 @@ function listBehind(objects: readonly SecurityContextConstraints[], sccName: str
   return new Map(sccs.slice(index + 1).map((other) => [other.name, other]));
 }
 
-/** Skips pods that require an SCC through their annotation, because no other SCC admits them. */
-function groupPods(pods: readonly Pod[], sccsBehind: ReadonlyMap<string, PreparedScc>): readonly PodGroup[] {
+/**
+ * Skips pods that require an SCC through their annotation, because no other SCC admits them. Returns `undefined` if no
+ * time is left.
+ */
+function* groupPods(
+  pods: readonly Pod[],
+  sccsBehind: ReadonlyMap<string, PreparedScc>,
+): Evaluation<readonly PodGroup[] | undefined> {
   const groups = new Map<unknown, PodGroup>();
   for (const pod of pods) {
+    if (!(yield)) return undefined;
     const { annotations = {}, ownerReferences, namespace = '' } = pod.metadata ?? {};
     const admittedBy = sccsBehind.get(annotations[POD_SCC_ANNOTATIONS.scc] ?? '');
     if (admittedBy === undefined || (annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '') continue;
@@ -325,14 +340,14 @@ const MAX_NAMESPACES = 10;
  * Returns warnings about a valid SCC: it admits no pods, it precedes other SCCs for all users, it would admit pods that
  * other SCCs admitted, or it has values without effect.
  */
-export function sccWarnings(input: SccWarningsInput): readonly string[] {
+export function* sccWarnings(input: SccWarningsInput): Evaluation<readonly string[]> {
   const scc = prepareScc(input.scc);
   const reconciled = reconciliationWarning(scc, input);
   if (reconciled !== undefined) return [reconciled];
   const defect = findSccDefect(input.scc);
   const effects =
     defect === undefined
-      ? [...priorityWarnings(scc, input), ...comparisonWarnings(scc, input)]
+      ? [...priorityWarnings(scc, input), ...(yield* comparisonWarnings(scc, input))]
       : [defectWarning(scc, defect, input)];
   return [...effects, ...invalidValueWarnings(scc, input)].map(formatWarning);
 }
@@ -394,9 +409,9 @@ function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput):
   ];
 }
 
-function comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): readonly string[] {
+function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Evaluation<readonly string[]> {
   const { name } = scc;
-  const { takenOver, tried, total } = compareAdmission(scc, input);
+  const { takenOver, tried, total } = yield* compareAdmission(scc, input);
   const others = takenOver.slice(MAX_COMPARED_SCCS);
   const pods = others.reduce((sum, other) => sum + other.pods, 0);
   return [

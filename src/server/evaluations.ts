@@ -1,0 +1,42 @@
+/** Evaluates existing pods for warnings without delaying reviews. A small review can cause a long evaluation. */
+import { setImmediate } from 'node:timers/promises';
+import { createTokenBucket, systemClock } from '../cluster/clock.ts';
+import type { WebhookContext } from './webhook.ts';
+
+/** Maximum time without yielding to other reviews. */
+const SLICE_MS = 10;
+/** All evaluations of a replica share 2 s, and after that 10 % of the time. */
+const SLICES = { burst: 200, perSecond: 10 };
+
+export type Evaluations = ReturnType<typeof createEvaluations>;
+
+/**
+ * Creates the function that runs an evaluation. Each `yield` ends a step and returns whether time is left for another
+ * one. An evaluation without time left must end with an incomplete result.
+ */
+export function createEvaluations(now: () => number) {
+  const slices = createTokenBucket(SLICES, { ...systemClock, now });
+  let last = Promise.resolve();
+  const startSlice = async (endMs: number): Promise<boolean> => {
+    // Each slice has its own turn of the event loop.
+    await (last = last.then(() => setImmediate()));
+    return now() < endMs && slices.tryTake();
+  };
+  return async <T>(
+    evaluation: Generator<void, T, boolean>,
+    { deadlineMs = Infinity }: Pick<WebhookContext, 'deadlineMs'>,
+  ): Promise<T> => {
+    const endMs = (now() + deadlineMs) / 2;
+    let isTimeLeft = await startSlice(endMs);
+    let startMs = now();
+    let step = evaluation.next();
+    while (!step.done) {
+      if (isTimeLeft && now() - startMs >= SLICE_MS) {
+        isTimeLeft = await startSlice(endMs);
+        startMs = now();
+      }
+      step = evaluation.next(isTimeLeft);
+    }
+    return step.value;
+  };
+}
