@@ -46,21 +46,10 @@ function describeNamespace(
     row: decision.row,
     action: decision.action,
     reason: decision.reason,
-    optOut: optOutCommands(name, decision),
   };
 }
 
 type NamespaceStatus = ReturnType<typeof describeNamespace>;
-
-/** Returns commands that opt a namespace out. Empty if the auto-labeler never sets the label. */
-function optOutCommands(name: string, { row }: Pick<LabelerDecision, 'row'>): readonly string[] {
-  if (['1', '2', '7', 'off'].includes(row)) return [];
-  if (row === 'shipped') return [`kubectl label namespace ${name} ${LABEL_SYNC_LABEL}=false --overwrite`];
-  return [
-    `kubectl annotate namespace ${name} ${OLM_MANAGED_ANNOTATION}=false --overwrite`,
-    `kubectl label namespace ${name} ${LABEL_SYNC_LABEL}-`,
-  ];
-}
 
 const ACTIONS: Readonly<Record<LabelerDecision['action'], string>> = {
   none: '',
@@ -82,14 +71,6 @@ function printStatus(one: NamespaceStatus): readonly string[] {
     ACTIONS[one.action],
   ];
   return cells.map((cell) => cell || '<none>');
-}
-
-function printOptOut(statuses: readonly NamespaceStatus[]): readonly string[] {
-  const [first] = statuses.filter(({ optOut }) => optOut.length > 0);
-  if (!first) return [];
-  return [
-    `To opt out, for example the namespace ${first.namespace}:\n${first.optOut.map((one) => `  ${one}\n`).join('')}`,
-  ];
 }
 
 /**
@@ -157,7 +138,7 @@ export const command = defineCommand({
         : '';
     const namespaces = listNamespaces(store, only)
       .map((namespace) => describeNamespace(namespace, store, { mode, exemptNamespaces }))
-      .map((one) => (isInstalled ? one : { ...one, action: 'none' as const, optOut: [] }))
+      .map((one) => (isInstalled ? one : { ...one, action: 'none' as const }))
       .filter(
         (one) =>
           only !== undefined || one.operators.length > 0 || one.label !== undefined || one.annotation !== undefined,
@@ -168,7 +149,6 @@ export const command = defineCommand({
     const objects = namespaces.map(({ namespace: name }) => ({ kind: 'Namespace', name }));
     printListing(io, options.output, { data, objects }, () => [
       namespaces.length === 0 ? 'No namespaces with operators found.\n' : printTable(rows),
-      ...printOptOut(namespaces),
       isInstalled ? `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}` : NO_FEATURE,
       ...assumptionBlocks(assumptions, source),
     ]);

@@ -8,7 +8,6 @@ import type { Kind } from '../../kube/kinds.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { objectName } from '../../kube/resources.ts';
 import type { Lease } from '../../kube/types.ts';
-import { parseTimestamp } from '../../kube/units.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodDefaults } from '../../policy/psa/defaults.ts';
@@ -22,6 +21,7 @@ import {
 } from '../../policy/rollout/label-sync.ts';
 import { computeState, type RolloutState } from '../../policy/rollout/state.ts';
 import { type Io, VERSION } from '../command.ts';
+import { isCurrentLease } from '../install/replicas.ts';
 import {
   type Inventory,
   type InventoryNeeds,
@@ -152,7 +152,7 @@ export async function computeRollout(
       sccMode: management.scc.mode,
       default: podSecurity.defaults.enforce.level,
       nowMs,
-      live: areLeasesKnown ? findReplicas(store.list('Lease', namespace), nowMs) : undefined,
+      live: areLeasesKnown ? findReplicas(store.list('Lease', namespace), date) : undefined,
       raisedAt: configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION],
       labels: findLabels(store, management, nowMs ?? Date.now()),
     }),
@@ -173,8 +173,8 @@ export async function computeRollout(
 }
 
 /** Returns the levels reported by the replicas that have renewed their Lease, and the leader. */
-function findReplicas(leases: readonly Lease[], nowMs: number | undefined) {
-  const live = leases.filter((lease) => isLive(lease, nowMs));
+function findReplicas(leases: readonly Lease[], now: Date) {
+  const live = leases.filter((lease) => isCurrentLease(lease, now, CLOCK_TOLERANCE_MS));
   const leader = live.find((lease) => objectName(lease) === INSTALLATION.name)?.spec?.holderIdentity || undefined;
   const replicas = live
     .filter(isReplicaLease)
@@ -184,12 +184,6 @@ function findReplicas(leases: readonly Lease[], nowMs: number | undefined) {
 
 /** Longest time without a renewal that clock skew can explain. */
 const CLOCK_TOLERANCE_MS = 60_000;
-
-function isLive({ spec }: Lease, nowMs = Infinity): boolean {
-  const renewedMs = parseTimestamp(spec?.renewTime);
-  const durationMs = (spec?.leaseDurationSeconds ?? 0) * 1000;
-  return renewedMs !== undefined && nowMs - renewedMs <= durationMs + CLOCK_TOLERANCE_MS;
-}
 
 /** Finds managed namespaces that lack a required label, and namespaces with a label that the syncer set. */
 function findLabels(store: Store, management: ManagementSettings, nowMs: number) {

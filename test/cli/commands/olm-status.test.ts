@@ -6,20 +6,15 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const FILES = ['-f', 'test/fixtures/olm-namespaces.yaml'];
-const LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 
 describe('olm status prints', () => {
-  test('the namespaces of operators, their rows, and how to opt out', async () => {
+  test('the namespaces of operators and their rows', async () => {
     const stdout = `\
 NAMESPACE             OPERATORS      LABEL     SET BY             ROW   STATE                                             NEXT
 openshift-logging     logging.v5     <none>    <none>             9     an operator is installed                          sets the label and the annotation
 openshift-mine        <none>         "false"   <none>             7     not managed because the label has another owner   <none>
 openshift-pipelines   pipelines.v1   "true"    olm-auto-labeler   3     managed                                           <none>
 shop                  shop.v1        <none>    <none>             1     the name does not start with openshift-           <none>
-
-To opt out, for example the namespace openshift-logging:
-  kubectl annotate namespace openshift-logging olm.auto-labeler.managed=false --overwrite
-  kubectl label namespace openshift-logging ${LABEL}-
 
 Mode of the auto-labeler: managed.
 `;
@@ -39,10 +34,6 @@ Mode of the auto-labeler: managed.
           row: '8',
           action: 'none',
           reason: 'no operator is installed',
-          optOut: [
-            'kubectl annotate namespace openshift-copies olm.auto-labeler.managed=false --overwrite',
-            `kubectl label namespace openshift-copies ${LABEL}-`,
-          ],
         },
       ],
       assumptions: [],
@@ -57,9 +48,6 @@ Mode of the auto-labeler: managed.
       `\
 NAMESPACE           OPERATORS    LABEL    SET BY   ROW       STATE                      NEXT
 openshift-logging   logging.v5   <none>   <none>   shipped   an operator is installed   sets the label
-
-To opt out, for example the namespace openshift-logging:
-  kubectl label namespace openshift-logging ${LABEL}=false --overwrite
 
 Mode of the auto-labeler: shipped.
 
