@@ -43,6 +43,9 @@ export const PLAIN: JsonObject = { containers: [{ name: 'c', image: 'registry.ex
 /** A pod spec that violates the baseline level. */
 export const HOST_NETWORK: JsonObject = { ...PLAIN, hostNetwork: true };
 
+/** Impersonates the user that creates the pods of a ReplicaSet. */
+export const CONTROLLER = { 'Impersonate-User': 'system:serviceaccount:kube-system:replicaset-controller' };
+
 /** Builds a workload whose pods have the label `app` with its name. */
 export function workload(kind: string, name: string, namespace: string, spec: JsonObject, replicas = 3): JsonObject {
   const labels = { app: name };
