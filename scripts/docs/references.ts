@@ -2,6 +2,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/program.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { formatAlertReference } from './alerts.ts';
+import { formatChartReference } from './charts.ts';
 import { formatCheckPages } from './checks.ts';
 import { formatResourceReference } from './custom-resources.ts';
 import { printFlagReference } from './flags.ts';
@@ -20,6 +21,7 @@ export async function references(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/alerts.md', formatAlertReference()],
     ['docs/reference/custom-resources.md', formatResourceReference()],
     ['docs/reference/library.md', formatLibraryReference()],
+    ['docs/reference/charts.md', formatChartReference()],
     ['docs/reference/support.md', formatSupportReference()],
     ['.krew.yaml', formatKrewManifest()],
     ...formatCheckPages(),

@@ -12,6 +12,7 @@ export const withoutHelm =
     : 'helm is neither in PATH nor named by the variable HELM';
 
 /** Runs helm. Release commands require the KUBECONFIG environment variable. */
-export function runHelm(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  return spawnSync(HELM, args, { encoding: 'utf8', timeout: 60_000, env: { ...process.env, ...env } });
+export function runHelm(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string) {
+  const options = { timeout: 60_000, maxBuffer: 64 * 1024 * 1024, env: { ...process.env, ...env } };
+  return spawnSync(HELM, args, { encoding: 'utf8', ...options, ...(input === undefined ? {} : { input }) });
 }

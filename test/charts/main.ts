@@ -1,0 +1,261 @@
+/**
+ * `npm run test:charts -- FOLDER [--record] [NAME...]`: renders the charts in a folder, and compares the verdicts of
+ * `check`, `rollout plan`, `scc plan` and a cluster with two replicas about each workload. Any difference fails the run.
+ *
+ * Each folder in FOLDER is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` has values that the
+ * chart requires. Without KUBEBUILDER_ASSETS, the cluster is the development cluster. --record writes results.json.
+ */
+import assert from 'node:assert/strict';
+import { parseArgs } from 'node:util';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { CONTROLLER, PLAIN } from '../full-cluster/workloads.ts';
+import { responseObject } from '../support/answers.ts';
+import { createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { apply, create, remove } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { findInputs, findWorkloads, isClusterScoped, readCharts, render, type Chart, type Workload } from './chart.ts';
+import { readResults, writeResults, type ChartResult, type LevelResult, type SccResult } from './results.ts';
+import {
+  CREATOR_RIGHTS,
+  runCheck,
+  runRolloutPlan,
+  runSccPlan,
+  toText,
+  tryPods,
+  type FailedChecks,
+  type SccAdvice,
+  type Verdicts,
+} from './verdicts.ts';
+
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const SCC = 'portcullis.dev/scc';
+
+/** The labels of the namespaces in which each chart is tried. */
+const SETTINGS = {
+  baseline: { [ENFORCE]: 'baseline' },
+  restricted: { [ENFORCE]: 'restricted' },
+  scc: { [ENFORCE]: 'privileged', [SCC]: 'enforce' },
+  both: { [ENFORCE]: 'restricted', [SCC]: 'enforce' },
+} as const;
+type Setting = keyof typeof SETTINGS;
+const NAMES = Object.keys(SETTINGS) as readonly Setting[];
+
+const WAIT_MS = 60_000;
+
+/** A chart that is rendered for a namespace. */
+interface Rendered {
+  readonly namespace: string;
+  readonly workloads: readonly Workload[];
+  /** The created objects. */
+  readonly inputs: readonly JsonObject[];
+  /** The standard input of the commands: the namespace and the objects of the chart. */
+  readonly stdin: string;
+}
+
+function toNamespace({ name }: Chart, setting: Setting) {
+  const metadata = { name: `${name}-${setting}`, labels: SETTINGS[setting] };
+  return { apiVersion: 'v1', kind: 'Namespace', metadata } as const;
+}
+
+async function prepare(plane: ControlPlane, chart: Chart, setting: Setting, kubeVersion: string): Promise<Rendered> {
+  const home = toNamespace(chart, setting);
+  const namespace = home.metadata.name;
+  const objects = render(chart, { namespace, kubeVersion, hasSccs: SCC in SETTINGS[setting] });
+  const inputs = findInputs(objects, namespace);
+  await apply(plane.admin, inputs);
+  const others = objects.filter(({ kind }) => kind !== 'Namespace' && kind !== 'CustomResourceDefinition');
+  return { namespace, workloads: findWorkloads(objects, namespace), inputs, stdin: toText([home, ...others]) };
+}
+
+/** Waits until admission is in force in a namespace, and the replicas know the grants. */
+async function untilEnforced({ admin }: ControlPlane, namespace: string, setting: Setting): Promise<void> {
+  const privileged = { containers: PLAIN['containers'] ?? [], hostPID: true, securityContext: { runAsUser: 0 } };
+  await eventually(async () => {
+    const send = (spec: JsonObject) =>
+      admin.send(
+        'POST',
+        `/api/v1/namespaces/${namespace}/pods?dryRun=All`,
+        { metadata: { name: 'p' }, spec },
+        CONTROLLER,
+      );
+    const denied = await send(privileged);
+    assert.equal(denied.status, 403, denied.text);
+    assert.match(denied.text, /violates PodSecurity|unable to validate against any security context constraint/);
+    if (!(SCC in SETTINGS[setting])) return;
+    const admitted = await send(PLAIN);
+    assert.equal(admitted.status, 201, admitted.text);
+  }, WAIT_MS);
+}
+
+/** The verdicts about a rendered chart, and what they depend on. */
+interface Comparison {
+  readonly cluster: Verdicts;
+  readonly checks: FailedChecks;
+  readonly advice: ReadonlyMap<string, SccAdvice>;
+  readonly differences: readonly string[];
+}
+
+const CHECK_OPTIONS: Readonly<Record<Setting, readonly string[]>> = {
+  baseline: [],
+  restricted: [],
+  scc: ['--platform=openshift'],
+  both: ['--platform=openshift'],
+};
+
+/** Time in which the replicas learn the grants of a chart. */
+const GRANTS_MS = 10_000;
+
+async function compare({ admin }: ControlPlane, rendered: Rendered, setting: Setting): Promise<Comparison> {
+  const { namespace, workloads, stdin } = rendered;
+  const { verdicts: check, checks } = await runCheck(stdin, namespace, CHECK_OPTIONS[setting]);
+  const plan = await runRolloutPlan(stdin, namespace, workloads);
+  const { verdicts: sccPlan, advice } = await runSccPlan(stdin, namespace);
+  const deadline = performance.now() + GRANTS_MS;
+  for (;;) {
+    const cluster = await tryPods(admin, namespace, workloads);
+    const differences = findDifferences(rendered, setting, { cluster, check, plan, sccPlan });
+    if (differences.length === 0 || performance.now() > deadline) return { cluster, checks, advice, differences };
+  }
+}
+
+interface AllVerdicts {
+  readonly cluster: Verdicts;
+  readonly check: Verdicts;
+  readonly plan: Verdicts;
+  readonly sccPlan: Verdicts;
+}
+
+function findDifferences(
+  { namespace, workloads }: Rendered,
+  setting: Setting,
+  { cluster, check, plan, sccPlan }: AllVerdicts,
+): readonly string[] {
+  const isScc = SCC in SETTINGS[setting];
+  const level = SETTINGS[setting][ENFORCE];
+  return workloads.flatMap(({ id }) => {
+    const [real, checked, planned, scc] = [cluster, check, plan, sccPlan].map((verdicts) => verdicts.get(id));
+    const report = (source: string, text = 'does not list the workload'): readonly string[] => [
+      `${namespace}: ${id}: ${source}: ${text}\n  cluster: ${real?.text ?? ''}`,
+    ];
+    if (!real || !checked || !planned || !scc) return report('a command');
+    const isByScc = real.text.includes('unable to validate against any security context constraint');
+    const violation = `violates PodSecurity "${level}:latest": ${planned.text}`;
+    return [
+      ...(checked.isAllowed === real.isAllowed ? [] : report('check', checked.text)),
+      ...(isByScc || planned.isAllowed === real.isAllowed ? [] : report('rollout plan', planned.text)),
+      ...(planned.isAllowed || isByScc || real.text.includes(violation) ? [] : report('rollout plan', violation)),
+      ...(isScc || checked.text === planned.text ? [] : report('check', checked.text)),
+      ...(isScc && scc.isAllowed === isByScc ? report('scc plan', scc.text) : []),
+      ...(isScc && real.isAllowed && scc.text !== real.text ? report('scc plan', scc.text) : []),
+    ];
+  });
+}
+
+function count(values: Iterable<string>): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const value of [...values].sort()) counts[value] = (counts[value] ?? 0) + 1;
+  return counts;
+}
+
+function countAllowed(verdicts: Verdicts): number {
+  return verdicts
+    .values()
+    .filter(({ isAllowed }) => isAllowed)
+    .toArray().length;
+}
+
+function levelResult({ cluster, checks }: Comparison): LevelResult {
+  return {
+    allowed: countAllowed(cluster),
+    checks: count(cluster.keys().flatMap((id) => new Set(checks.get(id)))),
+  };
+}
+
+/** The last name of a field path: `spec.containers[0].ports[1].hostPort` is about `hostPort`. */
+function fieldName(path: string): string {
+  return path.startsWith('spec.volumes[') ? 'volumes' : path.replace(/^.*securityContext\./, '').replace(/^.*\./, '');
+}
+
+function sccResult({ cluster, advice }: Comparison): SccResult {
+  const entries = [...cluster];
+  const denied = entries.filter(([, { isAllowed }]) => !isAllowed).flatMap(([id]) => advice.get(id) ?? []);
+  const closest = Object.groupBy(denied, ({ scc }) => scc);
+  const fieldsOf = (these: readonly SccAdvice[]): Readonly<Record<string, number>> =>
+    count(these.flatMap(({ fields }) => [...new Set(fields.map(fieldName))]));
+  return {
+    sccs: count(entries.filter(([, { isAllowed }]) => isAllowed).map(([, { text }]) => text)),
+    closest: Object.fromEntries(Object.entries(closest).map(([scc, these = []]) => [scc, fieldsOf(these)])),
+    grants: [...new Set(denied.flatMap(({ grantable }) => grantable ?? []))].sort(),
+  };
+}
+
+/** Tries a chart in the namespaces of all settings. */
+async function tryChart(plane: ControlPlane, chart: Chart, kubeVersion: string) {
+  const comparisons: Comparison[] = [];
+  for (const setting of NAMES) {
+    const rendered = await prepare(plane, chart, setting, kubeVersion);
+    await untilEnforced(plane, rendered.namespace, setting);
+    comparisons.push(await compare(plane, rendered, setting));
+    // SCCs of a chart would admit pods of others, and name their namespace.
+    for (const object of rendered.inputs) if (isClusterScoped(object)) await remove(plane.admin, object);
+  }
+  const [baseline, restricted, scc] = comparisons;
+  assert.ok(baseline && restricted && scc);
+  const columns = comparisons.map(({ cluster }, index) => `${NAMES[index] ?? ''} ${countAllowed(cluster)}`);
+  process.stdout.write(`${chart.name} ${chart.version}, ${baseline.cluster.size} workloads: ${columns.join(', ')}\n`);
+  const result: ChartResult = {
+    version: chart.version,
+    values: chart.values?.settings ?? [],
+    workloads: baseline.cluster.size,
+    baseline: levelResult(baseline),
+    restricted: levelResult(restricted),
+    scc: sccResult(scc),
+  };
+  return { result, differences: comparisons.flatMap((one) => one.differences) };
+}
+
+async function run(charts: readonly Chart[], isRecorded: boolean): Promise<readonly string[]> {
+  const plane = await startControlPlane();
+  const system = await createSystem(plane);
+  try {
+    await system.install();
+    await system.scale(2);
+    await apply(plane.admin, CREATOR_RIGHTS);
+    for (const namespace of charts.flatMap((chart) => NAMES.map((setting) => toNamespace(chart, setting)))) {
+      const answer = await create(plane.admin, namespace);
+      assert.equal(answer.status, 201, answer.text);
+    }
+    const version = String(responseObject(await plane.admin.send('GET', '/version'))['gitVersion']);
+    const results: Record<string, ChartResult> = {};
+    const differences: string[] = [];
+    for (const chart of charts) {
+      const tried = await tryChart(plane, chart, version);
+      results[chart.name] = tried.result;
+      differences.push(...tried.differences);
+    }
+    if (isRecorded) record(plane.title, results);
+    return differences;
+  } finally {
+    await system.stop();
+    await plane.stop();
+  }
+}
+
+/** Replaces the results of these charts. */
+function record(cluster: string, results: Readonly<Record<string, ChartResult>>): void {
+  const all = Object.entries({ ...readResults().charts, ...results }).sort(([a], [b]) => a.localeCompare(b, 'en'));
+  writeResults({ cluster, date: new Date().toISOString().slice(0, 10), charts: Object.fromEntries(all) });
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { record: { type: 'boolean', default: false } },
+});
+const [folder, ...names] = positionals;
+if (folder === undefined) throw new Error('npm run test:charts -- FOLDER: name a folder with charts');
+const charts = readCharts(folder).filter(({ name }) => names.length === 0 || names.includes(name));
+if (charts.length === 0) throw new Error(`${folder} has no folder with a Chart.yaml`);
+const differences = await run(charts, values.record);
+for (const difference of differences) process.stdout.write(`${difference}\n`);
+process.stdout.write(`${charts.length} charts, ${differences.length} differences\n`);
+if (differences.length > 0) process.exitCode = 1;
