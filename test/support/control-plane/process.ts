@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
+import { createWriteStream, existsSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -29,11 +29,12 @@ export function startDaemon(command: string, args: readonly string[], logFile: s
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   child.stdout.pipe(log, { end: false });
   child.stderr.pipe(log, { end: false });
-  let ended = false;
+  let [ended, isStopping] = [false, false];
   const closed = new Promise<void>((resolve) => {
     child.once('error', (error) => log.write(`${error.message}\n`));
-    child.once('close', () => {
+    child.once('close', (code, signal) => {
       ended = true;
+      if (!isStopping) reportCrash(`${command} ended with ${signal ?? String(code)}`, logFile);
       log.end();
       process.off('exit', kill);
       resolve();
@@ -46,12 +47,20 @@ export function startDaemon(command: string, args: readonly string[], logFile: s
     ended: () => ended,
     async stop() {
       if (ended) return;
+      isStopping = true;
       child.kill('SIGTERM');
       const timer = setTimeout(kill, GRACE_MS);
       await closed;
       clearTimeout(timer);
     },
   };
+}
+
+/** Tests only see lost connections when a server crashes. Its log has the reason, and is removed with the control plane. */
+function reportCrash(event: string, logFile: string): void {
+  const log = existsSync(logFile) ? readFileSync(logFile, 'utf8') : '';
+  const start = log.search(/^(?:fatal error|panic): /m);
+  console.error(`${event}:\n${start < 0 ? log.slice(-4000) : log.slice(start, start + 8000)}`);
 }
 
 /** Polls until the process is ready. Rejects with the end of the log if the process ends or after a timeout. */
