@@ -177,12 +177,18 @@ async function changeObject(core: Core, call: Call, change: ObjectChange): Promi
   }
 }
 
-async function createMissing(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult> {
+/** Returns `undefined` if another request has created the object. */
+async function createMissing(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult | undefined> {
   const { info, user, namespace, name } = call;
   if (call.subresource) throw new ApiError(notFound(info, name));
   const object = matched(call, change.next(undefined));
   requireAccess(core.access, user, { verb: 'create', apiGroup: info.group, resource: info.resource, name, namespace });
-  return { kind: 'object', code: 201, object: await createObject(core, call, object, change.options), info };
+  try {
+    return { kind: 'object', code: 201, object: await createObject(core, call, object, change.options), info };
+  } catch (error) {
+    if (core.storage.get(storageKey(info), call.scope, name)) return undefined;
+    throw error;
+  }
 }
 
 /** Returns `undefined` if another request has changed the object. */

@@ -65,6 +65,29 @@ describe('writing objects', () => {
     assert.deepEqual(Object.keys((await stored())['data'] ?? {}).sort(), keys.sort());
   });
 
+  test('concurrent applies of a new object create it once', async () => {
+    const hooks = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations';
+    const webhook = {
+      name: 'unreachable.example.com',
+      clientConfig: { url: 'https://127.0.0.1:1/' },
+      rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['*'], resources: ['configmaps'] }],
+      failurePolicy: 'Ignore',
+      sideEffects: 'None',
+      admissionReviewVersions: ['v1'],
+    };
+    assert.equal((await send('POST', hooks, { metadata: { name: 'slow' }, webhooks: [webhook] })).status, 201);
+    const apply = { 'content-type': 'application/apply-patch+yaml' };
+    const keys = ['a', 'b', 'c', 'd'];
+    const answers = await Promise.all(
+      keys.map((key) =>
+        send('PATCH', `${MAPS}/${name}?fieldManager=${key}`, map(name, { data: { [key]: 'x' } }), apply),
+      ),
+    );
+    assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 200, 201]);
+    assert.deepEqual(Object.keys((await stored())['data'] ?? {}).sort(), keys);
+    await send('DELETE', `${hooks}/slow`);
+  });
+
   test('an object with finalizers exists until the last one is removed', async () => {
     await send('POST', MAPS, { ...map(name), metadata: { name, finalizers: ['example.com/a'] } });
     const deleted = metadata(await send('DELETE', `${MAPS}/${name}`));
