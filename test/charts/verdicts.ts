@@ -165,7 +165,6 @@ export async function tryPods(admin: ApiClient, namespace: string, workloads: re
   const verdicts = new Map<string, Verdict>();
   for (const { id, pod } of workloads) {
     const answer = await admin.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, pod, CONTROLLER);
-    assert.ok(answer.status === 201 || answer.status === 403, `${namespace}: ${id}: ${answer.text}`);
     const { annotations } = objectMetadata(responseObject(answer));
     const scc = isObject(annotations) ? annotations[POD_SCC_ANNOTATIONS.scc] : '';
     const isAllowed = answer.status === 201;
