@@ -13,8 +13,8 @@ export interface Chart {
   readonly name: string;
   readonly folder: string;
   readonly version: string;
-  /** The values that the chart requires: as YAML, and as `--set` has them. */
-  readonly values: { readonly text: string; readonly settings: readonly string[] } | undefined;
+  /** The values that the chart requires: as YAML, and by path. */
+  readonly values: { readonly text: string; readonly settings: readonly (readonly [string, string])[] } | undefined;
 }
 
 /** Stands for the namespace of the release in values. */
@@ -41,9 +41,9 @@ function parse(text: string, file: string): readonly JsonObject[] {
 }
 
 /** Certificates and keys are of no interest. */
-function flatten(value: unknown, path = ''): readonly string[] {
-  if (typeof value === 'string' && value.includes('\n')) return [`${path}=…`];
-  if (typeof value !== 'object' || value === null) return [`${path}=${String(value)}`];
+function flatten(value: unknown, path = ''): readonly (readonly [string, string])[] {
+  if (typeof value === 'string' && value.includes('\n')) return [[path, '…']];
+  if (typeof value !== 'object' || value === null) return [[path, String(value)]];
   return Object.entries(value).flatMap(([key, item]) => {
     const step = Array.isArray(value) ? `[${key}]` : path === '' ? key : `.${key}`;
     return flatten(item, `${path}${step}`);

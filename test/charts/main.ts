@@ -191,7 +191,7 @@ function sccResult({ cluster, advice }: Comparison): SccResult {
   return {
     sccs: count(entries.filter(([, { isAllowed }]) => isAllowed).map(([, { text }]) => text)),
     closest: Object.fromEntries(Object.entries(closest).map(([scc, these = []]) => [scc, fieldsOf(these)])),
-    grants: [...new Set(denied.flatMap(({ grantable }) => grantable ?? []))].sort(),
+    grants: [...new Set(denied.flatMap(({ grantable }) => grantable ?? []))].sort().join(' '),
   };
 }
 
@@ -211,7 +211,7 @@ async function tryChart(plane: ControlPlane, chart: Chart, kubeVersion: string) 
   process.stdout.write(`${chart.name} ${chart.version}, ${baseline.cluster.size} workloads: ${columns.join(', ')}\n`);
   const result: ChartResult = {
     version: chart.version,
-    values: chart.values?.settings ?? [],
+    values: Object.fromEntries(chart.values?.settings ?? []),
     workloads: baseline.cluster.size,
     baseline: levelResult(baseline),
     restricted: levelResult(restricted),

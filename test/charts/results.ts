@@ -17,14 +17,14 @@ export interface SccResult {
   readonly sccs: Readonly<Record<string, number>>;
   /** By the closest usable SCC, the fields that it does not allow in other workloads, with the number of the workloads. */
   readonly closest: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** The least permissive SCCs that admit other workloads. */
-  readonly grants: readonly string[];
+  /** The least permissive SCCs that admit other workloads, separated by spaces. */
+  readonly grants: string;
 }
 
 export interface ChartResult {
   readonly version: string;
-  /** The values that differ from the defaults of the chart. */
-  readonly values: readonly string[];
+  /** The values that differ from the defaults of the chart, by path. */
+  readonly values: Readonly<Record<string, string>>;
   readonly workloads: number;
   readonly baseline: LevelResult;
   readonly restricted: LevelResult;
