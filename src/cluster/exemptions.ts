@@ -14,6 +14,7 @@ import {
   TIER_LABEL,
 } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
+import type { PreparedException } from '../policy/psa/exceptions.ts';
 import { resolvePolicies } from '../policy/psa/policy.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { matchesUser } from '../policy/rbac/who-can.ts';
@@ -37,15 +38,17 @@ interface ExemptionsInput {
   readonly hasWebhooks?: boolean;
   /** Counts reported by the replicas. Absent if they are unknown. */
   readonly uses?: ExemptionUses | undefined;
+  /** Exceptions that apply to new pods. */
+  readonly exceptions?: readonly PreparedException[];
 }
 
 /**
- * One exemption. `default`: the level or mode for namespaces without a label. `namespace`, `user`, `runtimeClass`: an
+ * One exemption. `exception`: a PodSecurityException. `default`: the level or mode for namespaces without a label. `namespace`, `user`, `runtimeClass`: an
  * exempt name. `scc`: an SCC that admits pods that the restricted level denies. `grant`: a subject that may use such an
  * SCC.
  */
 export interface PolicyExemption {
-  readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant';
+  readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant' | 'exception';
   /** The name of the exempt object. For a grant, the subject: `ServiceAccount shop/builder`. */
   readonly name: string;
   /**
@@ -70,6 +73,8 @@ export interface PolicyExemption {
    * `creationTimestamp`: the creation of the object, which is the earliest time at which the exemption can exist.
    */
   readonly sinceSource?: 'managedFields' | 'creationTimestamp';
+  /** The first workloads whose running pods need an exception. */
+  readonly workloads?: readonly string[];
   /** Number of running pods to which the exemption applies. Absent if pods do not reveal it, as for users. */
   readonly pods?: number;
   /** Number of requests admitted since the replicas started. Absent if requests are not counted. */
@@ -92,6 +97,7 @@ export function listExemptions(input: ExemptionsInput): readonly PolicyExemption
     ...listUsers(context),
     ...listRuntimeClasses(context),
     ...listSccs(context),
+    ...listExceptions(context),
   ];
 }
 
@@ -339,6 +345,22 @@ function grantSince(through: GrantSource, scc: SecurityContextConstraints, store
   const binding =
     namespace === undefined ? store.get('ClusterRoleBinding', name) : store.get('RoleBinding', name, namespace);
   return binding ? createdAt(binding) : {};
+}
+
+function listExceptions({ exceptions = [], store, uses }: Context): readonly PolicyExemption[] {
+  return exceptions.map(({ name, namespace, spec, approval }) => {
+    const checks = [...new Set(spec.allow.map(({ check }) => check))].join(', ');
+    const { workloads } = store.get('PodSecurityException', name, namespace)?.status ?? {};
+    return {
+      kind: 'exception',
+      name: `${namespace}/${name}`,
+      policy: 'Pod Security',
+      source: `${checks} for ServiceAccount ${spec.serviceAccountName} until ${spec.expiresAt}, approved by ${approval?.by ?? 'no user'}: ${spec.reason}`,
+      ...(approval === undefined ? {} : { since: approval.at }),
+      ...(workloads === undefined ? {} : { workloads }),
+      ...countUses(uses, 'exception', `${namespace}/${name}`),
+    };
+  });
 }
 
 // Usage counts.

@@ -177,7 +177,7 @@ suite('exceptions', () => {
       const query = name === 'server-side apply' ? '?fieldManager=m&force=true' : '';
       const message = await send(method, `${GROUP}/gateway/status${query}`, body, { ...headers, ...as('mallory') });
       assert.match(message, /cannot approve/);
-      assert.equal((await read())['status'], undefined);
+      assert.equal(((await read())['status'] as JsonObject | undefined)?.['approval'], undefined);
     });
   }
 
@@ -233,9 +233,28 @@ suite('exceptions', () => {
     );
   });
 
-  test('the list shows the approver', async () => {
+  test('the list, the explanation and the audit name the exception', async () => {
     const { stdout } = await run('bob', 'list');
     assert.match(stdout, /^shop +gateway +gateway +Active +\S+ +bob +\d+$/m);
+    const explained = await runProgram([
+      'explain',
+      'deployment/gateway',
+      '-n',
+      'shop',
+      '--kubeconfig',
+      kubeconfigs['bob'] ?? '',
+    ]);
+    assert.match(
+      explained.stdout,
+      /violates PodSecurity "restricted:latest": unrestricted capabilities; allowed by gateway$/m,
+      explained.stderr,
+    );
+    const audited = await runProgram(['audit', 'exemptions', '--kubeconfig', kubeconfigs['bob'] ?? '']);
+    assert.match(
+      audited.stdout,
+      /^exception +shop\/gateway +Pod Security +capabilities_restricted for ServiceAccount gateway until \S+, approved by bob: SEC-123/m,
+      audited.stderr,
+    );
   });
 
   test('an edit ends the approval, also after it is reverted by the approver', async () => {
@@ -243,6 +262,15 @@ suite('exceptions', () => {
       send('PATCH', `${GROUP}/gateway`, { spec: { reason } }, { ...MERGE, ...as(user) });
     assert.equal(await edit('other', 'bob'), '');
     await eventually(async () => assert.match(await createPod('edited', template()), /violates PodSecurity/), 30_000);
+    const explained = await runProgram([
+      'explain',
+      'deployment/gateway',
+      '-n',
+      'shop',
+      '--kubeconfig',
+      kubeconfigs['bob'] ?? '',
+    ]);
+    assert.match(explained.stdout, /gateway: its spec has changed since the approval/);
     const self = await run('bob', 'approve', 'gateway');
     assert.match(self.stderr, /bob is its author and cannot approve it/);
     assert.equal((await read())['metadata'] !== undefined, true);

@@ -1,3 +1,4 @@
+import { readException } from '../../cluster/exceptions.ts';
 import {
   type ExemptionUses,
   listExemptions,
@@ -21,6 +22,7 @@ Lists everything that the policies do not apply to, for audits:
   runtimeClass  runtime classes exempted by the settings
   scc           security context constraints (SCCs) that admit pods that the restricted level denies
   grant         subjects that may use such an SCC
+  exception     approved PodSecurityExceptions that have not expired
 
 SINCE is the time of the last change to the setting or label. A * marks the creation time of the
 object, which is the earliest possible time. PODS is the number of running pods. USES is the number of
@@ -55,7 +57,14 @@ export const command = defineCommand({
     const uses = readExemptionUses(store.list('Lease', namespace));
     const isFromFile = config !== undefined;
     const { scc } = management;
-    const exemptions = listExemptions({ store, podSecurity, scc, namespace, isFromFile, hasWebhooks, uses });
+    const exceptions = store.list('PodSecurityException').flatMap((object) => {
+      const exception = readException(object);
+      const active = facts.exceptions(exception?.namespace ?? '');
+      return exception && active.includes(exception.rule) ? [exception] : [];
+    });
+    const exemptions = listExemptions({
+      ...{ store, podSecurity, scc, namespace, isFromFile, hasWebhooks, uses, exceptions },
+    });
     const counted = uses && { since: uses.since, replicas: uses.replicas };
     const data = { exemptions, uses: counted, settings: settingsSource, assumptions };
     const rows = exemptions.map(printExemption);

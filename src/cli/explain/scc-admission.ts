@@ -1,5 +1,6 @@
 /** Decision of SCC admission about the pods of a workload. */
 import type { Store } from '../../cluster/store.ts';
+import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
@@ -11,6 +12,7 @@ import { findNamespace } from '../inventory/inventory.ts';
 import { sccInput } from '../inventory/scc-input.ts';
 import { expectedMode, type ExpectedSettings } from '../inventory/settings.ts';
 import { printable, printChanges, printTable, type Style } from '../output/print.ts';
+import { explainExceptions } from './exceptions.ts';
 import {
   type Creation,
   describeWorkload,
@@ -23,6 +25,7 @@ import {
 interface SccContext extends Creation {
   readonly store: Store;
   readonly scc: ExpectedSettings;
+  readonly settings: Settings;
   readonly previewRanges: ReturnType<typeof createRangePreview>;
 }
 
@@ -60,6 +63,8 @@ function decide(workload: Workload, context: SccContext) {
     next,
     reason: decision.allowed ? decision.auditAnnotations['reason'] : undefined,
     ...{ closest: closest?.scc, grantable, suggestedScc, changing },
+    /** How exceptions affect the decision of Pod Security. */
+    exceptions: explainExceptions(decision.allowed ? decision.object : input.object, namespace, context),
     level: decision.allowed ? strictestLevel(decision.object as PodLike, store) : undefined,
     ...mode,
     /** The decision that SCC admission would make if it were on. */
@@ -102,6 +107,7 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
 /** Prints the decision, its reasons, a row for each SCC, and warnings. */
 function printDecision(data: ExplainedDecision, outcome: Outcome, style: Style): string {
   const { chosen, allowed, mode, modeFrom, problem, subjectType, reason, level, message, warnings, sccs } = data;
+  const { exceptions } = data;
   // The rows for the SCCs show all reasons for the other denials.
   const denial = message?.startsWith('unable to validate against any') ? undefined : message;
   const results: Readonly<Record<Outcome, string>> = {
@@ -116,6 +122,7 @@ function printDecision(data: ExplainedDecision, outcome: Outcome, style: Style):
     ['Usable by', subjectType && SUBJECTS.get(subjectType)],
     ['Chosen because', reason],
     ['Level', level && `${level} (Pod Security Standards, latest)`],
+    ['Exceptions', exceptions],
   ] as const;
   const blocks = sccs.length === 0 ? [] : [printSccs(data, style)];
   return printExplanation(data, { result: results[outcome], facts, blocks, warnings }, style);

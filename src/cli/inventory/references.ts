@@ -68,7 +68,8 @@ export async function readWorkloads(references: readonly Reference[], options: S
   const { kubeconfig, context } = options;
   const only = options.namespace ?? (await findCluster({ kubeconfig, context, env: io.env }))?.namespace;
   const kinds = [...SCC_INPUT_KINDS, ...new Set(references.map(({ kind }) => kind))];
-  const inventory = await readInventory(options, io, { kinds, only });
+  const optional = [{ kind: 'PodSecurityException', ...(only === undefined ? {} : { namespace: only }) }] as const;
+  const inventory = await readInventory(options, io, { kinds, only, optional });
   const { store, namespace } = inventory;
   const subjects = references.map(({ kind, name }): Subject => {
     const value = store.get(kind, name, namespace) ?? notFound(kind, name, namespace);
