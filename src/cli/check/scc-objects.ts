@@ -44,31 +44,12 @@ function unknownFieldFix(path: Path, known: readonly string[]): string | undefin
   return similar === undefined ? undefined : `Write ${quote(similar)}.`;
 }
 
-const MAX_NAME_LENGTH = 64;
-
-/** Returns the most similar candidate, which differs only in capitalization or in up to two letters. */
+/** Returns a candidate that differs only in capitalization or in up to two letters at the end. */
 function findSimilar(name: string, candidates: readonly string[]): string | undefined {
-  if (name.length > MAX_NAME_LENGTH) return undefined;
-  const limit = Math.min(2, Math.floor(name.length / 3));
-  const [nearest] = candidates
-    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
-    .filter(({ distance }) => distance <= limit)
-    .sort((a, b) => a.distance - b.distance);
-  return nearest?.candidate;
-}
-
-/** The number of inserted, deleted and replaced letters. @see https://en.wikipedia.org/wiki/Levenshtein_distance */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
+  return candidates.find((candidate) => {
+    const [shorter = '', longer = ''] = [name, candidate].map((one) => one.toLowerCase()).sort();
+    return longer.startsWith(shorter) && longer.length - shorter.length <= 2;
+  });
 }
 
 function describeShape(shape: FieldShape): string {

@@ -100,7 +100,8 @@ describe('check suggests a similar field for an unknown SCC field', () => {
   const cases: readonly (readonly [name: string, suggestion: string | undefined])[] = [
     ['allowHostNetworks', 'allowHostNetwork'],
     ['AllowHostNetwork', 'allowHostNetwork'],
-    ['alowHostPort', 'allowHostPorts'],
+    ['allowHostPort', 'allowHostPorts'],
+    ['alowHostPorts', undefined],
     ['user', 'users'],
     ['colour', undefined],
     ['__proto__', undefined],
