@@ -34,14 +34,15 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/pod': 'pod reader repair safe-sysctls selection templates',
   'policy/pss': 'cel cel-policy evaluate exceptions index policy',
   'policy/psa': 'admission-policies configuration decision decode defaults exceptions input policy review',
-  'policy/scc': `access advice/denials advice/explain advice/plan advice/pod-audit advice/scc-warnings advice/suggestion assign
+  'policy/scc': `access advice/denials advice/explain advice/invalid-values advice/plan advice/pod-audit advice/scc-defects advice/scc-warnings advice/suggestion assign
     decision mode namespace objects order request review scc-fields scc standard strategies/index`,
   'policy/rbac': 'authorizer index rules who-can',
   'policy/uid-range': 'allocation blocks ranges',
   'policy/kubelet': 'admission authorizer enforcement feature-gates transition version',
   'policy/olm': 'auto-labeler catalog-source hardening namespaces objects recognition',
-  'policy/rollout': `affected-namespaces enforcement evaluation label-sync observed-config plan preview readiness relaxation reports
-    scc-level settings state user-namespace-audit`,
+  'policy/rollout': `affected-namespaces dry-run enforcement enforcement-conditions evaluation feature-gate label-sync
+    observed-config plan preview readiness readiness-schedule relaxation reports run-level-zero scc-level settings state
+    sync-state template-pod user-namespace-audit`,
   telemetry: 'counters logger metrics',
   config: 'ajv configuration files fix manifests objects portcullis-configuration rewrite setting-paths settings yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
@@ -50,7 +51,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   web: 'report-data',
   'dev-cluster': 'index',
   server: 'access-reviews dashboard denial-events probes scc-health server webhook webhooks/index',
-  controllers: `admission-policies controller index leadership readiness-evaluator replica-leases replica required-webhooks
+  controllers: `admission-policies controller index leadership permissions readiness-evaluator replica-leases replica required-webhooks
     runtime standard-sccs`,
   install: 'index settings',
 };

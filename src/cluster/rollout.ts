@@ -16,13 +16,12 @@ import { resolvePolicies } from '../policy/psa/policy.ts';
 import { isLevel, type Level, type Policy, type Version } from '../policy/pss/policy.ts';
 import {
   type DefaultLevel,
-  ENFORCEMENT_GATE,
   isEnforcementDesired,
-  isFeatureOn,
   readEnforcement,
   SYNCER_MODES,
 } from '../policy/rollout/enforcement.ts';
 import { isSelected, type NamespaceInput, predictLevel } from '../policy/rollout/evaluation.ts';
+import { ENFORCEMENT_GATE, isFeatureOn } from '../policy/rollout/feature-gate.ts';
 import {
   createSccLevels,
   getNeededLevel,

@@ -16,8 +16,8 @@ import {
   RAISED_AT_ANNOTATION,
 } from '../kube/well-known.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
+import { currentConditions } from '../policy/rollout/enforcement-conditions.ts';
 import {
-  currentConditions,
   defaultInForce,
   type DefaultLevel,
   type EnforcementPlan,
@@ -27,31 +27,24 @@ import {
   type PublishedLevel,
   readEnforcement,
 } from '../policy/rollout/enforcement.ts';
-import {
-  getSyncState,
-  isAwaitingLabel,
-  type ManagementSettings,
-  managementSettings,
-  releaseLabels,
-  type SyncState,
-} from '../policy/rollout/label-sync.ts';
+import { type ManagementSettings, managementSettings, releaseLabels } from '../policy/rollout/label-sync.ts';
 import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { RolloutView } from '../policy/rollout/state.ts';
+import { getSyncState, isAwaitingLabel, type SyncState } from '../policy/rollout/sync-state.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
-  createStopwatch,
   forEachYielding,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
-  rule,
-  statusRule,
   watch,
   watchValue,
 } from './controller.ts';
+import { rule, statusRule } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
+import { createStopwatch } from './stopwatch.ts';
 
 const NAME = 'pod-security-config-observer';
 const OPTIONS = { fieldManager: NAME };

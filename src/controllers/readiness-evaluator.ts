@@ -13,19 +13,18 @@ import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { PodDefaults } from '../policy/psa/defaults.ts';
 import type { ExceptionRule } from '../policy/pss/exceptions.ts';
 import type { Level, Version } from '../policy/pss/policy.ts';
+import { parseDryRunWarnings } from '../policy/rollout/dry-run.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
 import {
-  completePod,
   evaluateStepwise,
-  getTemplatePod,
   inconclusive,
   isEvaluated,
   isSelected,
   type NamespaceEvaluation,
-  parseDryRunWarnings,
 } from '../policy/rollout/evaluation.ts';
 import { createSccAccess, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import { completePod, getTemplatePod } from '../policy/rollout/template-pod.ts';
 import { sccMode } from '../policy/scc/mode.ts';
 import { forEachYielding, isNotFound, type ReconcileContext } from './controller.ts';
 

@@ -11,14 +11,8 @@ import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affect
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
-import {
-  countFindings,
-  decideReadiness,
-  isBlocking,
-  newlyViolating,
-  scheduleSweep,
-  summarize,
-} from '../policy/rollout/readiness.ts';
+import { scheduleSweep } from '../policy/rollout/readiness-schedule.ts';
+import { countFindings, decideReadiness, isBlocking, newlyViolating, summarize } from '../policy/rollout/readiness.ts';
 import { REPORT_APIS, REPORT_NAME } from '../policy/rollout/reports.ts';
 import type { RolloutView } from '../policy/rollout/state.ts';
 import {
@@ -28,13 +22,12 @@ import {
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
-  rule,
   type Source,
-  statusRule,
   watch,
   watchChanges,
   watchValue,
 } from './controller.ts';
+import { rule, statusRule } from './permissions.ts';
 import {
   continueSweep,
   evaluateNamespaces,

@@ -1,6 +1,7 @@
 import { POD_SECURITY_LABELS, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
-import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
-import { type ControllerDefinition, rule, watch, watchValue } from './controller.ts';
+import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/run-level-zero.ts';
+import { type ControllerDefinition, watch, watchValue } from './controller.ts';
+import { rule } from './permissions.ts';
 
 /**
  * SCC admission skips these namespaces, and an enforcing cluster would apply the restricted level to them. While SCCs

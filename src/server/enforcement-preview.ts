@@ -5,13 +5,14 @@ import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
-import { type ManagementSettings, planRunLevelZero } from '../policy/rollout/label-sync.ts';
+import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
 import {
   formatPreviewWarning,
   isEnforcementPending,
   previewEnforcement,
   previewLabelRevert,
 } from '../policy/rollout/preview.ts';
+import { planRunLevelZero } from '../policy/rollout/run-level-zero.ts';
 import { isPastDate, type RolloutSettings } from '../policy/rollout/settings.ts';
 import type { AdmittedWorkload } from './scc-review.ts';
 

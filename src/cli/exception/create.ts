@@ -13,7 +13,7 @@ import type { PodFields } from '../../policy/pod/pod.ts';
 import { resolvePolicies } from '../../policy/psa/policy.ts';
 import { suggestEntries } from '../../policy/pss/exceptions.ts';
 import type { Policy } from '../../policy/pss/policy.ts';
-import { getTemplatePod } from '../../policy/rollout/evaluation.ts';
+import { getTemplatePod } from '../../policy/rollout/template-pod.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
 import { listWorkloads, type Workload } from '../explain/workload.ts';

@@ -13,7 +13,7 @@ import {
   resolvePolicies,
   setsMode,
 } from '../../policy/psa/policy.ts';
-import { getSyncState } from '../../policy/rollout/label-sync.ts';
+import { getSyncState } from '../../policy/rollout/sync-state.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { printable, printTable, type Style } from '../output/print.ts';

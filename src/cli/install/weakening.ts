@@ -5,7 +5,7 @@ import { decodePolicy } from '../../install/index.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/policy.ts';
-import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
+import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
 import { resolveCompatibility, SCC_MODES } from '../../policy/scc/mode.ts';
 

@@ -13,13 +13,9 @@ import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodDefaults } from '../../policy/psa/defaults.ts';
 import type { ExceptionRule } from '../../policy/pss/exceptions.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import {
-  getSyncState,
-  isAwaitingLabel,
-  type ManagementSettings,
-  managementSettings,
-} from '../../policy/rollout/label-sync.ts';
+import { type ManagementSettings, managementSettings } from '../../policy/rollout/label-sync.ts';
 import { computeState, type RolloutState } from '../../policy/rollout/state.ts';
+import { getSyncState, isAwaitingLabel } from '../../policy/rollout/sync-state.ts';
 import { type Io, VERSION } from '../command.ts';
 import { isCurrentLease } from '../install/replicas.ts';
 import {

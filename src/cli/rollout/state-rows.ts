@@ -1,6 +1,6 @@
 /** The state of the rollout as titles and values. */
 import type { EvaluationResult } from '../../policy/rollout/enforcement.ts';
-import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
+import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
 import { CONFIG, isEnforcing, type RolloutState } from '../../policy/rollout/state.ts';
 
 export function describeState(state: RolloutState): readonly (readonly [title: string, text: string])[] {

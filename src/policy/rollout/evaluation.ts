@@ -4,26 +4,21 @@
  * @see
  * https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-import { type FindServiceAccount, getControllerPod, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
-import { podTemplatePath } from '../../kube/pod.ts';
-import { RESOURCES } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
 import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
-import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
-import { completeTemplate, type DefaultsSettings } from '../psa/defaults.ts';
 import { isSamePolicy, isStricter } from '../psa/policy.ts';
-import { checkFix, type EvaluateOptions, evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
+import { checkFix, evaluateDecoded, type EvaluateOptions, type Evaluation } from '../pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionRule } from '../pss/exceptions.ts';
 import { isLevel, type Level, type Policy, type Version } from '../pss/policy.ts';
-import { admitTemplate, type TemplateInput } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
-import type { DefaultLevel } from './enforcement.ts';
-import { getOwnFields, isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
+import { getOwnFields } from './label-owners.ts';
+import { isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
+import type { TemplatePod } from './template-pod.ts';
 
 /** Why workloads in a namespace violate the level. A namespace may be in `userSCC` and `unknown` at the same time. */
 export const CATEGORIES = ['unknown', 'openshift', 'runLevelZero', 'disabledSyncer', 'userSCC'] as const;
@@ -124,26 +119,6 @@ export function predictLevel(
     .map((key) => labels?.[key])
     .filter(isLevel)
     .reduce<Level>((a, b, index) => (index === 0 || isStricter(b, a) ? b : a), 'restricted');
-}
-
-/** Matches the warning that a namespace violates the level. The next warnings name the pods. */
-const VIOLATES = /^existing pods in namespace ".*" violate the new PodSecurity enforce level "/;
-const PARTIAL = /^new PodSecurity enforce level only checked against the first \d+ of \d+ existing pods$/;
-const UNLISTED = 'failed to list pods while checking new PodSecurity enforce level';
-
-/**
- * Returns the verdict of a dry run that labels a namespace, based on the warnings from the API server. If there is no
- * warning, the namespace is clean only if all pods were checked and the default is privileged. The API server does not
- * check a namespace whose level does not become stricter.
- * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
- */
-export function parseDryRunWarnings(
-  warnings: readonly string[],
-  currentEnforce: DefaultLevel,
-): 'clean' | 'violating' | 'inconclusive' {
-  if (warnings.some((warning) => VIOLATES.test(warning))) return 'violating';
-  const isPartial = warnings.some((warning) => PARTIAL.test(warning) || warning === UNLISTED);
-  return currentEnforce === 'restricted' || isPartial ? 'inconclusive' : 'clean';
 }
 
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
@@ -464,45 +439,4 @@ function concludeFinding(finding: Finding): readonly Conclusion[] {
 
 function compareOwners(a: Owner, b: Owner): number {
   return compareBytes(a.kind, b.kind) || compareBytes(a.name, b.name);
-}
-
-/** A pod that a workload would create, as admission would default it. */
-export interface TemplatePod {
-  readonly kind: string;
-  readonly name: string;
-  /** Path of the template in the workload, such as `spec.template`. */
-  readonly path: string;
-  readonly pod: DecodedPod;
-}
-
-/** Input for admitting the pods of a template. */
-interface TemplateContext extends TemplateInput {
-  /** SCC mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
-  readonly sccMode: SccMode;
-  /** The pod defaults for namespaces where SCCs are not enforced. If absent, no defaults are applied. */
-  readonly defaults?: DefaultsSettings | undefined;
-  readonly findAccount?: FindServiceAccount;
-}
-
-/**
- * Returns the pod of a workload as SCC admission defaults it for the service account, or with the pod defaults. It is
- * unchanged if no SCC admits it. Without this step, nearly every template would violate the level. Returns `undefined`
- * for an object without a pod template.
- */
-export function getTemplatePod(source: PodCreator, context: TemplateContext): TemplatePod | undefined {
-  const { kind, object } = source;
-  const path = source.template ?? podTemplatePath(RESOURCES[source.kind].group, kind);
-  const created = getControllerPod(source, context.findAccount);
-  if (path === undefined || created === undefined) return undefined;
-  const { name = '' } = object.metadata ?? {};
-  const decoded = decodePod(created.pod);
-  const pod = decoded.pod ? { pod: completePod(decoded.pod, context) } : decoded;
-  return { kind, name, path: printFieldPath(path), pod };
-}
-
-/** Returns the pod as admission defaults it. It is unchanged if no SCC admits it. */
-export function completePod(pod: PodFields, context: TemplateContext): PodFields {
-  const { sccMode, namespace, defaults } = context;
-  if (sccMode === 'enforce') return admitTemplate(pod, context).pod;
-  return defaults ? completeTemplate(pod, namespace, defaults) : pod;
 }

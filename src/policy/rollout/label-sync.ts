@@ -4,19 +4,14 @@
  */
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
-import { getApiVersion } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace } from '../../kube/types.ts';
-import { parseTimestamp } from '../../kube/units.ts';
 import {
   ENFORCE_LABEL,
-  FORMER_LABEL_SYNC_MANAGER,
   LABEL_SYNC_LABEL,
-  LABEL_SYNC_MANAGER,
   POD_SECURITY_LABELS,
   RELAXED_LABEL,
-  RUN_LEVEL_ZERO_MANAGER,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';
@@ -26,14 +21,21 @@ import { sccMode, type SccSettings } from '../scc/mode.ts';
 import { readNamespaceRanges } from '../scc/namespace.ts';
 import { prepareScc } from '../scc/scc.ts';
 import type { SyncerMode } from './enforcement.ts';
+import {
+  classifyOwner,
+  ENFORCE_LABELS,
+  getOwnership,
+  getOwnFields,
+  LEVEL_LABELS,
+  namespaceDocument,
+} from './label-owners.ts';
 import { psaLevel, type SccLevelOptions } from './scc-level.ts';
 
 // Labels and their owners.
 
 const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
-const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
+
 const PSA_LABELS: readonly string[] = [enforce, enforceVersion, audit, auditVersion, warn, warnVersion];
-const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
 
 /** Returns the label value for a namespace that needs the level. */
 function labelValue(key: string, { isWarnedByWebhook }: Pick<LabelState, 'isWarnedByWebhook'>, level: Level): string {
@@ -43,41 +45,6 @@ function labelValue(key: string, { isWarnedByWebhook }: Pick<LabelState, 'isWarn
 
 function isValidLabel(key: string, value: string): boolean {
   return LEVEL_LABELS.includes(key) ? isLevel(value) : parseVersion(value) !== undefined;
-}
-
-/**
- * Manager of fields that existed before the first server-side apply. Their real owner is unknown.
- * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
- */
-const UNKNOWN_MANAGER = 'before-first-apply';
-
-/** `former` means that an early release of the syncer wrote the fields with plain updates. */
-function classifyOwner({ manager, operation, subresource }: FieldOwner): 'syncer' | 'former' | 'unknown' | 'other' {
-  if (manager === UNKNOWN_MANAGER) return 'unknown';
-  if (manager === FORMER_LABEL_SYNC_MANAGER) return 'former';
-  if (manager !== LABEL_SYNC_MANAGER) return 'other';
-  return operation === 'Apply' && subresource === '' ? 'syncer' : 'former';
-}
-
-const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
-
-/** Returns the fields that the syncer applied. Only these fields are removed if an apply omits them. */
-export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'labels' | 'annotations'> {
-  return owners.find((owner) => classifyOwner(owner) === 'syncer') ?? NO_FIELDS;
-}
-
-/**
- * `foreign` means that another manager owns or co-owns the label. `unowned` means that its owner is unknown, for
- * example after restoring a backup.
- */
-type Ownership = 'absent' | 'foreign' | 'former' | 'own' | 'unowned';
-
-export function getOwnership(key: string, namespace: Namespace, owners: readonly FieldOwner[]): Ownership {
-  if (namespace.metadata?.labels?.[key] === undefined) return 'absent';
-  const classes = owners.filter(({ labels }) => labels.has(key)).map(classifyOwner);
-  if (classes.includes('other')) return 'foreign';
-  if (classes.includes('former')) return 'former';
-  return classes.includes('syncer') ? 'own' : 'unowned';
 }
 
 // Managed namespaces.
@@ -245,7 +212,7 @@ export function getNeededLevel(input: Omit<LabelSyncInput, 'mode' | 'settings'>)
   return { level: 'restricted' };
 }
 
-function canRunPods({ metadata }: Namespace, serviceAccounts: readonly string[]): boolean {
+export function canRunPods({ metadata }: Namespace, serviceAccounts: readonly string[]): boolean {
   return serviceAccounts.length > 0 && (metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
 }
 
@@ -415,20 +382,6 @@ function isApplied(planned: Fields, current: Fields | null | undefined, own: Rea
   return ownCount === entries.length && entries.every(([key, value]) => own.has(key) && current?.[key] === value);
 }
 
-/**
- * Binds an apply to the object that was read. Without the UID, the apply would create a deleted namespace again.
- * Without the resource version, it would overwrite a concurrent change.
- */
-export function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
-  const { name = '', uid, resourceVersion } = metadata ?? {};
-  const identity = {
-    name,
-    ...(uid === undefined ? {} : { uid }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
-  };
-  return { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { ...identity, ...fields } };
-}
-
 /** Fields that the syncer may own, as `fieldsV1` paths. */
 const SYNCED_PATHS: readonly (readonly string[])[] = [
   ...PSA_LABELS.map((key) => ['f:metadata', 'f:labels', `f:${key}`]),
@@ -517,68 +470,4 @@ function describeOwners(key: string, owners: readonly FieldOwner[]): string {
   const others = owners.filter((owner) => owner.labels.has(key) && classifyOwner(owner) === 'other');
   const managers = sortedSet(others.map(({ manager }) => manager));
   return managers.length === 0 ? 'has no recorded owner' : `belongs to ${managers.map(quote).join(', ')}`;
-}
-
-// Run-level-zero namespaces, and the state that the default level depends on.
-
-/**
- * Namespaces that SCC admission skips and whose pods may need all permissions. Unlike on OpenShift, SCC admission
- * applies to `default`.
- */
-export const RUN_LEVEL_ZERO_NAMESPACES = ['kube-system', 'kube-public'] as const;
-
-/**
- * Returns the document to apply as `RUN_LEVEL_ZERO_MANAGER`, which makes one of these namespaces privileged in every
- * mode. Returns `undefined` for all other namespaces and if nothing changes. Unlike on OpenShift, labels that another
- * manager set do not change. Version labels do not change either.
- * @see
- * https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
- */
-export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
-  const { name, labels } = namespace.metadata ?? {};
-  const owners = getMetadataOwners(namespace.metadata);
-  const isRunLevelZero = RUN_LEVEL_ZERO_NAMESPACES.some((one) => one === name);
-  if (!isRunLevelZero || owners === undefined || labels?.[LABEL_SYNC_LABEL] === 'false') return undefined;
-  const free = LEVEL_LABELS.filter((key) => {
-    if (labels?.[key] === undefined) return true;
-    const managers = owners.filter((owner) => owner.labels.has(key)).map(({ manager }) => manager);
-    return managers.length > 0 && managers.every((manager) => manager === RUN_LEVEL_ZERO_MANAGER);
-  });
-  if (free.every((key) => labels?.[key] === 'privileged')) return undefined;
-  return namespaceDocument(namespace, { labels: Object.fromEntries(free.map((key) => [key, 'privileged'])) });
-}
-
-/** State of a namespace on which the syncer acts. */
-export interface SyncState {
-  readonly isManaged: boolean;
-  readonly ownsEnforceLabel: boolean;
-}
-
-/** Computes the state from the labels and their owners. */
-export function getSyncState(namespace: Namespace, settings: ManagementSettings): SyncState {
-  const owners = getMetadataOwners(namespace.metadata);
-  const own = getOwnFields(owners ?? []).labels;
-  return {
-    isManaged: isManaged(namespace, owners, settings),
-    ownsEnforceLabel: isRelaxed(namespace) || ENFORCE_LABELS.some((key) => own.has(key)),
-  };
-}
-
-interface AwaitedNamespace extends Pick<SyncState, 'isManaged'> {
-  readonly namespace: Namespace;
-  readonly serviceAccounts: readonly string[];
-}
-
-/** Younger namespaces do not delay raising the default. */
-const GRACE_MS = 60_000;
-
-/**
- * Returns true if a managed namespace lacks a label that it needs before the default is raised. Namespaces in which no
- * pods can run are ignored.
- */
-export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: AwaitedNamespace, nowMs: number): boolean {
-  const { labels, creationTimestamp } = namespace.metadata ?? {};
-  const isLabeled = labels?.[enforce] !== undefined || labels?.[ENFORCE_LABEL] !== undefined;
-  if (!isManaged || isLabeled || isTerminating(namespace)) return false;
-  return canRunPods(namespace, serviceAccounts) && nowMs - (parseTimestamp(creationTimestamp) ?? 0) >= GRACE_MS;
 }

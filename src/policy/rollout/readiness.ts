@@ -1,4 +1,4 @@
-/** Derives conditions, status, schedule and the enforcement decision from evaluations of all namespaces. */
+/** Derives conditions, status and the enforcement decision from evaluations of all namespaces. */
 import { type Condition, type ConditionState, withTransitionTimes } from '../../kube/conditions.ts';
 import {
   MAX_VIOLATING_NAMESPACES,
@@ -8,9 +8,9 @@ import {
 import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
+import { enforcementConditions } from './enforcement-conditions.ts';
 import {
   type DefaultLevel,
-  enforcementConditions,
   type EnforcementInput,
   getEvaluationResult,
   planEnforcement,
@@ -273,79 +273,6 @@ function isPrevious({ state }: Pick<ViolatingNamespace, 'state'>): boolean {
 export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluations' | 'endMs'>): SweepSummary {
   const violating = evaluations.filter(isBlocking).length;
   return { endMs, violating, inconclusive: evaluations.filter(isUndecided).length };
-}
-
-// The schedule.
-
-/** Input for the schedule of the readiness controller. Times are in milliseconds since the epoch. */
-interface ReadinessSchedule {
-  readonly object: PSAEnforcementConfig;
-  readonly settings: RolloutSettings;
-  readonly nowMs: number;
-  /** The last sweep of this process. */
-  readonly sweep: CompletedSweep | undefined;
-  /** Number of consecutive incomplete sweeps. */
-  readonly failures: number;
-  /** Time when the annotation requested an evaluation. */
-  readonly requestedMs: number | undefined;
-  /** Generation of the object when the last sweep started. */
-  readonly sweptGeneration: number | undefined;
-  /** Time since which the verdict for a namespace differs from that sweep. */
-  readonly changedSinceMs: number | undefined;
-  /** Delay until SCCs and grants stop changing. Verdicts are unreliable until then. */
-  readonly settleMs: number;
-  /** From -0.1 to 0.1. Spreads out the evaluations of many clusters. */
-  readonly jitter: number;
-}
-
-const MINUTE_MS = 60_000;
-const MAX_RETRY_MS = 30 * MINUTE_MS;
-/** Delay after which a changed verdict leads to a sweep, and minimum time between such sweeps. */
-const CHANGE_DELAY_MS = MINUTE_MS;
-/** Maximum time that a decision waits for changed verdicts. */
-const AWAITED_DELAY_MS = 5_000;
-
-/** Returns the delay until the next sweep, where 0 means immediately, and whether decisions wait for it. */
-export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: number; readonly isAwaited: boolean } {
-  const { object, settings, nowMs, sweep, changedSinceMs } = input;
-  const { spec, status } = readEnforcement(object);
-  const isInProcess = settings.evaluator === 'InProcess';
-  // If no mode is requested, the evaluation decides.
-  const isUndecided = settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
-  const { generation } = object.metadata ?? {};
-  const isSpecNew =
-    spec === '' && generation !== object.status?.observedGeneration && generation !== input.sweptGeneration;
-  const isOutdated = isUndecided && isInProcess && (sweep === undefined || changedSinceMs !== undefined);
-  const storedMs = parseTimestamp(object.status?.lastEvaluationTime);
-  const lastMs = sweep?.startMs ?? -Infinity;
-  const dueMs = Math.min(
-    nextByInterval(input, storedMs, isUndecided),
-    changedSinceMs === undefined ? Infinity : Math.max(changedSinceMs, lastMs) + CHANGE_DELAY_MS,
-    isSpecNew ? nowMs : Infinity,
-    isOutdated ? lastMs + AWAITED_DELAY_MS : Infinity,
-  );
-  // A sweep that uses dry runs may take hours. Until it completes, the stored result decides.
-  const isHeld = isSpecNew && (isInProcess || storedMs !== undefined);
-  return { delayMs: Math.max(0, dueMs - nowMs, input.settleMs), isAwaited: isHeld || isOutdated };
-}
-
-/**
- * Returns the time of the next sweep based on interval, request and retries. The interval starts at the stored time, so
- * a restart does not change it. Incomplete evaluations are retried after 1, 2, 4 and up to 30 minutes.
- */
-function nextByInterval(
-  { settings, nowMs, sweep, failures, requestedMs, jitter }: ReadinessSchedule,
-  storedMs: number | undefined,
-  isUndecided: boolean,
-): number {
-  // The end of the last sweep may not be stored yet.
-  const completedMs = sweep && failures === 0 ? sweep.endMs : storedMs;
-  if (requestedMs !== undefined && requestedMs > (sweep?.startMs ?? completedMs ?? -Infinity)) return nowMs;
-  if (failures > 0 && sweep) return sweep.startMs + Math.min(MAX_RETRY_MS, MINUTE_MS * 2 ** (failures - 1));
-  // A time in the future was written by a clock that was wrong.
-  if (completedMs === undefined || completedMs > nowMs) return nowMs;
-  if (isUndecided && nowMs - completedMs > settings.maxEvaluationAgeMs) return nowMs;
-  return completedMs + settings.evaluationIntervalMs * (1 + jitter);
 }
 
 // The decision.

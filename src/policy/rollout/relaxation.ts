@@ -10,7 +10,8 @@ import type { Namespace } from '../../kube/types.ts';
 import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';
 import { isLevel, type Level } from '../pss/policy.ts';
-import { getOwnFields, getOwnership, isRelaxed, isTerminating, namespaceDocument } from './label-sync.ts';
+import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts';
+import { isRelaxed, isTerminating } from './label-sync.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 

@@ -12,11 +12,10 @@ import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import type { Level } from '../pss/policy.ts';
 import type { SccMode } from '../scc/mode.ts';
+import { currentConditions } from './enforcement-conditions.ts';
 import {
-  currentConditions,
   defaultInForce,
   type DefaultLevel,
-  ENFORCEMENT_GATE,
   type EvaluationResult,
   getEvaluationResult,
   planEffect,
@@ -25,6 +24,7 @@ import {
   readEnforcement,
   type SyncerMode,
 } from './enforcement.ts';
+import { ENFORCEMENT_GATE } from './feature-gate.ts';
 import type { NamespaceCounts } from './plan.ts';
 import { isPastDate, type RolloutSettings } from './settings.ts';
 

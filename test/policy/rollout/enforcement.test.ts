@@ -6,20 +6,19 @@ import { parsePodSecurity } from '../../../src/config/configuration.ts';
 import { withTransitionTimes } from '../../../src/kube/conditions.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
 import type { FeatureGate } from '../../../src/kube/types.ts';
+import { enforcementConditions } from '../../../src/policy/rollout/enforcement-conditions.ts';
 import {
   areAllRaised,
   defaultInForce,
-  ENFORCEMENT_GATE,
-  enforcementConditions,
   type EnforcementInput,
   EVALUATION_RESULTS,
   forcedWarning,
   getEvaluationResult,
-  isFeatureOn,
   planEnforcement,
   planRaise,
   readEnforcement,
 } from '../../../src/policy/rollout/enforcement.ts';
+import { ENFORCEMENT_GATE, isFeatureOn } from '../../../src/policy/rollout/feature-gate.ts';
 import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
 import { ROLLOUT_PHASES } from '../../../src/policy/rollout/settings.ts';
 import { readFixture } from '../../support/fixtures.ts';

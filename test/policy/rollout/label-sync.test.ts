@@ -15,11 +15,11 @@ import { SYNCER_MODES, type SyncerMode } from '../../../src/policy/rollout/enfor
 import {
   createSccLevels,
   getNeededLevel,
-  isAwaitingLabel,
   type LabelSyncInput,
   planLabels,
-  planRunLevelZero,
 } from '../../../src/policy/rollout/label-sync.ts';
+import { planRunLevelZero } from '../../../src/policy/rollout/run-level-zero.ts';
+import { isAwaitingLabel } from '../../../src/policy/rollout/sync-state.ts';
 import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import {

@@ -7,28 +7,26 @@ import { LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/ku
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import { DEFAULT_FIELDS } from '../../../src/policy/psa/defaults.ts';
+import { parseDryRunWarnings } from '../../../src/policy/rollout/dry-run.ts';
 import {
-  completePod,
   evaluateStepwise,
   finishEvaluation,
-  getTemplatePod,
   isSelected,
   type NamespaceEvaluation,
   type NamespaceInput,
-  parseDryRunWarnings,
   predictLevel,
-  type TemplatePod,
 } from '../../../src/policy/rollout/evaluation.ts';
+import { scheduleSweep } from '../../../src/policy/rollout/readiness-schedule.ts';
 import {
   countFindings,
   decideReadiness,
   mergeReadinessConditions,
   nextViolatingNamespaces,
   readinessCondition,
-  scheduleSweep,
   violationReason,
 } from '../../../src/policy/rollout/readiness.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../../src/policy/rollout/settings.ts';
+import { completePod, getTemplatePod, type TemplatePod } from '../../../src/policy/rollout/template-pod.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { managedFieldsEntry } from '../../support/namespace-writes.ts';

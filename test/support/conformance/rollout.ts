@@ -6,9 +6,10 @@ import type { JsonObject, Pod } from '../../../src/kube/types.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import type { Level } from '../../../src/policy/pss/policy.ts';
+import { parseDryRunWarnings } from '../../../src/policy/rollout/dry-run.ts';
+import { enforcementConditions } from '../../../src/policy/rollout/enforcement-conditions.ts';
 import type { DefaultLevel, EvaluationResult, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import {
-  enforcementConditions,
   type EnforcementInput,
   type EnforcementPlan,
   planEnforcement,
@@ -18,7 +19,6 @@ import {
   evaluateStepwise,
   finishEvaluation,
   isSelected,
-  parseDryRunWarnings,
   predictLevel,
 } from '../../../src/policy/rollout/evaluation.ts';
 import { podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';

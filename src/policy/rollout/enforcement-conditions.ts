@@ -1,0 +1,181 @@
+/** The conditions that describe the state of enforcement. */
+import type { ConditionState } from '../../kube/conditions.ts';
+import { ENFORCEMENT_MODES, isEnforcementMode } from '../../kube/psa-enforcement-config.ts';
+import { printCount, quote, summarizeNames } from '../../kube/text.ts';
+import {
+  areAllRaised,
+  type EnforcementInput,
+  type EnforcementPlan,
+  type EvaluationResult,
+  type PublishedLevel,
+} from './enforcement.ts';
+
+/** The cluster state that the current conditions describe. */
+interface CurrentState
+  extends
+    Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status' | 'specOwner' | 'evaluation' | 'currentEnforce'>,
+    Pick<EnforcementPlan, 'enforce' | 'syncer' | 'want'>,
+    Pick<EnforcementFacts, 'unlabeled' | 'unreleased'> {
+  /** Generation of the published configuration. */
+  readonly generation: number;
+  /** The level that each live replica runs. */
+  readonly replicas: readonly PublishedLevel[];
+}
+
+/** The default is in force once every replica runs it. */
+const ROLLING_OUT = {
+  status: 'False',
+  reason: 'RollingOutConfiguration',
+  message: 'replicas are switching to the restricted default level',
+} as const;
+
+/** Returns the conditions for the current state, without making another decision. */
+export function currentConditions(state: CurrentState): readonly ConditionState[] {
+  const { spec, status, want, enforce, syncer, generation, replicas, unlabeled, unreleased = [] } = state;
+  const isRollingOut = enforce === 'restricted' && !areAllRaised({ level: enforce, generation }, replicas);
+  return enforcementConditions({
+    input: { ...state, isSettled: false, currentEnforce: isRollingOut ? 'privileged' : state.currentEnforce },
+    plan: { spec, status, want, enforce, syncer },
+    ...(unlabeled && { unlabeled }),
+    unreleased: want ? [] : unreleased,
+  }).map((one) => (isRollingOut && one.type === 'Enforcing' ? { ...one, ...ROLLING_OUT } : one));
+}
+
+/** The state that the conditions describe in addition to the plan. */
+interface EnforcementFacts {
+  readonly input: EnforcementInput;
+  readonly plan: EnforcementPlan;
+  /** RFC 3339. */
+  readonly lastEvaluationTime?: string | undefined;
+  readonly violating?: readonly string[];
+  /** Number of workloads whose running pods need a restart. */
+  readonly restarts?: number;
+  /** Managed namespaces without their label. */
+  readonly unlabeled?: readonly string[];
+  /** Namespaces from which the syncer still has to remove its enforce label. */
+  readonly unreleased?: readonly string[];
+}
+
+type State = Omit<ConditionState, 'type'>;
+
+/** Returns the conditions of the configuration object. Conditions that do not apply are absent. */
+export function enforcementConditions(facts: EnforcementFacts): readonly ConditionState[] {
+  const states: Readonly<Record<string, State | undefined>> = {
+    Evaluated: evaluated(facts),
+    ViolationsDetected: violationsDetected(facts),
+    Enforcing: enforcing(facts),
+    Progressing: progressing(facts),
+    LegacyProposed: legacyProposed(facts),
+    SpecInvalid: specInvalid(facts),
+  };
+  return Object.entries(states).flatMap(([type, state]) => (state ? [{ type, ...state }] : []));
+}
+
+const INCOMPLETE: Readonly<
+  Record<EvaluationResult, { readonly reason: string; readonly message: string } | undefined>
+> = {
+  never: { reason: 'NeverRan', message: 'no evaluation has been completed yet' },
+  stale: { reason: 'Stale', message: 'the last evaluation is too old to act on' },
+  inconclusive: { reason: 'Inconclusive', message: 'some namespaces could not be evaluated' },
+  clean: undefined,
+  violations: undefined,
+};
+
+function evaluated({ input, lastEvaluationTime }: EnforcementFacts): State | undefined {
+  if (input.phase === 'Disabled') return undefined;
+  const incomplete = INCOMPLETE[input.evaluation];
+  if (!incomplete)
+    return yes('Completed', lastEvaluationTime && `all namespaces were evaluated at ${lastEvaluationTime}`);
+  return no(incomplete.reason, incomplete.message);
+}
+
+function violationsDetected({ input, violating = [], restarts = 0 }: EnforcementFacts): State | undefined {
+  if (input.phase === 'Disabled') return undefined;
+  const incomplete = INCOMPLETE[input.evaluation];
+  if (incomplete) return { status: 'Unknown', ...incomplete };
+  const older =
+    restarts === 0
+      ? ''
+      : `, but running pods of ${printCount(restarts, 'workload')} violate the level until they are restarted`;
+  if (input.evaluation === 'clean') {
+    return no(restarts === 0 ? 'NoViolations' : 'RestartsPending', `no workload would be denied${older}`);
+  }
+  return yes(
+    'ViolatingNamespaces',
+    `workloads in ${printCount(violating.length, 'namespace')} would be denied: ${summarizeNames(violating)}${older}`,
+  );
+}
+
+function enforcing({ input, plan, unlabeled }: EnforcementFacts): State {
+  const { phase, gate } = input;
+  const { spec, status, enforce } = plan;
+  if (phase === 'Evaluate') return no('PhaseNotEnforcing', 'nothing is enforced in the Evaluate phase');
+  if (phase === 'Enforce' && status !== 'Restricted') {
+    return spec === 'Legacy' || (status === 'Legacy' && !isWaiting(input, plan))
+      ? no('LegacyMode', 'nothing is enforced in Legacy mode')
+      : no('AwaitingEvaluation', 'enforcement is waiting for an evaluation of all namespaces');
+  }
+  if (!gate) return no('FeatureGateDisabled', 'the feature gate is off');
+  if (enforce === 'restricted') return yes('Restricted', 'the restricted level applies to namespaces without a label');
+  return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabeled)}`);
+}
+
+function progressing(facts: EnforcementFacts): State {
+  const { input, plan, unlabeled, unreleased = [] } = facts;
+  const { want, enforce } = plan;
+  if (enforce === 'privileged' && input.currentEnforce === 'restricted') {
+    return yes('RevertingConfiguration', 'replicas are switching to the privileged default level');
+  }
+  if (enforce === 'restricted' && input.currentEnforce === 'privileged') {
+    return yes('RollingOutConfiguration', 'replicas are switching to the restricted default level');
+  }
+  if (want && enforce === 'privileged') {
+    return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabeled)}`);
+  }
+  if (!want && unreleased.length > 0) {
+    return yes('ReleasingLabels', `enforce labels are being removed from ${summarizeNames(unreleased)}`);
+  }
+  if (isWaiting(input, plan))
+    return yes('EvaluationPending', 'the decision is waiting for an evaluation of all namespaces');
+  return no('AsExpected');
+}
+
+/** Returns true if no mode is requested and the evaluation does not decide. */
+function isWaiting({ phase, evaluation }: EnforcementInput, { spec, status }: EnforcementPlan): boolean {
+  return phase === 'Enforce' && spec === '' && status !== 'Restricted' && evaluation !== 'violations';
+}
+
+function legacyProposed({ input, plan }: EnforcementFacts): State | undefined {
+  if (input.phase === 'Disabled') return undefined;
+  if (plan.spec === 'Legacy' && (input.spec === '' || input.specOwner === 'rollout')) {
+    return yes(
+      'WrittenByController',
+      input.evaluation === 'clean'
+        ? 'no workload would be denied anymore, so spec.enforcementMode can be cleared'
+        : 'workloads would be denied, so fix them before you clear spec.enforcementMode',
+    );
+  }
+  if (plan.spec !== '' || input.specOwner !== 'others' || input.evaluation !== 'violations') return undefined;
+  return yes('SpecConflict', 'workloads would be denied, but another field manager owns spec.enforcementMode ""');
+}
+
+function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | undefined {
+  if (phase === 'Disabled' || isEnforcementMode(spec)) return undefined;
+  const valid = ENFORCEMENT_MODES.map(quote).join(', ');
+  return yes(
+    'UnknownEnforcementMode',
+    `spec.enforcementMode: ${quote(spec)} is not one of ${valid}, so the state does not change`,
+  );
+}
+
+function missing(unlabeled: readonly string[] = []): string {
+  return unlabeled.length === 0 ? '' : `; missing: ${summarizeNames(unlabeled)}`;
+}
+
+function yes(reason: string, message = ''): State {
+  return { status: 'True', reason, message };
+}
+
+function no(reason: string, message = ''): State {
+  return { status: 'False', reason, message };
+}

@@ -1,0 +1,63 @@
+/** The owners of the Pod Security labels of a namespace, and documents that change them. */
+import type { FieldOwner } from '../../kube/managed-fields.ts';
+import { getApiVersion } from '../../kube/resources.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { FORMER_LABEL_SYNC_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+
+const { enforce, enforceVersion, audit, warn } = POD_SECURITY_LABELS;
+export const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
+
+export const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
+
+/**
+ * Manager of fields that existed before the first server-side apply. Their real owner is unknown.
+ * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
+ */
+const UNKNOWN_MANAGER = 'before-first-apply';
+
+/** `former` means that an early release of the syncer wrote the fields with plain updates. */
+export function classifyOwner({
+  manager,
+  operation,
+  subresource,
+}: FieldOwner): 'syncer' | 'former' | 'unknown' | 'other' {
+  if (manager === UNKNOWN_MANAGER) return 'unknown';
+  if (manager === FORMER_LABEL_SYNC_MANAGER) return 'former';
+  if (manager !== LABEL_SYNC_MANAGER) return 'other';
+  return operation === 'Apply' && subresource === '' ? 'syncer' : 'former';
+}
+
+const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
+
+/** Returns the fields that the syncer applied. Only these fields are removed if an apply omits them. */
+export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'labels' | 'annotations'> {
+  return owners.find((owner) => classifyOwner(owner) === 'syncer') ?? NO_FIELDS;
+}
+
+/**
+ * `foreign` means that another manager owns or co-owns the label. `unowned` means that its owner is unknown, for
+ * example after restoring a backup.
+ */
+type Ownership = 'absent' | 'foreign' | 'former' | 'own' | 'unowned';
+
+export function getOwnership(key: string, namespace: Namespace, owners: readonly FieldOwner[]): Ownership {
+  if (namespace.metadata?.labels?.[key] === undefined) return 'absent';
+  const classes = owners.filter(({ labels }) => labels.has(key)).map(classifyOwner);
+  if (classes.includes('other')) return 'foreign';
+  if (classes.includes('former')) return 'former';
+  return classes.includes('syncer') ? 'own' : 'unowned';
+}
+
+/**
+ * Binds an apply to the object that was read. Without the UID, the apply would create a deleted namespace again.
+ * Without the resource version, it would overwrite a concurrent change.
+ */
+export function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
+  const { name = '', uid, resourceVersion } = metadata ?? {};
+  const identity = {
+    name,
+    ...(uid === undefined ? {} : { uid }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+  };
+  return { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { ...identity, ...fields } };
+}
