@@ -3,12 +3,9 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
-import {
-  findSccProblems,
-  formatSccProblems,
-  sccWarnings,
-  type SccWarningsInput,
-} from '../../../src/policy/scc/advice/scc-warnings.ts';
+import type { SccWarningsInput } from '../../../src/policy/scc/advice/admission-changes.ts';
+import { findSccProblems, formatSccProblems } from '../../../src/policy/scc/advice/scc-defects.ts';
+import { sccWarnings } from '../../../src/policy/scc/advice/scc-warnings.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 import { canUseBy, type Grant, laxScc, namespaceWith } from '../../support/scc.ts';

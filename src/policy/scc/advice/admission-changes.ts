@@ -1,0 +1,196 @@
+/** Pods that a changed SCC would admit instead of the SCC that admitted them. */
+import { deepEqual } from '../../../kube/equality.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
+import type { Namespace, Pod } from '../../../kube/types.ts';
+import { decodeMutablePod, type PodFields } from '../../pod/pod.ts';
+import { type CanUse, createMayUse, podSubjects } from '../access.ts';
+import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
+import type { Deviations } from '../mode.ts';
+import { type NamespaceRanges, readNamespaceRanges } from '../namespace.ts';
+import { createSccSet } from '../order.ts';
+import { explainOrder, type PreparedScc, prepareScc } from '../scc.ts';
+import type { ContainerValues, PodValues } from '../strategies/strategy.ts';
+
+/** Evaluates pods in steps. Each `yield` returns whether time is left for another step. */
+export type Evaluation<T> = Generator<void, T, boolean>;
+
+/** An SCC that is created or updated, the other SCCs, and the pods that they admitted. */
+export interface SccWarningsInput {
+  readonly scc: SecurityContextConstraints;
+  /** The SCC before an update. Absent for a new SCC. */
+  readonly oldScc?: SecurityContextConstraints | undefined;
+  /** All existing SCCs. An SCC with the same name as `scc` is ignored. */
+  readonly sccs: readonly SecurityContextConstraints[];
+  readonly pods: readonly Pod[];
+  /** Returns `undefined` for namespaces to which SCCs do not apply. */
+  findNamespace(name: string): Namespace | undefined;
+  readonly canUse: CanUse;
+  /** Maximum number of pods to evaluate. The pods of one controller are alike and are counted as one. */
+  readonly maxPods: number;
+  readonly brokenScc: NonNullable<Deviations['brokenScc']>;
+  /** Whether a controller reverts changes to the standard SCCs. */
+  readonly reconcilesStandardSccs: boolean;
+}
+
+/** The pods of one SCC that another SCC would admit if they were recreated. */
+export interface TakenOverPods {
+  /** The SCC that admitted the pods. */
+  readonly from: string;
+  /** The reason why the other SCC is ordered before that SCC. */
+  readonly reason: string;
+  readonly namespaces: readonly string[];
+  readonly pods: number;
+}
+
+interface Comparison {
+  readonly takenOver: readonly TakenOverPods[];
+  /** The number of pods that were evaluated. */
+  readonly tried: number;
+  readonly total: number;
+}
+
+/** The pods of one controller under one SCC, or a single pod. */
+interface PodGroup {
+  readonly pod: Pod;
+  readonly admittedBy: PreparedScc;
+  size: number;
+}
+
+/**
+ * Finds the pods that an SCC would admit instead of the SCC that admitted them. The SCC that admitted them must come
+ * later in the order, the pod must fit, and its service account must be allowed to use the SCC.
+ */
+export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): Evaluation<Comparison> {
+  const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
+  const groups = yield* groupPods(input.pods, listBehind([...others, input.scc], scc.name));
+  if (groups === undefined) return { takenOver: [], tried: 0, total: input.pods.length };
+  const oldScc = input.oldScc && prepareScc(input.oldScc);
+  const behindOld = oldScc && listBehind([...others, input.oldScc], oldScc.name);
+  const found: PodGroup[] = [];
+  let tried = 0;
+  for (const group of groups) {
+    if (tried === input.maxPods || !(yield)) break;
+    tried++;
+    const admits = createAdmitter(group, scc, input);
+    if (admits?.(scc) && !(oldScc && behindOld?.has(group.admittedBy.name) && admits(oldScc))) found.push(group);
+  }
+  return { takenOver: summarize(found, scc), tried, total: groups.length };
+}
+
+/** Returns the SCCs that are evaluated after the SCC with this name. */
+function listBehind(objects: readonly SecurityContextConstraints[], sccName: string): ReadonlyMap<string, PreparedScc> {
+  const { sccs } = createSccSet(objects);
+  const index = sccs.findIndex(({ name }) => name === sccName);
+  return new Map(sccs.slice(index + 1).map((other) => [other.name, other]));
+}
+
+/**
+ * Skips pods that require an SCC through their annotation, because no other SCC admits them. Returns `undefined` if no
+ * time is left.
+ */
+function* groupPods(
+  pods: readonly Pod[],
+  sccsBehind: ReadonlyMap<string, PreparedScc>,
+): Evaluation<readonly PodGroup[] | undefined> {
+  const groups = new Map<unknown, PodGroup>();
+  for (const pod of pods) {
+    if (!(yield)) return undefined;
+    const { annotations = {}, ownerReferences, namespace = '' } = pod.metadata ?? {};
+    const admittedBy = sccsBehind.get(annotations[POD_SCC_ANNOTATIONS.scc] ?? '');
+    if (admittedBy === undefined || (annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '') continue;
+    const owner = ownerReferences?.find(({ controller }) => controller === true);
+    const key = owner ? `${namespace} ${owner.uid} ${admittedBy.name}` : pod;
+    const group = groups.get(key);
+    if (group) group.size++;
+    else groups.set(key, { pod, admittedBy, size: 1 });
+  }
+  return [...groups.values()];
+}
+
+/**
+ * Creates a function that returns whether versions of an SCC would admit a pod. The function returns `undefined` if
+ * SCCs do not apply or if the use of the SCC is not granted.
+ */
+function createAdmitter(
+  { pod, admittedBy }: PodGroup,
+  scc: PreparedScc,
+  input: SccWarningsInput,
+): ((scc: PreparedScc) => boolean) | undefined {
+  const namespaceName = pod.metadata?.namespace ?? '';
+  const namespace = input.findNamespace(namespaceName);
+  const decoded = decodeMutablePod(pod);
+  if (!namespace || 'error' in decoded) return undefined;
+  const ranges = readNamespaceRanges(namespace);
+  if (ranges.problem !== undefined) return undefined;
+  const mayUse = createMayUse(input.canUse, namespaceName);
+  const subject = findCreator(decoded.pod, namespaceName);
+  if (!mayUse(subject, scc)) return undefined;
+  const search = { namespace: ranges, pod: mostPermissivePod(decoded.pod, admittedBy, ranges) };
+  return (one) => mayUse(subject, one) && allowsPod(one, search);
+}
+
+/** The creator of a pod is not recorded. The service account stands in for it, or else any authenticated user. */
+function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
+  const userInfo = { username: '', groups: ['system:authenticated'] };
+  const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName, identity: 'accurate' });
+  return serviceAccount ?? user;
+}
+
+/**
+ * Returns the pod without the values that its SCC would generate. If the creator set these values explicitly, the
+ * result still allows more SCCs than the original pod.
+ */
+function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
+  const bare = {
+    ...pod,
+    ...NO_POD_VALUES,
+    containers: pod.containers.map((container) => ({ ...container, ...NO_CONTAINER_VALUES })),
+  };
+  const { podValues, containerValues } = completePod(scc, { namespace, pod: bare });
+  const containers = pod.containers.map((container, index) => {
+    const generated = containerValues[index];
+    return generated ? { ...container, ...removeGenerated(ownContainerValues(container), generated) } : container;
+  });
+  const seccompAnnotation = pod.seccompAnnotation === podValues.seccompAnnotation ? '' : pod.seccompAnnotation;
+  return { ...pod, ...removeGenerated(ownPodValues(pod), podValues), seccompAnnotation, containers };
+}
+
+const NO_POD_VALUES: PodValues = {
+  fsGroup: undefined,
+  supplementalGroups: undefined,
+  seLinuxOptions: undefined,
+  seccompAnnotation: '',
+  seccompProfile: undefined,
+};
+
+const NO_CONTAINER_VALUES: ContainerValues = {
+  runAsUser: undefined,
+  runAsNonRoot: undefined,
+  seLinuxOptions: undefined,
+  seccompProfile: undefined,
+  capabilities: undefined,
+  readOnlyRootFilesystem: undefined,
+  allowPrivilegeEscalation: undefined,
+};
+
+function removeGenerated<Values extends object>(values: Values, generated: Values): Values {
+  const rest = { ...values };
+  for (const key in rest) {
+    if (deepEqual(values[key], generated[key])) Reflect.set(rest, key, undefined);
+  }
+  return rest;
+}
+
+/** Returns the pods by SCC, sorted by their number in descending order. */
+function summarize(groups: readonly PodGroup[], scc: PreparedScc): readonly TakenOverPods[] {
+  const takenOver = Array.from(
+    Map.groupBy(groups, ({ admittedBy }) => admittedBy),
+    ([from, ofScc]) => ({
+      from: from.name,
+      reason: explainOrder(scc, from),
+      namespaces: [...new Set(ofScc.map(({ pod }) => pod.metadata?.namespace ?? ''))].sort(),
+      pods: ofScc.reduce((sum, { size }) => sum + size, 0),
+    }),
+  );
+  return takenOver.sort((a, b) => b.pods - a.pods);
+}

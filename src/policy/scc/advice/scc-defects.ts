@@ -1,0 +1,61 @@
+/** SCCs that are invalid or missing, or that admit no pods. */
+import type { SecurityContextConstraints } from '../../../kube/scc.ts';
+import { compareBytes } from '../../../kube/text.ts';
+import { type Compatibility, OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from '../mode.ts';
+import { createSccSet } from '../order.ts';
+import { prepareScc } from '../scc.ts';
+
+/** The invalid and missing SCCs of a cluster. */
+export interface SccProblems {
+  /** The SCCs that cannot be used in any namespace, by name, with the reason. */
+  readonly broken: ReadonlyMap<string, string>;
+  /** True if one of these SCCs causes every pod to be denied. */
+  readonly brokenBlocks: boolean;
+  /** Missing standard SCCs, other than the required ones. */
+  readonly missing: readonly string[];
+  /** Missing SCCs that must exist for any pod to be admitted. */
+  readonly required: readonly string[];
+}
+
+export function findSccProblems(
+  sccs: readonly SecurityContextConstraints[],
+  compatibility?: Compatibility,
+): SccProblems {
+  const { byName } = createSccSet(sccs);
+  const broken = [...byName.values()].flatMap(({ name, needs }) =>
+    needs.defect === undefined ? [] : [[name, needs.defect] as const],
+  );
+  const { requiredSccs, brokenScc } = resolveCompatibility(compatibility);
+  const required = requiredSccs.filter((name) => !byName.has(name));
+  return {
+    brokenBlocks: brokenScc === 'deny',
+    broken: new Map(broken.sort(([a], [b]) => compareBytes(a, b))),
+    missing: OPENSHIFT_REQUIRED_SCCS.filter((name) => !byName.has(name) && !required.includes(name)),
+    required,
+  };
+}
+
+/** Formats the problems in a single line. Returns `undefined` if there are none. */
+export function formatSccProblems({ broken, brokenBlocks, missing, required }: SccProblems): string | undefined {
+  const consequence = 'no pod is admitted because ';
+  const problems = [
+    ...(required.length === 0 ? [] : [`${consequence}required ${formatMissing(required)}`]),
+    ...[...broken].map(([name, defect]) => `${brokenBlocks ? consequence : ''}SCC ${name} is invalid (${defect})`),
+    ...(missing.length === 0 ? [] : [`standard ${formatMissing(missing)}`]),
+  ];
+  return problems.length === 0 ? undefined : problems.join('; ');
+}
+
+function formatMissing(names: readonly string[]): string {
+  return `${names.length === 1 ? 'SCC' : 'SCCs'} ${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} missing`;
+}
+
+/** Returns the reason why a valid SCC admits no pods, or `undefined` if it can admit pods. */
+export function findSccDefect(scc: unknown): string | undefined {
+  const { fields, needs } = prepareScc(scc);
+  if (needs.defect !== undefined) return needs.defect;
+  const { type, uidRangeMin: min = 0, uidRangeMax: max = 0 } = fields.runAsUser;
+  return type === 'MustRunAsRange' && min > max
+    ? `runAsUser.uidRangeMin ${min} is greater than uidRangeMax ${max}`
+    : undefined;
+}
