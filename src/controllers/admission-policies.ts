@@ -38,16 +38,16 @@ import type { Version } from '../policy/pss/policy.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
-  createStopwatch,
   type ReconcileContext,
   type Reconciler,
-  rule,
   type Source,
   watch,
   watchValue,
   withOwner,
 } from './controller.ts';
+import { rule } from './permissions.ts';
 import { isReplicaLease } from './replica-leases.ts';
+import { createStopwatch } from './stopwatch.ts';
 
 const NAME = 'admission-policy-controller';
 const OPTIONS = { fieldManager: NAME };

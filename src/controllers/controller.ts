@@ -1,21 +1,15 @@
 /** Controllers, their context, and helpers that they share. */
 import { setImmediate } from 'node:timers/promises';
-import type { V1PolicyRule } from '@kubernetes/client-node';
 import type { Clock } from '../cluster/clock.ts';
-import type { Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
+import type { Cluster, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import type { JsonObject, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
-import {
-  CONFIGURATION_KINDS,
-  configurationFeature,
-  INSTALLED_CONFIGURATIONS,
-  type WebhookRegistration,
-} from '../kube/webhooks.ts';
-import { OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
+import type { JsonObject, KubeObject, ObjectMeta } from '../kube/types.ts';
+import type { WebhookRegistration } from '../kube/webhooks.ts';
+import type { OptionalFeature } from '../kube/well-known.ts';
 import type { Version } from '../policy/pss/policy.ts';
 import {
   type AffectedNamespaces,
@@ -27,6 +21,8 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
 import type { ServerNames } from '../tls/issue.ts';
 import type { Service } from '../tls/trust.ts';
+import type { RecordEvent } from './events.ts';
+import type { Features, PermissionSet } from './permissions.ts';
 
 /** A controller in the registry. The RBAC manifests, the settings and the reference are generated from it. */
 export interface ControllerDefinition {
@@ -41,97 +37,6 @@ export interface ControllerDefinition {
   readonly readsSettings?: boolean;
   isEnabled(features: Features): boolean;
   create(context: ControllerContext): Reconciler;
-}
-
-/** Features of an installation that determine which controllers run and which permissions they need. */
-export interface Features {
-  /** SCC admission is not `off`. */
-  readonly scc: boolean;
-  /** The rollout of enforcement is not `Disabled`. */
-  readonly rollout: boolean;
-  /** The rollout permissions are installed, so workloads are evaluated in every phase. */
-  readonly evaluation: boolean;
-  /** The standard SCCs are maintained (`spec.scc.standardSCCs: install`). */
-  readonly standardSccs: boolean;
-  /** The replicas create their serving certificate and distribute its CA. */
-  readonly managedCertificate: boolean;
-  /** The settings come from the PortcullisConfiguration in the cluster, not from a file. */
-  readonly settingsObject: boolean;
-  /** Several replicas may run, and each publishes its state in a Lease. */
-  readonly replicas: boolean;
-  /** The leader maintains the webhook configurations. */
-  readonly managedWebhooks: boolean;
-  /** The minimum kubelet version feature is installed. */
-  readonly kubelet: boolean;
-  /** Nodes with a kubelet below the minimum are tainted (`spec.kubelet.taint`). */
-  readonly kubeletTaint: boolean;
-  /** Support for the Operator Lifecycle Manager is installed. */
-  readonly olm: boolean;
-  /** PodSecurityExceptions can apply (`spec.podSecurity.exceptions.mode` is not `off`). */
-  readonly exceptions: boolean;
-  /** New pods get defaults (`spec.defaults.mode` is not `off`). */
-  readonly podDefaults: boolean;
-}
-
-export type PolicyRule = Wire<V1PolicyRule>;
-
-/** Rules that are granted together by a ClusterRole and a Role with the same name. */
-export interface PermissionSet {
-  /** Suffix of the role name, which follows the name of the installation: `label-syncer`. */
-  readonly role: string;
-  readonly clusterRules?: readonly PolicyRule[];
-  /** Rules that apply in the installation namespace. */
-  readonly namespaceRules?: readonly PolicyRule[];
-  /** Namespace labels and annotations that the controller writes. RBAC cannot limit patches to them. */
-  readonly namespaceKeys?: readonly string[];
-  /** If absent, the rules are needed whenever the controller is enabled. */
-  isNeeded?(features: Features): boolean;
-}
-
-/** Verbs that the store needs to follow a kind. */
-export const WATCH_VERBS = ['list', 'watch'] as const;
-
-/** An RBAC rule for kinds in one API group, limited to the given object names, if any. */
-export function rule(
-  verbs: readonly string[],
-  kinds: readonly [Kind, ...Kind[]],
-  names?: readonly string[],
-): PolicyRule {
-  return {
-    apiGroups: [RESOURCES[kinds[0]].group],
-    resources: kinds.map((kind) => RESOURCES[kind].resource),
-    ...(names ? { resourceNames: names } : {}),
-    verbs,
-  };
-}
-
-/** An RBAC rule for SubjectAccessReviews, which are not stored. */
-export const ACCESS_REVIEW_RULE: PolicyRule = {
-  apiGroups: ['authorization.k8s.io'],
-  resources: ['subjectaccessreviews'],
-  verbs: ['create'],
-};
-
-/** RBAC rules for the webhook configurations whose feature satisfies the predicate. */
-export function configurationRules(
-  verbs: readonly string[],
-  includes: (feature: string | undefined) => boolean,
-): readonly PolicyRule[] {
-  return CONFIGURATION_KINDS.flatMap((kind) => {
-    const names = INSTALLED_CONFIGURATIONS[kind].filter((name) => includes(configurationFeature(name)));
-    return names.length === 0 ? [] : [rule(verbs, [kind], names)];
-  });
-}
-
-/** True for features that are off by default. Their permissions are in separate roles. */
-export function isOptionalFeature(feature: string | undefined): feature is OptionalFeature {
-  return OPTIONAL_FEATURES.some((one) => one === feature);
-}
-
-/** An RBAC rule for the status subresource of a kind. */
-export function statusRule(verbs: readonly string[], kind: Kind): PolicyRule {
-  const { group, resource } = RESOURCES[kind];
-  return { apiGroups: [group], resources: [`${resource}/status`], verbs };
 }
 
 /** Dependencies of `create`. The cluster and the logger are passed to each reconcile. */
@@ -283,38 +188,6 @@ export function watchValue<T>(observable: Observable<T>, keys: (value: T) => rea
   return { subscribe: (enqueue) => observable.subscribe((value) => enqueue(keys(value))) };
 }
 
-/** An event for an object, as `kubectl describe` shows it. */
-export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 'action'> {
-  readonly message: string;
-}
-
-/** Records an event for an object in the background. Failures are logged. */
-export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEvent) => void;
-
-/** The API server rejects longer messages. */
-const MAX_EVENT_MESSAGE = 1000;
-
-/** Creates the event recorder of a controller. `track` receives the promise of each write. */
-export function createEventRecorder(
-  cluster: Pick<Cluster, 'recordEvent'>,
-  reportingController: string,
-  logger: Logger,
-  track: (write: Promise<void>) => void = () => undefined,
-): RecordEvent {
-  return (kind, { metadata }, { message, ...event }) => {
-    const { name = '', namespace, uid } = metadata ?? {};
-    const identity: ObjectMeta = {
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(uid === undefined ? {} : { uid }),
-    };
-    const regarding = { ...typeMeta(kind), metadata: identity };
-    const note = message.length > MAX_EVENT_MESSAGE ? `${message.slice(0, MAX_EVENT_MESSAGE - 1)}…` : message;
-    const written = cluster.recordEvent({ ...event, note, regarding, reportingController });
-    track(written.catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded')));
-  };
-}
-
 /** Reviews share the thread, so a loop yields after this time. */
 const SLICE_MS = 5;
 
@@ -384,22 +257,4 @@ export async function withOwner(metadata: ObjectMeta, role: string, cluster: Clu
   const others = (metadata.ownerReferences ?? []).filter(({ name }) => name !== role);
   const own = { apiVersion: getApiVersion('ClusterRole'), kind: 'ClusterRole', name: role, uid };
   return { ...metadata, ownerReferences: [...others, own] };
-}
-
-export type Stopwatch = ReturnType<typeof createStopwatch>;
-
-/** Measures how long a state has lasted. */
-export function createStopwatch() {
-  let seen: { readonly state: string; readonly sinceMs: number } | undefined;
-  return {
-    /**
-     * Milliseconds since the state was first observed. It is 0 if the state has just changed. Returns `undefined` if
-     * the state is `undefined`.
-     */
-    elapsedMs(state: string | undefined, nowMs: number): number | undefined {
-      if (state === undefined) seen = undefined;
-      else if (seen?.state !== state) seen = { state, sinceMs: nowMs };
-      return seen && nowMs - seen.sinceMs;
-    },
-  };
 }

@@ -22,9 +22,9 @@ import {
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
-  statusRule,
   watch,
 } from './controller.ts';
+import { statusRule } from './permissions.ts';
 
 const NAME = 'exception-controller';
 const KIND = 'PodSecurityException';

@@ -7,16 +7,8 @@ import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts'
 import { formatTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../kube/well-known.ts';
 import { describeEnforcement } from '../policy/kubelet/enforcement.ts';
-import {
-  ACCESS_REVIEW_RULE,
-  type ControllerContext,
-  type ControllerDefinition,
-  type Reconciler,
-  rule,
-  statusRule,
-  watch,
-  watchValue,
-} from './controller.ts';
+import { type ControllerContext, type ControllerDefinition, type Reconciler, watch, watchValue } from './controller.ts';
+import { ACCESS_REVIEW_RULE, rule, statusRule } from './permissions.ts';
 
 const [, NAME] = FEATURE_STATUS_CONTROLLERS.kubelet;
 const KIND = 'PortcullisConfiguration';

@@ -34,10 +34,10 @@ import {
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
-  statusRule,
   watch,
   watchValue,
 } from './controller.ts';
+import { statusRule } from './permissions.ts';
 
 const [NAME] = FEATURE_STATUS_CONTROLLERS.kubelet;
 const KIND = 'PortcullisConfiguration';

@@ -12,15 +12,14 @@ import { findKubeletProblem, type MinimumVersion, parseMinimum } from '../policy
 import {
   type ControllerContext,
   type ControllerDefinition,
-  type ControllerEvent,
   type ReconcileContext,
   type Reconciler,
-  rule,
-  statusRule,
   watch,
   watchChanges,
   watchValue,
 } from './controller.ts';
+import type { ControllerEvent } from './events.ts';
+import { rule, statusRule } from './permissions.ts';
 
 const NAME = 'kubelet-reporter';
 const OPTIONS = { fieldManager: NAME };

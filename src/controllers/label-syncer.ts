@@ -21,11 +21,11 @@ import {
   getAffectedNamespaces,
   type ReconcileContext,
   type Reconciler,
-  rule,
   type Source,
   watch,
   watchValue,
 } from './controller.ts';
+import { rule } from './permissions.ts';
 
 /** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */
 export const labelSyncer: ControllerDefinition = {

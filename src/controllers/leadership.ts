@@ -6,7 +6,8 @@ import type { Lease, ObjectMeta } from '../kube/types.ts';
 import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type Controller, createEventRecorder, orUndefined } from './controller.ts';
+import { type Controller, orUndefined } from './controller.ts';
+import { createEventRecorder } from './events.ts';
 import { type RunningControllers, type RuntimeOptions, startControllers } from './runtime.ts';
 
 type LeaseSpec = NonNullable<Lease['spec']>;

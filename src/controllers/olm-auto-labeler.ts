@@ -28,18 +28,17 @@ import {
 import {
   type ControllerContext,
   type ControllerDefinition,
-  type ControllerEvent,
   isNotFound,
   orUndefined,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
-  rule,
-  statusRule,
   watch,
   watchChanges,
   watchValue,
 } from './controller.ts';
+import type { ControllerEvent } from './events.ts';
+import { rule, statusRule } from './permissions.ts';
 
 const KIND = 'ClusterServiceVersion';
 const OPTIONS = { fieldManager: OLM_AUTO_LABELER };

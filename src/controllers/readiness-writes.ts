@@ -11,7 +11,8 @@ import type { Namespace } from '../kube/types.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
-import { type ControllerEvent, orUndefined, type ReconcileContext } from './controller.ts';
+import { orUndefined, type ReconcileContext } from './controller.ts';
+import type { ControllerEvent } from './events.ts';
 
 const OPTIONS = { fieldManager: ROLLOUT_MANAGER };
 const metadata = { name: PSA_ENFORCEMENT_CONFIG };

@@ -1,7 +1,7 @@
 /** Leases in which replicas publish their state. */
 import type { Lease } from '../kube/types.ts';
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
-import { createStopwatch, type Stopwatch } from './controller.ts';
+import { createStopwatch, type Stopwatch } from './stopwatch.ts';
 
 /** Lease duration of a replica, and the maximum accepted from other replicas. */
 export const REPLICA_LEASE_MS = 60_000;

@@ -31,20 +31,19 @@ import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
-  createStopwatch,
   isNotFound,
   orUndefined,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
-  rule,
   watch,
-  WATCH_VERBS,
   watchValue,
 } from './controller.ts';
 import { acquiredSpec } from './leadership.ts';
+import { rule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS } from './replica-leases.ts';
 import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts';
+import { createStopwatch } from './stopwatch.ts';
 
 const NAME = 'replica-controller';
 

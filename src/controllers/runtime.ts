@@ -5,7 +5,8 @@ import type { Kind, Kinds } from '../kube/kinds.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type Controller, createEventRecorder, type ReconcileContext, type Source } from './controller.ts';
+import type { Controller, ReconcileContext, Source } from './controller.ts';
+import { createEventRecorder } from './events.ts';
 
 const FIRST_RETRY_MS = 5;
 /** Default of the maximum retry delay of a key. */

@@ -33,21 +33,17 @@ import {
 } from '../tls/keyring.ts';
 import { bundleIncludes, decodeBundle, isSameBundle, planBundle, removedCertificates } from '../tls/trust.ts';
 import {
-  configurationRules,
   type ControllerContext,
   type ControllerDefinition,
-  createStopwatch,
-  type Features,
   isNotFound,
-  isOptionalFeature,
   orUndefined,
   type ReconcileContext,
   type Reconciler,
-  rule,
   watch,
-  WATCH_VERBS,
 } from './controller.ts';
+import { configurationRules, type Features, isOptionalFeature, rule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
+import { createStopwatch } from './stopwatch.ts';
 
 const NAME = 'serving-certificate-controller';
 

@@ -19,11 +19,10 @@ import {
   orUndefined,
   type ReconcileContext,
   type Reconciler,
-  rule,
-  statusRule,
   watch,
   watchValue,
 } from './controller.ts';
+import { rule, statusRule } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
 const KIND = 'PortcullisConfiguration';

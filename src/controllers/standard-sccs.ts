@@ -7,7 +7,8 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../policy/scc/standard.ts';
-import { type ControllerDefinition, createObject, type ReconcileContext, rule, watch } from './controller.ts';
+import { type ControllerDefinition, createObject, type ReconcileContext, watch } from './controller.ts';
+import { rule } from './permissions.ts';
 
 const NAME = 'standard-scc-controller';
 const OPTIONS = { fieldManager: NAME };

@@ -30,10 +30,10 @@ import {
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
-  rule,
   watch,
   watchValue,
 } from './controller.ts';
+import { rule } from './permissions.ts';
 
 const KIND = 'RangeAllocation';
 const OPTIONS = { fieldManager: RANGE_ALLOCATION_MANAGER };

@@ -24,9 +24,9 @@ import {
   forEachYielding,
   type ReconcileContext,
   type Reconciler,
-  statusRule,
   watchChanges,
 } from './controller.ts';
+import { statusRule } from './permissions.ts';
 
 const NAME = 'unreviewed-pods-controller';
 const KIND = 'PortcullisConfiguration';

@@ -20,20 +20,16 @@ import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
 import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
 import {
-  configurationRules,
   type ControllerContext,
   type ControllerDefinition,
-  createStopwatch,
-  type Features,
-  isOptionalFeature,
   type ReconcileContext,
   type Reconciler,
-  rule,
   type Source,
   watch,
   watchValue,
   withOwner,
 } from './controller.ts';
+import { configurationRules, type Features, isOptionalFeature, rule } from './permissions.ts';
 import {
   AKS_ANNOTATIONS,
   enabledOptionalFeatures,
@@ -44,6 +40,7 @@ import {
   requiredConfigurations,
   type Webhook,
 } from './required-webhooks.ts';
+import { createStopwatch } from './stopwatch.ts';
 
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };

@@ -4,7 +4,7 @@
  */
 import type { V1ClusterRole, V1ClusterRoleBinding, V1Pod } from '@kubernetes/client-node';
 import { printYaml } from '../config/yaml.ts';
-import { rule, WATCH_VERBS } from '../controllers/controller.ts';
+import { rule, WATCH_VERBS } from '../controllers/permissions.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { DEFINITION_RULE } from './rbac.ts';
 import type { ManifestOf } from './settings.ts';

@@ -5,6 +5,7 @@ import type {
   V1RoleBinding,
   V1ServiceAccount,
 } from '@kubernetes/client-node';
+import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
 import {
   ACCESS_REVIEW_RULE,
   type Features,
@@ -13,8 +14,7 @@ import {
   rule,
   statusRule,
   WATCH_VERBS,
-} from '../controllers/controller.ts';
-import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
+} from '../controllers/permissions.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import {

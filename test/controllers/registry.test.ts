@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createObservable } from '../../src/config/settings.ts';
-import {
-  type ControllerContext,
-  type ControllerDefinition,
-  type Features,
-  rule,
-} from '../../src/controllers/controller.ts';
+import type { ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
 import {
   CONTROLLER_NAMES,
   CONTROLLERS,
@@ -14,6 +9,7 @@ import {
   createControllerSelector,
   enabledControllers,
 } from '../../src/controllers/index.ts';
+import { type Features, rule } from '../../src/controllers/permissions.ts';
 import { defaultSettings, PROFILES } from '../../src/install/index.ts';
 import { controllerRoles } from '../../src/install/rbac.ts';
 import { createContext, createController, createTestSettings } from '../support/controllers.ts';

@@ -16,8 +16,9 @@ import {
   type Settings,
   watchSettings,
 } from '../../config/settings.ts';
-import type { Controller, ControllerContext, Features } from '../../controllers/controller.ts';
+import type { Controller, ControllerContext } from '../../controllers/controller.ts';
 import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '../../controllers/index.ts';
+import type { Features } from '../../controllers/permissions.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
 import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { caInjection } from '../../kube/webhooks.ts';
