@@ -26,9 +26,9 @@ function formatScc({ sccs, closest, grants }: SccResult, workloads: number): str
 }
 
 function formatRow([name, result]: readonly [string, ChartResult]): readonly string[] {
-  const { version, workloads, baseline, restricted, scc } = result;
+  const { version, home, workloads, baseline, restricted, scc } = result;
   return [
-    name,
+    home === '' ? name : `[${name}](${home})`,
     version,
     String(workloads),
     formatLevel(baseline, workloads),

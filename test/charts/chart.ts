@@ -13,6 +13,8 @@ export interface Chart {
   readonly name: string;
   readonly folder: string;
   readonly version: string;
+  /** The address of the project or of its sources. */
+  readonly home: string;
   /** The values that the chart requires: as YAML, and by path. */
   readonly values: { readonly text: string; readonly settings: readonly (readonly [string, string])[] } | undefined;
 }
@@ -30,7 +32,15 @@ export function readCharts(root: string): readonly Chart[] {
     const text = existsSync(file) ? readFileSync(file, 'utf8') : undefined;
     const values =
       text === undefined ? undefined : { text, settings: parse(text, file).flatMap((one) => flatten(one)) };
-    return { name, folder, version: String(chart['version']), values };
+    const { home, sources, version } = chart;
+    const source: unknown = Array.isArray(sources) ? sources[0] : undefined;
+    return {
+      name,
+      folder,
+      version: String(version),
+      home: [home, source].filter((one) => typeof one === 'string')[0] ?? '',
+      values,
+    };
   });
 }
 

@@ -211,6 +211,7 @@ async function tryChart(plane: ControlPlane, chart: Chart, kubeVersion: string) 
   process.stdout.write(`${chart.name} ${chart.version}, ${baseline.cluster.size} workloads: ${columns.join(', ')}\n`);
   const result: ChartResult = {
     version: chart.version,
+    home: chart.home,
     values: Object.fromEntries(chart.values?.settings ?? []),
     workloads: baseline.cluster.size,
     baseline: levelResult(baseline),

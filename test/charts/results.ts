@@ -23,6 +23,8 @@ export interface SccResult {
 
 export interface ChartResult {
   readonly version: string;
+  /** The address of the project or of its sources. */
+  readonly home: string;
   /** The values that differ from the defaults of the chart, by path. */
   readonly values: Readonly<Record<string, string>>;
   readonly workloads: number;
