@@ -102,7 +102,11 @@ suite('an installation', () => {
     system = await createSystem(plane, { objectsFor: (port) => localObjects(port, PROFILES['without-rollout']) });
   });
   after(async () => {
-    await system.stop().finally(() => plane.stop());
+    try {
+      await system.stop();
+    } finally {
+      await plane.stop();
+    }
   });
 
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
@@ -408,11 +412,15 @@ suite('an installation', () => {
       (one) => !/admission-?polic|^get securitycontextconstraints/.test(one),
     );
     assert.deepEqual(unused, [
-      // With spec.scc.authorization sar.
+      // With spec.podSecurity.exceptions.
+      'list podsecurityexceptions.policy.portcullis.dev',
+      'watch podsecurityexceptions.policy.portcullis.dev',
+      // With these, and with spec.scc.authorization sar.
       'create subjectaccessreviews.authorization.k8s.io',
       // With spec.defaults, where API servers serve no MutatingAdmissionPolicies.
-      'patch mutatingwebhookconfigurations.admissionregistration.k8s.io named defaults.portcullis.dev',
+      'patch mutatingwebhookconfigurations.admissionregistration.k8s.io named defaults.portcullis.dev, …',
       ...DELETIONS,
+      'patch podsecurityexceptions/status.policy.portcullis.dev',
     ]);
   });
 

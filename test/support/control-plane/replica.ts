@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isObject, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
+import { objectMetadata } from '../answers.ts';
 import { type Backend, type Balancer, startBalancer } from '../balancer.ts';
 import { eventually } from '../eventually.ts';
 import { type FinishedProcess, readLog, start, waitForLog } from '../serve-process.ts';
@@ -149,11 +150,16 @@ export function unusedPermissions(objects: readonly JsonObject[], calls: readonl
   );
 }
 
-/** The roles of the replicas. Roles for users have an aggregation label. */
+/** The roles of the replicas. Roles for users are not bound. */
 function roles(objects: readonly JsonObject[]): { readonly namespace?: string; readonly rules: readonly Rule[] }[] {
   return objects
     .filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole')
-    .filter(({ metadata }) => !JSON.stringify(metadata).includes('aggregate-to-'))
+    .filter(({ kind, metadata }) =>
+      objects.some(
+        (one) =>
+          one['kind'] === `${String(kind)}Binding` && objectMetadata(one)['name'] === (metadata as JsonObject)['name'],
+      ),
+    )
     .map(({ metadata, rules }) => {
       const namespace = isObject(metadata) ? metadata['namespace'] : undefined;
       return { ...(typeof namespace === 'string' ? { namespace } : {}), rules: rules as readonly Rule[] };
