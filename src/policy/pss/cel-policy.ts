@@ -27,10 +27,7 @@ export interface CelVariable {
 
 /** The combined verdict and message of all checks. */
 interface CelChecks {
-  /**
-   * Two variables for each check, one that is true if the pod passes and one with its message, and the variables that
-   * both of them read.
-   */
+  /** Two variables for each check, one that is true if the pod passes and one with its message, after shared ones. */
   readonly variables: readonly CelVariable[];
   /** CEL bool that is true if the pod passes all checks. */
   readonly passes: string;
@@ -53,13 +50,10 @@ export function buildCelChecks(scope: CelScope): CelChecks {
     return selections.every(({ rule }) => rule === undefined) ? [] : [{ id, ...combine(selections, scope) }];
   });
   const adapt = (text: string): string => (scope.hasListFunctions ? text : withoutListFunctions(text));
-  const all = parts.flatMap(({ id, variables, passes, text }): CelVariable[] => [
-    ...variables.map(({ name, expression }) => ({ name, expression: adapt(expression) })),
+  const own = parts.flatMap(({ id, passes, text }): CelVariable[] => [
     { name: id, expression: passes },
     { name: `${id}Text`, expression: adapt(`variables.${id} ? "" : ${text}`) },
   ]);
-  // Checks of both levels share variables.
-  const own = all.filter(({ name }, index) => all.findIndex((one) => one.name === name) === index);
   const shared = Object.entries(SHARED_VARIABLES).map(([name, expression]) => ({ name, expression }));
   return {
     variables: [...shared.filter(({ name }) => isUsed(name, [...shared, ...own])), ...own],
@@ -90,6 +84,19 @@ function inlineVariables({ passes, variables = {} }: CelRule): string {
   return passes.replace(REFERENCE, (reference, name: string) =>
     name in variables ? `(${variables[name]})` : reference,
   );
+}
+
+/**
+ * Returns the text of a rule with its variables bound inside. API servers prepare all variables of a policy for each
+ * request, even if no expression reads them.
+ */
+function bindVariables({ text, variables = {} }: CelRule): string {
+  return Object.entries(variables)
+    .reduceRight(
+      (body, [name, value]) => (listReferences(body).includes(name) ? `[${value}].map(${name}, ${body})[0]` : body),
+      text,
+    )
+    .replace(REFERENCE, (reference, name: string) => (name in variables ? name : reference));
 }
 
 /** Matches a reference to a variable in an expression. */
@@ -153,7 +160,6 @@ function selectRevisions(id: string, { levels, emulationVersion }: CelScope): Se
 }
 
 interface CombinedRule {
-  readonly variables: readonly CelVariable[];
   readonly passes: string;
   readonly text: string;
 }
@@ -161,34 +167,29 @@ interface CombinedRule {
 /** Combines the revisions of a check. Where they differ, the minor version selects the expression. */
 function combine(selections: readonly Selection[], { levels }: CelScope): CombinedRule {
   const rules = selections.flatMap(({ rule, ...rest }) => (rule === undefined ? [] : [{ ...rest, rule }]));
-  const names = new Set(rules.flatMap(({ rule }) => Object.keys(rule.variables ?? {})));
-  const choose = (read: (rule: CelRule) => string | undefined): string =>
-    chooseByVersion(rules.map(({ since, rule }) => ({ since, expression: read(rule) ?? '' })));
+  const choose = (write: (rule: CelRule) => string): string =>
+    chooseByVersion(rules.map(({ since, rule }) => ({ since, expression: write(rule) })));
   const unless = chooseByVersion(
     rules.map(({ since, unless }) => ({ since, expression: unless === undefined ? 'false' : EXCEPTIONS[unless] })),
   );
   const skipped = levels.map((level) => whereAbsent(selections.filter((one) => one.level === level)));
   const [first = '', second = first] = skipped;
   const isFirst = `variables.level == ${celString(levels[0] ?? '')}`;
-  const conditions = [conditional(isFirst, first, second), unless, choose(({ passes }) => passes)];
+  const conditions = [conditional(isFirst, first, second), unless, choose(inlineVariables)];
   return {
-    variables: [...names].map((name) => ({ name, expression: choose(({ variables }) => variables?.[name]) })),
     passes: conditions.filter((condition) => condition !== 'false').join(' || '),
-    text: choose(({ text }) => text),
+    text: choose(bindVariables),
   };
 }
 
 interface Choice {
   readonly since: Version;
-  /** Empty if any expression is correct from this version on. */
   readonly expression: string;
 }
 
 /** Returns an expression that selects among the choices by version, or a single expression if all choices are equal. */
 function chooseByVersion(choices: readonly Choice[]): string {
-  const given = choices
-    .filter(({ expression }) => expression !== '')
-    .toSorted((a, b) => compareVersions(a.since, b.since));
+  const given = choices.toSorted((a, b) => compareVersions(a.since, b.since));
   const changes = given.filter(({ expression }, index) => expression !== given[index - 1]?.expression);
   return changes.reduceRight(
     (later, { expression }, index) =>

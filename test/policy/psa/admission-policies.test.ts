@@ -297,7 +297,7 @@ describe('pods with too many items are denied without evaluation', () => {
 });
 
 test('expressions are within the limits of the API server', () => {
-  const maxSize = 12_000 + 2_000 * checks.length;
+  const maxSize = 12_000 + 2_500 * checks.length;
   for (const kubernetesMinor of [30, OPTIONS.kubernetesMinor]) {
     for (const { kind, metadata, spec } of generate({}, { kubernetesMinor })) {
       const size = JSON.stringify(spec).length;
