@@ -428,7 +428,7 @@ COUNT problems, 0 warnings
     const plan = await run('rollout', 'plan', '--level=restricted');
     assert.match(
       plan.stdout,
-      /^Settings: annotation portcullis\.dev\/policy-settings of the policies in the API server\. Policies provide no review/,
+      /^Settings: annotation portcullis\.dev\/policy-settings of the policies in the API server\. Policies provide no namespace reviews/,
     );
     assert.match(plan.stdout, /\ndefault +baseline \(default\) +restricted +no violations/);
   });
