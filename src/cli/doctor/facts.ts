@@ -86,6 +86,8 @@ export interface Facts {
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly configuration: Fact<PortcullisConfiguration | undefined>;
+  /** Spec of the PortcullisConfiguration that the replicas apply: that of the object, or the last valid one. */
+  readonly spec: Fact<JsonObject>;
   /** CRDs, roles, bindings and policies for the service account that are missing or differ from the manifests. */
   readonly changedObjects: Fact<readonly Manifest[]>;
   /** Roles and webhook configurations that the settings do not require, such as `clusterroles/portcullis-scc`. */

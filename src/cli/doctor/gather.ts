@@ -1,4 +1,5 @@
 import { type AnyObject, type ClusterClient, readServer } from '../../cluster/client.ts';
+import { lastValidObject } from '../../config/configuration.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
@@ -80,11 +81,12 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
   ]);
   const running = factValue(deployment);
   const configuration = await readFact(
-    () => client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<InstalledObjects['object']>,
+    () =>
+      client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
   );
   const groups = factValue(server)?.groups ?? [];
-  const object = factValue(configuration);
-  const installed = { namespace, configurations, groups, object, deployment: running };
+  const spec = specInForce(configuration, namespace);
+  const installed = { namespace, configurations, groups, spec: factValue(spec), deployment: running };
   const settings = deriveSettings(installed);
   const policies = await readFact(() => readFloor(client));
   // API servers reject new pods in a terminating namespace.
@@ -96,13 +98,14 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations, settings),
     readFact(() => readChangedObjects(client, settings)),
-    readFact(() => findObsolete(client, settings)),
+    'value' in spec ? readFact(() => findObsolete(client, settings)) : spec,
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
     now,
     namespace,
     settings,
+    spec,
     server,
     configurations,
     policies,
@@ -290,7 +293,8 @@ interface InstalledObjects {
   readonly configurations: readonly Configuration[];
   /** API groups that the cluster serves. */
   readonly groups: readonly string[];
-  readonly object: PortcullisConfiguration | undefined;
+  /** Spec that the replicas apply, if it is known. */
+  readonly spec: JsonObject | undefined;
   readonly deployment: Deployment | undefined;
 }
 
@@ -299,21 +303,28 @@ const OPENSHIFT = 'route.openshift.io';
 
 /** Derives the settings of an installation from its objects. */
 function deriveSettings(installed: InstalledObjects): ManifestSettings {
-  const { namespace, configurations, groups, object, deployment } = installed;
+  const { namespace, configurations, groups, spec, deployment } = installed;
   const [url] = webhookUrls(configurations);
   const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
   // Without a Deployment, the features are derived from the CRDs, although an earlier installation may have left CRDs
   // behind.
   const scc = serves(RESOURCES.RangeAllocation.group);
   const rollout = serves(RESOURCES.PSAEnforcementConfig.group);
-  const policy = object?.spec ?? {};
   return {
     ...defaultSettings(VERSION),
     namespace,
     ...(url === undefined ? {} : { webhooks: { url } }),
     ...(deployment ? deploymentSettings(deployment) : { features: { scc, rollout, kubelet: false, olm: false } }),
-    policy: invalidReason(policy, namespace) === undefined ? policy : {},
+    policy: spec ?? {},
   };
+}
+
+/** Returns the spec that the replicas apply. It is unknown if neither the object nor its status contains a valid one. */
+function specInForce(configuration: Facts['configuration'], namespace: string): Fact<JsonObject> {
+  if (!('value' in configuration)) return configuration;
+  const specs = [configuration.value?.spec ?? {}, lastValidObject(configuration.value)?.spec];
+  const valid = specs.find((spec) => spec !== undefined && invalidReason(spec, namespace) === undefined);
+  return valid ? { value: valid } : { unknown: 'not compared with the settings, which are invalid' };
 }
 
 /** Returns the origins of the URLs at which API servers call the webhooks of Portcullis. */

@@ -198,9 +198,9 @@ excluded      unaffected                unaffected                unaffected    
       `User "viewer" cannot ${verb} resource "${resource}" in API group "${group}" ${where}`;
     assert.deepEqual(unknown, [
       `unknown  installation     objects of the installation: customresourcedefinitions.apiextensions.k8s.io "portcullisconfigurations.config.portcullis.dev" is forbidden: ${denied('get', 'customresourcedefinitions', 'apiextensions.k8s.io', 'at the cluster scope')}`,
-      `unknown  installation     roles: clusterrolebindings.rbac.authorization.k8s.io is forbidden: ${denied('list', 'clusterrolebindings', 'rbac.authorization.k8s.io', 'at the cluster scope')}`,
+      `unknown  installation     roles: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  webhooks         webhooks: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
-      `unknown  floor            floor: validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: ${denied('list', 'validatingadmissionpolicies', 'admissionregistration.k8s.io', 'at the cluster scope')}`,
+      `unknown  floor            floor: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  reachability     a namespace: the dry run failed: namespaces is forbidden: ${denied('create', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  reachability     an SCC: the dry run failed: securitycontextconstraints.security.openshift.io is forbidden: ${denied('create', 'securitycontextconstraints', 'security.openshift.io', 'at the cluster scope')}`,
       `unknown  certificates     serving certificate: secrets "portcullis-serving-certificate" is forbidden: ${denied('get', 'secrets', '', 'in the namespace "portcullis"')}`,
@@ -212,6 +212,46 @@ excluded      unaffected                unaffected                unaffected    
       `unknown  deadlocks        namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
     ]);
     assert.equal(code, 0);
+  });
+
+  test('uses the last valid settings if the settings are invalid', async () => {
+    const path = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
+    const definition =
+      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
+    const patch = async (where: string, body: object): Promise<void> => {
+      const type = `application/${Array.isArray(body) ? 'json' : 'merge'}-patch+json`;
+      const { status, text } = await cluster.admin.send('PATCH', where, body, { 'content-type': type });
+      assert.equal(status, 200, text);
+    };
+    const setSchema = async (value: unknown): Promise<void> =>
+      await patch(definition, [{ op: 'replace', path: '/spec/versions/0/schema/openAPIV3Schema', value }]);
+    const { versions } = (JSON.parse((await cluster.admin.send('GET', definition)).text) as Definition).spec;
+    // The CRD of another version may accept other settings.
+    await setSchema({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true });
+    const dependent = async (): Promise<readonly string[]> =>
+      (await run()).stdout.split('\n').filter((line) => /^\S+ +(?:floor|webhooks) |^\w+ .* roles: /.test(line));
+    const role = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', rules: [] };
+    const labels = { 'app.kubernetes.io/part-of': 'portcullis' };
+    await installer.create({ ...role, metadata: { name: 'portcullis-unused', labels } });
+    await patch(path, { spec: { podSecurity: { exceptions: { maxDuration: '0s' } } } });
+    assert.deepEqual(await dependent(), [
+      'unknown  installation     roles: not compared with the settings, which are invalid',
+      'unknown  webhooks         webhooks: not compared with the settings, which are invalid',
+      'unknown  floor            floor: not compared with the settings, which are invalid',
+    ]);
+    const applied = { generation: 1, spec: { ...SETTINGS.policy, floor: { mode: 'enforce' } } };
+    await patch(`${path}/status`, { status: { applied } });
+    assert.deepEqual(
+      (await dependent()).filter((line) => !line.includes('webhooks ')),
+      [
+        'warning  installation     roles: clusterroles/portcullis-unused remain from other settings',
+        'problem  floor            floor: is on, but no policy is in force',
+      ],
+    );
+    await patch(path, { spec: { podSecurity: null } });
+    await patch(`${path}/status`, { status: { applied: null } });
+    await setSchema(versions[0]?.schema.openAPIV3Schema);
+    await cluster.admin.send('DELETE', '/apis/rbac.authorization.k8s.io/v1/clusterroles/portcullis-unused');
   });
 
   test('fails without permissions', async () => {
@@ -254,6 +294,11 @@ excluded      unaffected                unaffected                unaffected    
     );
   });
 });
+
+/** The CRD of the settings. */
+interface Definition {
+  readonly spec: { readonly versions: readonly { readonly schema: { readonly openAPIV3Schema: object } }[] };
+}
 
 const DEAD =
   'problem  replicas         https://REPLICA: no replica responds: dial tcp REPLICA: connect: connection refused';
@@ -371,6 +416,7 @@ const HEALTHY: Facts = {
   certificate: served('secrets/portcullis-serving-certificate'),
   urlCertificates: new Map(),
   configuration: { value: { metadata: { generation: 3 }, spec: SETTINGS.policy } },
+  spec: { value: SETTINGS.policy },
   changedObjects: { value: [] },
   obsolete: { value: [] },
   probes: [

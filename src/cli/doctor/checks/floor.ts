@@ -29,7 +29,10 @@ const CLOSED = 'While no replica responds, no pods can be created in fail-closed
  */
 export const floor: Check = {
   name: 'floor',
-  evaluate: (facts) => evaluateFact(facts.policies, OBJECT, (policies) => evaluateFloor(facts, policies)),
+  evaluate: (facts) =>
+    evaluateFact(facts.spec, OBJECT, () =>
+      evaluateFact(facts.policies, OBJECT, (policies) => evaluateFloor(facts, policies)),
+    ),
 };
 
 function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {

@@ -22,11 +22,9 @@ import {
   type Fix,
   ok,
   problem,
-  unknown,
   warning,
 } from '../facts.ts';
 import { applyManifests, changeWebhook, instruction, leaderCorrects, run } from '../fix.ts';
-import { invalidReason } from '../gather.ts';
 import type { RegisteredWebhook } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
@@ -37,10 +35,7 @@ import { isDevCluster } from './installation.ts';
 export const webhooks: Check = {
   name: 'webhooks',
   evaluate: (facts) =>
-    evaluateFact(facts.configuration, 'webhooks', (object) => {
-      if (invalidReason(object?.spec ?? {}, facts.namespace) !== undefined) {
-        return [unknown('webhooks', 'not compared with the settings, which are invalid')];
-      }
+    evaluateFact(facts.spec, 'webhooks', () => {
       const own = facts.configurations.filter(isPartOfPortcullis);
       return [
         ...expectedConfigurations(facts).flatMap((expected) => compareConfiguration(facts, expected)),
