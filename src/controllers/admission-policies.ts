@@ -18,11 +18,11 @@ import {
   POLICY_KINDS,
   type PolicyKind,
 } from '../kube/admission-policies.ts';
-import { applyDefaults } from '../kube/defaults.ts';
+import { setApiDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kinds } from '../kube/kinds.ts';
 import { draft, type Wire } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, isInstalled } from '../kube/webhooks.ts';
+import { CONFIGURATION_KINDS, isKnownConfiguration } from '../kube/webhooks.ts';
 import {
   BREAK_GLASS_ANNOTATION,
   CONFIGURATION_NAME,
@@ -128,7 +128,7 @@ function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, instal
     metadata: { ...metadata, name: `${FLOOR_PREFIX}${metadata.name}`, labels: FLOOR_LABELS },
     spec: kind === 'ValidatingAdmissionPolicy' ? excludeNamespace(spec, installation) : rename(spec),
   });
-  applyDefaults(named);
+  setApiDefaults(named);
   return named;
 }
 
@@ -294,7 +294,7 @@ async function reconcileDefaults(
   } else if (!isBreakGlassOn(store)) {
     for (const { metadata, ...object } of generateDefaultsPolicy(settings.value, DEFAULTS_POLICY)) {
       const policy = draft({ ...object, metadata: { ...metadata, labels: FLOOR_LABELS } });
-      applyDefaults(policy);
+      setApiDefaults(policy);
       await write(policy, reconcileContext);
     }
   }
@@ -333,7 +333,7 @@ export function watchBreakGlass(keys: readonly string[]): readonly Source[] {
   return [
     ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? keys : []))),
     ...CONFIGURATION_KINDS.map((kind) =>
-      watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? keys : [])),
+      watch(kind, ({ metadata }) => (isKnownConfiguration(kind, metadata?.name) ? keys : [])),
     ),
   ];
 }
@@ -342,7 +342,7 @@ export function watchBreakGlass(keys: readonly string[]): readonly Source[] {
 export function isBreakGlassOn(store: Store): boolean {
   return [
     ...CONFIGURATION_KINDS.flatMap((kind) =>
-      store.list(kind).filter(({ metadata }) => isInstalled(kind, metadata?.name)),
+      store.list(kind).filter(({ metadata }) => isKnownConfiguration(kind, metadata?.name)),
     ),
     ...listFloorPolicies(store).map(({ object }) => object),
   ].some(({ metadata }) => metadata?.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined);

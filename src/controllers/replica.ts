@@ -11,7 +11,7 @@ import {
   CONFIGURATION_KINDS,
   enforcingWebhooks,
   getWebhooks,
-  isInstalled,
+  isKnownConfiguration,
   isPartOfPortcullis,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
@@ -240,7 +240,8 @@ function labeledConfigurations(store: Store, installed: boolean): readonly Webho
     store
       .list(kind)
       .filter(
-        (one: WebhookConfiguration) => isPartOfPortcullis(one) && isInstalled(kind, one.metadata?.name) === installed,
+        (one: WebhookConfiguration) =>
+          isPartOfPortcullis(one) && isKnownConfiguration(kind, one.metadata?.name) === installed,
       ),
   );
 }

@@ -6,7 +6,7 @@ import {
   type ConfigurationKind,
   enforcingWebhooks,
   getWebhooks,
-  isInstalled,
+  isKnownConfiguration,
   type RegisteredWebhook,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
@@ -209,7 +209,7 @@ function requestingConfigurations(store: Store, ref: SecretRef): readonly Reques
   return CONFIGURATION_KINDS.flatMap((kind) =>
     store
       .list(kind)
-      .filter((one: WebhookConfiguration) => requestsFrom(one, ref) && isInstalled(kind, one.metadata?.name))
+      .filter((one: WebhookConfiguration) => requestsFrom(one, ref) && isKnownConfiguration(kind, one.metadata?.name))
       .map((configuration: WebhookConfiguration): RequestingConfiguration => ({
         kind,
         name: configuration.metadata?.name ?? '',

@@ -11,7 +11,7 @@ import {
   getWebhooks,
   INSTALLED_CONFIGURATIONS,
   isCaInjection,
-  isInstalled,
+  isKnownConfiguration,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, OPTIONAL_FEATURES, WEBHOOK_LABELS } from '../kube/well-known.ts';
@@ -141,7 +141,7 @@ function watchInputs({ settings, service, apiServerVersion }: ControllerContext)
   return [
     watchValue(settings, () => KEYS),
     ...CONFIGURATION_KINDS.map((kind) =>
-      watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? KEYS : [])),
+      watch(kind, ({ metadata }) => (isKnownConfiguration(kind, metadata?.name) ? KEYS : [])),
     ),
     watch('Namespace', ({ metadata }, _store, { before }) =>
       metadata?.name === service.namespace ||

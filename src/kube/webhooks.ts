@@ -96,8 +96,8 @@ export function isPartOfPortcullis({ metadata }: WebhookConfiguration): boolean 
   return metadata?.labels?.[PART_OF_LABEL] === PART_OF;
 }
 
-/** Returns true if the configuration belongs to the installation. */
-export function isInstalled(kind: ConfigurationKind, name: string | undefined): boolean {
+/** Returns true if this version defines a webhook configuration with this kind and name. */
+export function isKnownConfiguration(kind: ConfigurationKind, name: string | undefined): boolean {
   const names: readonly (string | undefined)[] = INSTALLED_CONFIGURATIONS[kind];
   return names.includes(name);
 }

@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { summarizeNames } from '../../../kube/text.ts';
-import { getWebhooks, hasCaInjection, isInstalled } from '../../../kube/webhooks.ts';
+import { getWebhooks, hasCaInjection, isKnownConfiguration } from '../../../kube/webhooks.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
 import { readCertificates } from '../../../tls/certificate-pair.ts';
 import { trustProblem } from '../../../tls/trust.ts';
@@ -99,7 +99,7 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
     const isMissing = authorities === '' && (url == null || hasCaInjection(configuration));
     const mismatch = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
     if (!isMissing && mismatch === undefined) return [];
-    if (!isInstalled(configuration.kind, configuration.name))
+    if (!isKnownConfiguration(configuration.kind, configuration.name))
       return [unmanagedBundle(name, failurePolicy, configuration)];
     if (mismatch === undefined) return [missingBundle(name, configuration.name, facts)];
     const impact = 'API servers reject the connection, and the failure policy applies';

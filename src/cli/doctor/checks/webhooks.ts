@@ -1,7 +1,7 @@
 import { decodePolicy, webhookConfigurations } from '../../../install/index.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { printCount } from '../../../kube/text.ts';
-import { isInstalled, isPartOfPortcullis } from '../../../kube/webhooks.ts';
+import { isKnownConfiguration, isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { PART_OF, PART_OF_LABEL } from '../../../kube/well-known.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
@@ -88,7 +88,7 @@ export function restoreConfigurations(facts: Facts): Fix {
 /** The fix for a registered webhook that differs from the expected one or that this version does not define. */
 export function restoreWebhook(facts: Facts, { configuration, webhook }: RegisteredWebhook): Fix {
   const { kind, name } = configuration;
-  if (!isInstalled(kind, name)) return run('kubectl', 'delete', kind.toLowerCase(), name);
+  if (!isKnownConfiguration(kind, name)) return run('kubectl', 'delete', kind.toLowerCase(), name);
   const isExpected = findExpected(facts, configuration)?.webhooks.some((one) => one.name === webhook.name) === true;
   return isExpected || isManaged(facts)
     ? restoreConfigurations(facts)
@@ -154,7 +154,7 @@ function findUnknown(facts: Facts, configuration: Configuration): readonly Check
   const { kind, name, webhooks: all } = configuration;
   // The installation check reports the webhooks of features that are not installed.
   if (factValue(facts.obsolete)?.includes(`${kind.toLowerCase()}s/${name}`)) return [];
-  if (isManaged(facts) && isInstalled(kind, name)) return [];
+  if (isManaged(facts) && isKnownConfiguration(kind, name)) return [];
   const known = findExpected(facts, configuration);
   if (!known) {
     const fix = run('kubectl', 'delete', kind.toLowerCase(), name);
