@@ -1,5 +1,5 @@
 /** Kubernetes API objects in manifests, and the parts of an object that may be missing or invalid there. */
-import { applyDefaults } from '../kube/defaults.ts';
+import { setApiDefaults } from '../kube/defaults.ts';
 import { draft, isObject, type JsonObject, type PodLike } from '../kube/types.ts';
 import type { FieldPath } from '../policy/pod/templates.ts';
 import type { Labels } from '../policy/psa/policy.ts';
@@ -145,6 +145,6 @@ function withDefaults(pod: PodLike): PodLike {
   if (decodeError(pod) !== undefined) return pod;
   const { metadata, spec } = draft(pod);
   const complete: Record<string, unknown> = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
-  applyDefaults(complete);
+  setApiDefaults(complete);
   return complete;
 }

@@ -1,4 +1,4 @@
-import { applyDefaults, getObjects, type MutableObject, setDefault } from './defaults.ts';
+import { getObjects, type MutableObject, setApiDefaults, setDefault } from './defaults.ts';
 import type { Kind } from './kinds.ts';
 import { getPodTemplate, podTemplatePath, withoutEphemeralContainers } from './pod.ts';
 import { RESOURCES } from './resources.ts';
@@ -164,7 +164,7 @@ function getPodOfTemplate(
  */
 export function completePod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
   const complete: MutableObject = { ...draft(pod), apiVersion: 'v1', kind: 'Pod' };
-  applyDefaults(complete);
+  setApiDefaults(complete);
   const { spec } = complete;
   if (isObject(spec) && !isMirrorPod(pod)) setAccount(spec, findAccount);
   return complete;

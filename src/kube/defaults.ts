@@ -362,7 +362,7 @@ const DEFAULTS: Readonly<Record<string, Defaulter>> = {
  * Sets the defaults that the API server sets before admission. Mutates the object. Ignores fields of the wrong type and
  * objects of unknown kinds. Idempotent.
  */
-export function applyDefaults(object: Record<string, unknown>): void {
+export function setApiDefaults(object: Record<string, unknown>): void {
   const apiVersion = typeof object['apiVersion'] === 'string' ? object['apiVersion'] : '';
   const kind = typeof object['kind'] === 'string' ? object['kind'] : '';
   const group = apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { applyDefaults } from '../../src/kube/defaults.ts';
+import { setApiDefaults } from '../../src/kube/defaults.ts';
 import { readFixture } from '../support/fixtures.ts';
 
 type Json = Record<string, unknown>;
@@ -19,7 +19,7 @@ const CASES = readFixture<{ readonly podSpecs: readonly Case[]; readonly objects
 
 function defaulted(object: Json): Json {
   const copy = structuredClone(object);
-  applyDefaults(copy);
+  setApiDefaults(copy);
   return copy;
 }
 
@@ -83,7 +83,7 @@ const parts = fc.letrec((tie) => ({
   part: fc.dictionary(fc.constantFrom(...NAMES), tie('value'), { maxKeys: 4, depthIdentifier: 'part' }),
 })).part;
 
-test('applyDefaults is idempotent and does not throw', () => {
+test('setApiDefaults is idempotent and does not throw', () => {
   fc.assert(
     fc.property(fc.constantFrom(...KINDS), parts, ([apiVersion, kind], part) => {
       const object = { ...(part as Json), apiVersion, kind };

@@ -66,9 +66,9 @@ export function printDiffs(fixes: Fixes): string {
 
 /** Prints the changes as kustomize `patches`: one JSON patch for each changed object. */
 export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifests): string {
-  const after = new Map(fixed.objects.map((object) => [objectKey(object), object]));
+  const after = new Map(fixed.objects.map((object) => [documentKey(object), object]));
   const patches = manifests.objects.flatMap((object) => {
-    const operations = diff(object.value, after.get(objectKey(object))?.value ?? object.value);
+    const operations = diff(object.value, after.get(documentKey(object))?.value ?? object.value);
     if (operations.length === 0) return [];
     const { apiVersion, kind, value } = object;
     const [version = '', group] = apiVersion.split('/').reverse();
@@ -86,7 +86,7 @@ export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifest
   return hasChanges ? printYaml([{ patches }]) : '';
 }
 
-function objectKey({ document: { file, index }, path }: ManifestObject): string {
+function documentKey({ document: { file, index }, path }: ManifestObject): string {
   return JSON.stringify([file, index, path]);
 }
 
@@ -107,7 +107,8 @@ export function printChanges(stderr: Output, fixes: Fixes): void {
     const notes = Array.from(
       Map.groupBy(
         changes.filter(({ note }) => note !== undefined),
-        ({ note = '', explicit, object, path }) => (explicit ? JSON.stringify([objectKey(object), path, note]) : note),
+        ({ note = '', explicit, object, path }) =>
+          explicit ? JSON.stringify([documentKey(object), path, note]) : note,
       ),
       ([, [first, ...others]]) => {
         if (first?.note === undefined) return '';

@@ -10,7 +10,7 @@ import {
   type ManifestSettings,
 } from '../../install/index.ts';
 import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
-import { applyDefaults } from '../../kube/defaults.ts';
+import { setApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import type { Kinds } from '../../kube/kinds.ts';
@@ -184,7 +184,7 @@ async function readChangedObjects(client: ClusterClient, settings: ManifestSetti
   return manifests.filter((manifest, index) => {
     const current = live[index];
     const required: Record<string, unknown> = draft(manifest);
-    applyDefaults(required);
+    setApiDefaults(required);
     return !current || COMPARED_FIELDS[manifest.kind]?.some((field) => !deepEqual(current[field], required[field]));
   });
 }

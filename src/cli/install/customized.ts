@@ -1,7 +1,7 @@
 /** Fields that users customized in an installation and that new manifests keep. */
 import type { AnyObject } from '../../cluster/client.ts';
 import { INITIAL_SETTINGS, type Manifest } from '../../install/index.ts';
-import { applyDefaults } from '../../kube/defaults.ts';
+import { setApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
@@ -88,7 +88,7 @@ export function keepCustomized(
   if (!live) return { manifest, fields };
   const result = structuredClone<Manifest>(manifest);
   const complete = structuredClone<Record<string, unknown>>(manifest);
-  applyDefaults(complete);
+  setApiDefaults(complete);
   for (const [path, names] of KEPT[manifest.kind] ?? []) {
     const [part, generated, current] = [partAt(result, path), partAt(complete, path), partAt(live, path)];
     for (const name of names) {

@@ -6,7 +6,7 @@ import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { decodePolicy } from '../../install/index.ts';
 import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../kube/admission-policies.ts';
-import { applyDefaults } from '../../kube/defaults.ts';
+import { setApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { draft, isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../../kube/types.ts';
@@ -36,7 +36,7 @@ export function servedKinds(kubernetes: Version): readonly GeneratedKind[] {
 /** A generated policy or binding in a cluster. */
 export type InstalledPolicy = AnyObject & { readonly kind: GeneratedKind };
 
-/** Reads the generated policies and bindings. Rejects like `request`. */
+/** Reads the generated policies and bindings. Rejects like `Connection.request`. */
 export async function readPolicyObjects(client: ClusterClient): Promise<readonly InstalledPolicy[]> {
   const lists = KINDS.map(async (kind) => {
     const objects = await client.list(RESOURCES[kind], { labels: POLICY_SELECTOR });
@@ -128,7 +128,7 @@ export function comparePolicies(
   const isChanged = (object: PolicyObject<GeneratedKind>): boolean => {
     const live = find(object);
     const complete = draft(object);
-    applyDefaults(complete);
+    setApiDefaults(complete);
     return live !== undefined && !('spec' in live && deepEqual(live.spec, complete.spec));
   };
   return {

@@ -10,7 +10,7 @@ import { UserError } from '../../config/files.ts';
 import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
-import { applyDefaults } from '../../kube/defaults.ts';
+import { setApiDefaults } from '../../kube/defaults.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selector.ts';
 import { metadataProblem } from '../../kube/names.ts';
@@ -367,6 +367,6 @@ function withDefaults(kind: Kind, object: KubeObject, store: WritableStore): Kin
   const { namespace } = object.metadata ?? {};
   if (kind === 'Pod') return completePod(object, (name) => store.get('ServiceAccount', name, namespace));
   const complete = draft(object) as Record<string, unknown>;
-  applyDefaults(complete);
+  setApiDefaults(complete);
   return kind === 'SecurityContextConstraints' ? defaultScc(complete) : complete;
 }

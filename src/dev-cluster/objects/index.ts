@@ -3,7 +3,7 @@
  * cluster are likely to violate. The functions do not depend on storage or requests.
  */
 import { X509Certificate } from 'node:crypto';
-import { applyDefaults } from '../../kube/defaults.ts';
+import { setApiDefaults } from '../../kube/defaults.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import { type FieldError, invalidValue, requiredField } from '../../kube/field-error.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
@@ -86,7 +86,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     initialStatus: () => ({ phase: 'Active' }),
     prepareForCreate(namespace) {
       // A generated name is unknown until the object is created.
-      applyDefaults(namespace);
+      setApiDefaults(namespace);
       const finalizers = textsAt(objectAt(namespace, 'spec'), 'finalizers');
       namespace['spec'] = { finalizers: [...new Set([...finalizers, 'kubernetes'])] };
     },

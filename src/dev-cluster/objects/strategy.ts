@@ -1,4 +1,4 @@
-import { applyDefaults } from '../../kube/defaults.ts';
+import { setApiDefaults } from '../../kube/defaults.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import { type FieldError, forbiddenField, invalidValue, requiredField, tooLong } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
@@ -42,7 +42,7 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
     prune: rules.prune ?? (() => []),
     defaults(object: ApiObject): void {
       rules.prune?.(object);
-      (rules.defaults ?? applyDefaults)(object);
+      (rules.defaults ?? setApiDefaults)(object);
       // Go always serializes the status of a built-in kind that has one.
       if (rules.initialStatus && !rules.defaults) object['status'] ??= {};
     },

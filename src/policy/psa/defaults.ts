@@ -190,7 +190,7 @@ export const NOT_MIRROR = {
 // The defaults in TypeScript, for the webhook and for templates.
 
 /** Returns the pod with default values for the given fields, or the original object if nothing changes. */
-export function applyDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
+export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
   const containers = pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   const changes = new Map<Target, readonly PodDefault[]>();
   for (const one of selectDefaults(fields)) {
@@ -215,7 +215,7 @@ export function applyDefaults(pod: PodFields, fields: readonly DefaultField[]): 
 /** Returns the pod of a template with the defaults of its namespace. */
 export function completeTemplate(template: PodFields, namespace: Namespace, settings: DefaultsSettings): PodFields {
   if (!hasDefaults(namespace, settings)) return template;
-  const completed = applyDefaults(template, settings.defaults.fields);
+  const completed = withPodDefaults(template, settings.defaults.fields);
   return completed === template.json ? template : (decodePod(completed).pod ?? template);
 }
 

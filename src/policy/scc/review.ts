@@ -1,7 +1,7 @@
 /**
  * Reviews in the API group security.openshift.io. They return the SCCs that would admit a pod without creating the pod.
  */
-import { applyDefaults } from '../../kube/defaults.ts';
+import { setApiDefaults } from '../../kube/defaults.ts';
 import { type FieldError, formatFieldError, invalidValue, requiredField } from '../../kube/field-error.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { getApiVersion } from '../../kube/resources.ts';
@@ -65,7 +65,7 @@ function readReview(review: JsonObject): ReviewRequest | { readonly error: Statu
 function toPod(template: unknown): JsonObject {
   const { metadata = {}, spec = {} } = isObject(template) ? template : {};
   const pod = { ...draft({ metadata, spec }), apiVersion: 'v1', kind: 'Pod' };
-  applyDefaults(pod);
+  setApiDefaults(pod);
   return pod;
 }
 

@@ -2,7 +2,7 @@ import { allow } from '../../kube/admission.ts';
 import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
-import { applyDefaults, type DefaultsSettings, hasDefaults, NOT_MIRROR } from '../../policy/psa/defaults.ts';
+import { type DefaultsSettings, hasDefaults, NOT_MIRROR, withPodDefaults } from '../../policy/psa/defaults.ts';
 import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
 
@@ -35,7 +35,7 @@ export function createPodDefaultsWebhook(currentSettings?: () => DefaultsSetting
       const owner = store.get('Namespace', namespace);
       if (!settings || !owner || !hasDefaults(owner, settings)) return allow();
       const { pod } = decodePod(object);
-      const completed = pod && applyDefaults(pod, settings.defaults.fields);
+      const completed = pod && withPodDefaults(pod, settings.defaults.fields);
       return completed === undefined || completed === object ? allow() : allow({ object: completed });
     },
   };

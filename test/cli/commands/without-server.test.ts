@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
-import { applyDefaults } from '../../../src/kube/defaults.ts';
+import { setApiDefaults } from '../../../src/kube/defaults.ts';
 import { draft, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
 import { type Outcome, runProgram } from '../../support/memory-io.ts';
 import {
@@ -397,7 +397,7 @@ describe('a cluster', () => {
     const generated = await generate('--set=defaults.mode=apply');
     objects = generated.objects.map((object) => {
       const stored = draft(object);
-      applyDefaults(stored);
+      setApiDefaults(stored);
       return stored;
     });
   });

@@ -6,12 +6,12 @@ import { asStored } from '../../../src/dev-cluster/cel.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import {
-  applyDefaults,
   DEFAULT_FIELDS,
   type DefaultField,
   type DefaultsSettings,
   generateDefaultsPolicy,
   hasDefaults,
+  withPodDefaults,
 } from '../../../src/policy/psa/defaults.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
 import type { SccMode } from '../../../src/policy/scc/mode.ts';
@@ -41,7 +41,7 @@ function complete(
   const apply = (object: unknown): JsonObject => {
     const { pod: decoded } = decodePod(object);
     assert.ok(decoded);
-    return applyDefaults(decoded, fields);
+    return withPodDefaults(decoded, fields);
   };
   const completed = apply(pod);
   assert.deepEqual(mutate(pod), completed);
