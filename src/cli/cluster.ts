@@ -70,7 +70,7 @@ export async function withCluster<T>(
 
 /**
  * Writes an object unless the client only prints it, and returns the object in the response. An object with a resource
- * version replaces the existing object. Rejects like `request`.
+ * version replaces the existing object. Rejects like `Connection.request`.
  */
 export async function writeObject<T extends KubeObject>(
   { send }: ClusterClient,

@@ -90,7 +90,7 @@ export async function reviewSelf(connection: Connection, signal?: AbortSignal): 
 
 type ReviewOptions = Pick<ApiRequest, 'address' | 'signal'>;
 
-/** Creates a SubjectAccessReview for a user. Rejects like `request`. */
+/** Creates a SubjectAccessReview for a user. Rejects like `Connection.request`. */
 export async function reviewAccess(
   connection: Connection,
   { username, uid, groups, extra }: UserInfo,

@@ -38,7 +38,7 @@ const MAX_RESTARTS = 3;
 
 /**
  * Lists a resource page by page and returns the resource version of the list. `begin` returns the consumer of the
- * pages. It is called again when the list must restart because its continue token has expired. Rejects like `request`.
+ * pages. It is called again when the list must restart because its continue token has expired. Rejects like `Connection.request`.
  */
 export async function readPages(
   connection: Pick<Connection, 'request'>,
@@ -119,7 +119,7 @@ interface ListRequest {
   readonly onPage?: ((count: number) => void) | undefined;
 }
 
-/** Lists all objects of a kind. Rejects like `request`, and with a UserError for metadata with wrong types. */
+/** Lists all objects of a kind. Rejects like `Connection.request`, and with a UserError for metadata with wrong types. */
 export async function listAll(
   connection: Connection,
   { kind, namespace, labelSelector, isMetadataOnly = false, signal, pageSize, onPage }: ListRequest,

@@ -264,7 +264,7 @@ function isAlwaysServed(kind: Kind): boolean {
 
 /**
  * Resolves to true if the API server's discovery does not contain the resource. A 404 for the list is not sufficient
- * because a load balancer without a backend also returns it. Rejects like `request`.
+ * because a load balancer without a backend also returns it. Rejects like `Connection.request`.
  */
 async function isUnserved(
   connection: Pick<Connection, 'request'>,

@@ -34,7 +34,7 @@ const APPLY = kubectl('apply', '-f', '-');
 const INSTALL: Fix = { commands: [{ program: PROGRAM, args: ['install', '--without-server'] }, APPLY] };
 const UPGRADE: Fix = { commands: [{ program: PROGRAM, args: ['upgrade'] }, APPLY] };
 
-/** Returns true if the webhooks or the Deployment of a server exist. Rejects like `request`. */
+/** Returns true if the webhooks or the Deployment of a server exist. Rejects like `Connection.request`. */
 export async function hasServer(client: ClusterClient, namespace: string): Promise<boolean> {
   if ((await readConfigurations(client)).some(isPartOfPortcullis)) return true;
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
@@ -53,7 +53,7 @@ interface PolicyFacts {
 
 const DECODE = { controllers: CONTROLLER_NAMES, namespace: INSTALLATION.namespace };
 
-/** Diagnoses the policies. Rejects like `request`. */
+/** Diagnoses the policies. Rejects like `Connection.request`. */
 export async function diagnosePolicies(
   client: ClusterClient,
   objects: readonly InstalledPolicy[],

@@ -163,7 +163,7 @@ function isEndingPolicy({ metadata }: AnyObject, { keepsPolicies }: UninstallSco
   );
 }
 
-/** Deletes an installation. Rejects like `request` if objects cannot be listed. */
+/** Deletes an installation. Rejects like `Connection.request` if objects cannot be listed. */
 async function uninstall(removal: Removal, scope: UninstallScope): Promise<void> {
   if (!(await endEnforcement(removal, scope))) {
     removal.fail('All other objects are kept: without them, API servers would deny requests that match the webhooks.');
@@ -243,7 +243,7 @@ async function revokeWrites(removal: Removal): Promise<boolean> {
   return isDeleted;
 }
 
-/** The Portcullis objects, in the order of the resources. Rejects like `request`. */
+/** The Portcullis objects, in the order of the resources. Rejects like `Connection.request`. */
 async function findOwnObjects({ client, namespace }: Removal, resources: readonly ResourceInfo[]) {
   const targets = resources.map(async (resource): Promise<readonly Deletion[]> => {
     // Reports are in the namespaces to which they refer.

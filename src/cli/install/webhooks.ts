@@ -27,7 +27,7 @@ export interface Configuration {
   readonly webhooks: readonly Webhook[];
 }
 
-/** Lists all webhook configurations of a cluster. Rejects like `request`. */
+/** Lists all webhook configurations of a cluster. Rejects like `Connection.request`. */
 export async function readConfigurations(client: ClusterClient): Promise<readonly Configuration[]> {
   const lists = CONFIGURATION_KINDS.map(async (kind) =>
     (await client.list(RESOURCES[kind])).map((object) => parseWebhookConfiguration(kind, object)),

@@ -229,7 +229,6 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
   try {
     await writeFile(file, printBindingManifests(plan));
   } catch (error) {
-    // Creates the file if it is missing.
     const isFolderMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
     const reason = isFolderMissing ? 'the folder does not exist' : failureReason(error);
     throw new UserError(`cannot write ${file}: ${reason}`, { cause: error });

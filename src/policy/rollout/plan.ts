@@ -18,9 +18,8 @@ import { violationReason } from './readiness.ts';
 /** The verdict of an evaluation. `exempt` means that no level applies to the namespace. */
 type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
 
-/** Source of the level in force. */
 export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'current' | 'categories' | 'workloads'> {
-  /** Level that applies under enforcement. Absent if it cannot be computed. */
+  /** Source of the level in force. */
   readonly currentSource: 'label' | 'default' | 'exemption';
   /** Level under enforcement. Absent if it cannot be computed. */
   readonly planned?: Level | undefined;
