@@ -23,6 +23,8 @@ export interface PreparedException {
   /** Users who created the exception or changed its spec. Empty if they are unknown. */
   readonly authors: readonly string[];
   readonly approval: NonNullable<PodSecurityException['status']>['approval'];
+  /** Unix time in milliseconds. It is `-Infinity` for a malformed time. */
+  readonly approvedMs: number;
   readonly rule: ExceptionRule;
 }
 
@@ -74,19 +76,19 @@ export function findLimit(
 }
 
 function findApprovalProblem(
-  { name, namespace, approval, authors, specHash, rule }: PreparedException,
+  { name, namespace, approval, approvedMs, authors, specHash, rule }: PreparedException,
   { maxDurationMs, selfApproval }: ExceptionSettings,
 ): ExceptionProblem | undefined {
-  const command = `portcullis exception approve ${name} -n ${namespace}`;
-  if (approval === undefined) return { reason: 'NotApproved', message: `it is not approved: ${command}` };
+  // The evaluation of many exceptions must not create texts.
+  const command = (): string => `portcullis exception approve ${name} -n ${namespace}`;
+  if (approval === undefined) return { reason: 'NotApproved', message: `it is not approved: ${command()}` };
   if (authors.length === 0) return { reason: 'NotApproved', message: AUTHORS_UNKNOWN };
   if (approval.specHash !== specHash) {
-    return { reason: 'SpecChanged', message: `its spec has changed since the approval: ${command}` };
+    return { reason: 'SpecChanged', message: `its spec has changed since the approval: ${command()}` };
   }
   if (!selfApproval && authors.includes(approval.by)) {
     return { reason: 'SelfApproved', message: `${approval.by} is its author and cannot approve it` };
   }
-  const approvedMs = parseTimestamp(approval.at) ?? -Infinity;
   if (rule.expiresAtMs - approvedMs <= maxDurationMs) return undefined;
   const latest = approvedMs === -Infinity ? 'its approval' : formatTimestamp(approvedMs + maxDurationMs);
   return { reason: 'TooLong', message: `spec.podSecurity.exceptions.maxDuration permits no end after ${latest}` };
@@ -116,5 +118,7 @@ export function prepareException(
     // A malformed time is in the past.
     expiresAtMs: parseTimestamp(spec.expiresAt) ?? 0,
   };
-  return { name, namespace, spec, specHash, authors: parseAuthors(authors), approval: status?.approval, rule };
+  const approval = status?.approval;
+  const approvedMs = parseTimestamp(approval?.at) ?? -Infinity;
+  return { name, namespace, spec, specHash, authors: parseAuthors(authors), approval, approvedMs, rule };
 }
