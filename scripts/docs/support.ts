@@ -52,7 +52,7 @@ const REQUIREMENTS = [
   [
     'pods with `hostUsers: false`, SCC `restricted-v3`',
     'the feature UserNamespacesSupport: 1.33 by default',
-    'the API server drops the field, so pods have the users of the node, and `restricted-v3` denies them',
+    'the API server drops the field, so pods run in the host user namespace, and `restricted-v3` denies them',
   ],
 ] as const;
 

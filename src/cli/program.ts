@@ -294,7 +294,7 @@ function addDefinition(
   if (operands !== undefined) command.arguments(operands);
   else if (Object.hasOwn(options, 'filename') && !Object.hasOwn(options, 'kubeconfig')) {
     const outputError = (text: string, write: (text: string) => void): void =>
-      write(text.replace(/^(error: too many arguments.*: .*)$/m, '$1 Files and folders are named with -f.'));
+      write(text.replace(/^(error: too many arguments.*: .*)$/m, '$1 Use -f to specify files and directories.'));
     command.configureOutput({ outputError });
   }
   if (details !== undefined) command.addHelpText('after', `\n${renameCalls(details.trim(), invocation)}`);

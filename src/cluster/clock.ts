@@ -1,4 +1,4 @@
-/** A clock and its timers, which tests replace. */
+/** A clock and timers. Tests use a fake implementation. */
 export interface Clock {
   /** Returns a monotonic time in milliseconds. */
   now(): number;

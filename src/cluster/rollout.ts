@@ -148,7 +148,7 @@ export function predictNamespaceLevel(
   management: ManagementSettings,
 ): Level | undefined {
   const owners = getMetadataOwners(namespace.metadata);
-  // Without SCC admission, another component maintains the labels. Without owners the level is unknown.
+  // Without SCC admission, another component maintains the labels. Without owners, the level is unknown.
   if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
   if (!isManaged(namespace, owners, management)) return 'restricted';
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');

@@ -49,7 +49,7 @@ export async function readSource(file: string): Promise<Source> {
 const REASONS: ReadonlyMap<unknown, string> = new Map([
   ['ENOENT', 'there is no such file'],
   ['ENOTDIR', 'there is no such file'],
-  ['EISDIR', 'it is a folder'],
+  ['EISDIR', 'it is a directory'],
   ['EACCES', 'permission denied'],
   ['ENOSPC', 'no space is left'],
   ['EROFS', 'the file system is read-only'],

@@ -268,7 +268,12 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']
 
 /** The conditions without a rollout. */
 const ENDED: readonly ConditionState[] = [
-  { type: 'Enforcing', status: 'False', reason: 'PhaseNotEnforcing', message: 'the Disabled phase enforces nothing' },
+  {
+    type: 'Enforcing',
+    status: 'False',
+    reason: 'PhaseNotEnforcing',
+    message: 'nothing is enforced in the Disabled phase',
+  },
   { type: 'Progressing', status: 'False', reason: 'AsExpected', message: '' },
 ];
 

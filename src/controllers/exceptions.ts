@@ -93,7 +93,7 @@ function createUseCounter() {
     const count = counts.get(`exception/${key}`) ?? 0;
     const before = seen.get(key);
     seen.set(key, count);
-    // The count of a replica starts at 0, and a new leader knows no earlier count.
+    // The count of a replica starts at 0, and a new leader has no previous count.
     return before === undefined ? 0 : Math.max(0, count - before);
   };
 }
@@ -173,7 +173,7 @@ function describe(
     problem
       ? condition('Active', false, problem.reason, problem.message)
       : condition('Active', true, 'Applies', `it applies to new pods until ${spec.expiresAt}`),
-    condition('Expired', isExpired, isExpired ? 'Expired' : 'NotExpired', `its end is ${spec.expiresAt}`),
+    condition('Expired', isExpired, isExpired ? 'Expired' : 'NotExpired', `expiresAt is ${spec.expiresAt}`),
     condition(
       'Shadowed',
       shadow !== undefined,
@@ -190,7 +190,7 @@ function condition(type: string, isTrue: boolean, reason: string, message: strin
 
 /**
  * Returns why other components deny the pods of an exception, with the command that resolves it. The PodSecurity plugin
- * and the floor enforce the upstream label and the default, and know no exceptions.
+ * and the floor enforce the upstream label and the default, and do not support exceptions.
  */
 function findShadow(
   { namespace, spec }: PreparedException,

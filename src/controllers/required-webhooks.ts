@@ -231,7 +231,7 @@ function createWebhooks(
   const tiers = namespaceTiers(registration, enforcement, target);
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
   const rules = [...registration.rules, ...added];
-  // The floor knows neither exceptions nor the levels that only Portcullis enforces.
+  // The floor supports neither exceptions nor the levels that only Portcullis enforces.
   const isOpen = feature === 'psa' && hasFloor && enforcement.floor && !enforcement.exceptions;
   return tiers.map((tier) =>
     createWebhook(

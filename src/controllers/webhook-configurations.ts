@@ -73,7 +73,7 @@ export const webhookConfigurations: ControllerDefinition = {
 };
 
 /**
- * Time for which a replica must be ready and trusted before its webhooks fail closed, and for which policies must be in
+ * Minimum time that a replica must be ready and trusted before its webhooks fail closed, and that policies must be in
  * force before webhooks that rely on them fail open. API servers observe changes with a delay.
  */
 const SETTLE_MS = 5_000;

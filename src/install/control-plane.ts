@@ -48,7 +48,7 @@ export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
     },
     {
       path: 'authz/minimum-kubelet-version.kubeconfig',
-      purpose: `for ${FOLDER}: how kube-apiserver calls the webhook`,
+      purpose: `for ${FOLDER}: kubeconfig that kube-apiserver uses to call the webhook`,
       text: printYaml([WEBHOOK_KUBECONFIG]),
     },
     { path: 'rbac.yaml', purpose: 'for kubectl apply: the permissions of the webhook', text: printYaml(RBAC) },

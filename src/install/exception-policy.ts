@@ -31,7 +31,7 @@ const VARIABLES = [
 const VALIDATIONS = [
   {
     expression: '!variables.isApproval || request.subResource == "status"',
-    message: `only the status subresource of ${resource} changes the approval`,
+    message: `the approval may only be set through the status subresource of ${resource}`,
   },
   {
     expression: '!variables.isApproval || variables.approval.by == request.userInfo.username',

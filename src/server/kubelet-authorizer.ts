@@ -93,7 +93,7 @@ const KIND = 'SubjectAccessReview';
 const GROUPS_FIELD: Readonly<Record<string, string>> = { [`${GROUP}/v1`]: 'groups', [`${GROUP}/v1beta1`]: 'group' };
 
 interface Review {
-  /** Repeated in the response. */
+  /** Copied to the response. */
   readonly type: { readonly apiVersion: string; readonly kind: string };
   readonly access: AccessRequest;
 }

@@ -25,7 +25,7 @@ const MAX_CONNECTIONS = 50;
 
 /**
  * Creates the server for probes and metrics, which is not listening yet. It has its own port, so it works without a
- * serving certificate. Paths and texts match those of Kubernetes components.
+ * serving certificate. Paths and response bodies match those of Kubernetes components.
  * @see https://kubernetes.io/docs/reference/using-api/health-checks/
  */
 export function buildProbes({ livez, readyz, named = [], metrics }: ProbesDeps): FastifyInstance {

@@ -189,7 +189,7 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
   return { mode: mode === 'off' ? 'off' : 'enforce' };
 }
 
-/** True if SCCs are enforced in the request's namespace, or in the namespace that the store lacks. */
+/** True if SCCs are enforced in the request's namespace. See `namespaceMode` for namespaces that are not in the store. */
 export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store, settings: SccSettings): boolean {
   return namespaceMode(store, namespace, settings).mode === 'enforce';
 }

@@ -220,11 +220,11 @@ function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejec
   if (typeof commonName !== 'string') {
     return {
       status: 403,
-      reason: 'the client certificate does not have exactly one common name and may not send reviews',
+      reason: 'the client certificate must have exactly one common name',
     };
   }
   if (allowed.has(commonName)) return undefined;
-  return { status: 403, reason: `the client certificate of ${quote(commonName)} may not send reviews` };
+  return { status: 403, reason: `client ${quote(commonName)} is not allowed to send reviews` };
 }
 
 const UNKNOWN_AUTHORITY = 'it is signed by an unknown authority';

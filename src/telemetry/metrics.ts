@@ -48,7 +48,7 @@ export function createMetrics(build: { readonly version: string }) {
   collectDefaultMetrics({ register: registry });
   const create = createFactory(registry);
   create
-    .gauge('portcullis_build_info', 'Always 1; the version is in the label.', 'version', 'node_version')
+    .gauge('portcullis_build_info', 'Always 1. The version is in the label.', 'version', 'node_version')
     .set({ version: build.version, node_version: process.version }, 1);
   return {
     /** Returns the Prometheus text format. */
@@ -138,7 +138,7 @@ function createPodSecurityMetrics({ gauge, tally }: Factory) {
     ),
     exceptionExpiry: gauge(
       'portcullis_exception_expiry_timestamp_seconds',
-      'Unix time at which each PodSecurityException that applies ends, by its namespace and name. Only the leader reports it.',
+      'Unix time at which each active PodSecurityException expires, by namespace and name. Only the leader reports it.',
       'exception',
     ),
     errors: tally(
@@ -206,7 +206,7 @@ function createSccMetrics({ gauge, tally }: Factory) {
     ),
     accessReviews: tally(
       'portcullis_access_reviews_total',
-      'SubjectAccessReviews with spec.scc.authorization sar; an error denies access.',
+      'SubjectAccessReviews with spec.scc.authorization sar. An error denies access.',
       'result',
     ),
     broken: gauge('portcullis_scc_broken', '1 for each SCC that is invalid in every namespace and is skipped.', 'scc'),
@@ -321,7 +321,7 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
     ),
     trusted: gauge(
       'portcullis_serving_certificate_trusted',
-      '1 if the serving certificate chains to the caBundle of each webhook of the installation that fails closed. While it is 0 the replica is not ready.',
+      '1 if the serving certificate chains to the caBundle of each webhook of the installation that fails closed. While it is 0, the replica is not ready.',
     ),
     distrusting: gauge(
       'portcullis_serving_certificate_distrusting_webhooks',

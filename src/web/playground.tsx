@@ -95,9 +95,7 @@ async function share(state: SharedState): Promise<string> {
     () => true,
     () => false,
   );
-  return isCopied
-    ? 'The link was copied. It contains the manifests.'
-    : 'The address of this page contains the manifests.';
+  return isCopied ? 'The link was copied. It contains the manifests.' : 'The URL of this page contains the manifests.';
 }
 
 interface ControlsProps {

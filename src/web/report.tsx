@@ -369,7 +369,7 @@ function UnreviewedPods({ pods }: { readonly pods: ReportData['unreviewedPods'] 
 function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData }) {
   const { shown, more } = useLimit(exemptions, MAX_NAMESPACES, 'exemptions');
   const counted = uses
-    ? `Uses are counted by ${count(uses.replicas, 'replica')} since ${uses.since}.`
+    ? `Uses have been counted by ${count(uses.replicas, 'replica')} since ${uses.since}.`
     : 'Uses are unknown because no replica publishes counts.';
   return (
     <Section title="Exemptions" note={`Objects to which the policies do not apply. ${counted}`}>

@@ -1,5 +1,5 @@
 /**
- * `npm run test:charts -- FOLDER [--record] [NAME...]`: renders the charts in a folder, and compares the verdicts of
+ * `npm run test:charts -- DIRECTORY [--record] [NAME...]`: renders the charts in a folder, and compares the verdicts of
  * `check`, `rollout plan`, `scc plan` and a cluster with two replicas about each workload. Any difference fails the run.
  *
  * Each folder in FOLDER is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` has values that the
@@ -67,7 +67,7 @@ async function prepare(plane: ControlPlane, chart: Chart, setting: Setting, kube
   return { namespace, workloads: findWorkloads(objects, namespace), inputs, stdin: toText([home, ...others]) };
 }
 
-/** Waits until admission is in force in a namespace, and the replicas know the grants. */
+/** Waits until admission is in force in a namespace, and the replicas have observed the grants. */
 async function untilEnforced({ admin }: ControlPlane, namespace: string, setting: Setting): Promise<void> {
   const privileged = { containers: PLAIN['containers'] ?? [], hostPID: true, securityContext: { runAsUser: 0 } };
   await eventually(async () => {
@@ -102,7 +102,7 @@ const CHECK_OPTIONS: Readonly<Record<Setting, readonly string[]>> = {
   both: ['--platform=openshift'],
 };
 
-/** Time in which the replicas learn the grants of a chart. */
+/** Time limit for the replicas to observe the grants of a chart. */
 const GRANTS_MS = 10_000;
 
 async function compare({ admin }: ControlPlane, rendered: Rendered, setting: Setting): Promise<Comparison> {
@@ -257,7 +257,7 @@ const { values, positionals } = parseArgs({
   options: { record: { type: 'boolean', default: false } },
 });
 const [folder, ...names] = positionals;
-if (folder === undefined) throw new Error('npm run test:charts -- FOLDER: name a folder with charts');
+if (folder === undefined) throw new Error('npm run test:charts -- DIRECTORY: specify a directory with charts');
 const charts = readCharts(folder).filter(({ name }) => names.length === 0 || names.includes(name));
 if (charts.length === 0) throw new Error(`${folder} has no folder with a Chart.yaml`);
 const differences = await run(charts, values.record);

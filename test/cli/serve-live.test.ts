@@ -295,7 +295,7 @@ suite('an outage of the API server', () => {
     assert.equal(await probe(running, '/readyz'), 'ok');
     assert.match(
       await probe(running, '/readyz/cluster'),
-      /^cluster failed: watches fail; decisions use the last known state: (.*; )?[^;]*\bNamespace\b[^;]*: (the watch ended immediately|[^;]*connection refused)/m,
+      /^cluster failed: watches are failing, so decisions use the last known state: (.*; )?[^;]*\bNamespace\b[^;]*: (the watch ended immediately|[^;]*connection refused)/m,
     );
     assert.equal((await running.stop()).code, 0);
 
@@ -322,7 +322,7 @@ suite('an outage of the API server', () => {
         ] as const),
     });
     assert.equal(watchCheck(ages(119_000)).check(), undefined);
-    const state = 'watches fail; decisions use the last known state';
+    const state = 'watches are failing, so decisions use the last known state';
     assert.equal(watchCheck(ages(130_400)).check(), `${state}: Pod: no event for 130 s`);
     const unauthorized = [
       ['Pod', 'Unauthorized'],

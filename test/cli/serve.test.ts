@@ -67,9 +67,12 @@ suite('an unavailable address is explained', () => {
   });
 });
 
-test('a folder that cannot contain certificates is explained', async () => {
+test('a directory that cannot contain certificates is explained', async () => {
   const { code, stdout, stderr } = await start([...FREE_PORTS, `--cert-dir=${MAIN}`]).finished;
-  assert.deepEqual([code, stdout, stderr], [2, '', `error: --cert-dir: cannot write to ${MAIN}: it is not a folder\n`]);
+  assert.deepEqual(
+    [code, stdout, stderr],
+    [2, '', `error: --cert-dir: cannot write to ${MAIN}: it is not a directory\n`],
+  );
 });
 
 suite('a running server', () => {

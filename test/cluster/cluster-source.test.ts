@@ -65,7 +65,7 @@ async function find(where: Partial<ClusterSource>) {
 }
 
 describe('the cluster', () => {
-  test('comes from the kubeconfig of the options, with paths relative to it', async () => {
+  test('comes from the `kubeconfig` option, and relative paths are resolved against its directory', async () => {
     const kubeconfig = await file('a/config', FIRST);
     const plugin = `#!${process.execPath}\nconsole.log(JSON.stringify({ status: { token: 'by plugin' } }));\n`;
     const executable = await file('a/bin/login', plugin);
@@ -122,7 +122,7 @@ describe('no cluster is found', () => {
       'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig',
     ],
     [
-      'without a file in the home folder',
+      'without a file in the home directory',
       () => ({ env: { HOME: join(folder, 'none') } }),
       'no cluster to read: there is no <folder>/none/.kube/config; set --kubeconfig',
     ],

@@ -165,7 +165,7 @@ describe('a pool of objects', () => {
 const metadata = (more: JsonObject): JsonObject => ({ name: 'a', namespace: 'shop', ...more });
 
 describe('metadata', () => {
-  test('of pods keeps the annotations that decisions may read', () => {
+  test('of pods keeps the annotations that are relevant to decisions', () => {
     const annotations = {
       plain: 'kept',
       'openshift.io/scc': 'kept',

@@ -88,7 +88,7 @@ suite('reading from disk', () => {
     assert.equal(parseSettings(source, OPTIONS).podSecurity.defaults.enforce.level, 'baseline');
   });
 
-  test('an inline configuration precedes a path', async () => {
+  test('an inline configuration takes precedence over a path', async () => {
     const file = await write('path: plugins/psa.yaml\n  configuration: {a: b}');
     assert.equal((await readPodSecuritySource(file)).file, file);
   });

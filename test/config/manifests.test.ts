@@ -327,7 +327,7 @@ const POD = 'apiVersion: v1\nkind: Pod\n';
 const stdin = Readable.from([]);
 
 describe('readManifests', () => {
-  test('a folder stands for all its manifests, sorted, recursive, without hidden files, each once', async (context) => {
+  test('all manifests in a directory and its subdirectories are read once, sorted, except hidden files', async (context) => {
     const folder = await folderWith(context, {
       'b.yaml': POD,
       'a/z.yml': POD,
@@ -346,7 +346,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('symbolic links to files are followed, links to folders are not, a broken link is an error', async (context) => {
+  test('symbolic links to files are followed, links to directories are not, a broken link is an error', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD, 'sub/b.txt': POD });
     await symlink(folder, join(folder, 'sub', 'loop.yaml'));
     await symlink(join(folder, 'sub', 'b.txt'), join(folder, 'sub', 'c.yaml'));
@@ -367,7 +367,7 @@ describe('readManifests', () => {
     ]);
   });
 
-  test('a Helm chart folder is an error, and its files are not read', async (context) => {
+  test('a Helm chart directory is an error, and its files are not read', async (context) => {
     const files = {
       'chart/Chart.yaml': 'name: c',
       'chart/values.yaml': 'a: 1',
@@ -448,7 +448,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('paths that do not exist, and folders without manifests', async (context) => {
+  test('paths that do not exist, and directories without manifests', async (context) => {
     const folder = await folderWith(context, { 'readme.md': '' });
     const missing = join(folder, 'missing.yaml');
     await assert.rejects(readManifests([missing], { stdin }), {

@@ -278,7 +278,7 @@ plugins:
     await running.pass(5_000);
     assert.equal(published(), 'privileged 3 Hold');
     assert.deepEqual(conditions(), {
-      Enforcing: 'False PhaseNotEnforcing: the Disabled phase enforces nothing',
+      Enforcing: 'False PhaseNotEnforcing: nothing is enforced in the Disabled phase',
       Progressing: 'False AsExpected: ',
     });
   });

@@ -103,7 +103,7 @@ suite('the status of exceptions', () => {
     assert.deepEqual(await conditions(), [
       'Approved=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',
-      'Expired=False NotExpired: its end is 2026-02-01T00:00:00Z',
+      'Expired=False NotExpired: expiresAt is 2026-02-01T00:00:00Z',
       'Shadowed=False NotShadowed: no other level denies its pods',
       'Unused=False InUse: running pods that need it: 0',
     ]);
@@ -112,7 +112,7 @@ suite('the status of exceptions', () => {
     assert.deepEqual(await conditions(), [
       'Approved=True Approved: approved by bob at 2026-01-01T09:00:00Z',
       'Active=True Applies: it applies to new pods until 2026-02-01T00:00:00Z',
-      'Expired=False NotExpired: its end is 2026-02-01T00:00:00Z',
+      'Expired=False NotExpired: expiresAt is 2026-02-01T00:00:00Z',
       'Shadowed=False NotShadowed: no other level denies its pods',
       'Unused=False InUse: running pods that need it: 1',
     ]);
@@ -130,7 +130,7 @@ suite('the status of exceptions', () => {
     await run.pass(60_000);
     assert.deepEqual((await conditions()).slice(1, 3), [
       'Active=False Expired: it expired at 2026-02-01T00:00:00Z',
-      'Expired=True Expired: its end is 2026-02-01T00:00:00Z',
+      'Expired=True Expired: expiresAt is 2026-02-01T00:00:00Z',
     ]);
     assert.equal(await expiry(), undefined);
   });

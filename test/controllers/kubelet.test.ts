@@ -95,7 +95,7 @@ suite('the minimum kubelet version', () => {
       inForce: undefined,
       rendered: undefined,
       conditions: [
-        'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes have kubelets below 1.30.0 or with an unknown version: old',
+        'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes run a kubelet older than 1.30.0 or of unknown version: old',
         'Progressing=False NodesBelowMinimum: the minimum 1.30.0 is not in force, because 1 node is below it: old',
       ],
     });
@@ -106,7 +106,7 @@ suite('the minimum kubelet version', () => {
       inForce: '1.30.0',
       rendered: '1.30.0',
       conditions: [
-        'KubeletsMeetMinimum=True AllNodesMeetMinimum: the only node has a kubelet of version 1.30.0 or newer',
+        'KubeletsMeetMinimum=True AllNodesMeetMinimum: the only node runs kubelet 1.30.0 or newer',
         'Progressing=False UpToDate: the minimum 1.30.0 is in force',
       ],
     });

@@ -358,7 +358,7 @@ suite('the run-level-zero labeler', () => {
     assert.deepEqual(await labels(), [NONE, NONE, 'restricted:- -:- -:- -', NONE]);
   });
 
-  test('labels two namespaces when SCCs are enforced, and keeps a label of another manager', async () => {
+  test('labels two namespaces when SCCs are enforced, and keeps a label owned by another manager', async () => {
     settings.sccMode = 'enforce';
     assert.deepEqual(await labels(), [NONE, PRIVILEGED, 'restricted:- privileged:- privileged:- -', NONE]);
   });

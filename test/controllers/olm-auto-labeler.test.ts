@@ -262,7 +262,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), 'true true');
   });
 
-  test('is idle without the Operator Lifecycle Manager, even if it is removed later', async () => {
+  test('is idle if the Operator Lifecycle Manager is not installed or is removed later', async () => {
     const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
     await createNamespace(NAME, managed);
     await run();

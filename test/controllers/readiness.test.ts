@@ -301,7 +301,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted', 'later violations are reported and do not change the decision');
   });
 
-  test('an empty mode of another manager is not overwritten', async () => {
+  test('an empty mode owned by another manager is not overwritten', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await cluster.apply(
       'PSAEnforcementConfig',
@@ -436,7 +436,7 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['shop Current'], 'the namespace would be labeled restricted');
   });
 
-  test('completed pods do not count, but pods admitted by user permissions do', async () => {
+  test('completed pods are ignored, but pods admitted by user permissions are not', async () => {
     await create('shop');
     await runPod('shop', 'done', ON_HOST);
     const done = { metadata: { name: 'done', namespace: 'shop' }, status: { phase: 'Succeeded' } };

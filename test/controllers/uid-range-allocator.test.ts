@@ -365,7 +365,7 @@ suite('range allocation', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
     });
 
-    test('is corrected after changes while the controller was stopped', async () => {
+    test('is corrected after changes made while the controller was stopped', async () => {
       await run();
       await create('gone');
       await runs[0]?.idle();

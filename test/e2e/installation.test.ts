@@ -381,7 +381,7 @@ suite('an installation', () => {
     await eventually(() => succeeds(again), 30_000);
   });
 
-  test('a renewed serving certificate is served without failed requests', async () => {
+  test('renewing the serving certificate causes no failed requests', async () => {
     const secret = '/api/v1/namespaces/portcullis/secrets/portcullis-serving-certificate';
     const certificate = async (): Promise<unknown> =>
       (responseObject(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];

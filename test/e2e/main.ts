@@ -86,7 +86,9 @@ async function runVersion(folder: string | undefined): Promise<void> {
 }
 
 if (values.versions !== undefined && assets === undefined) {
-  throw new Error('--versions requires KUBEBUILDER_ASSETS: a folder with one folder of binaries for each version');
+  throw new Error(
+    '--versions requires KUBEBUILDER_ASSETS: a directory with one directory of binaries for each version',
+  );
 }
 if (values.versions !== undefined) {
   for (const version of values.versions.split(',')) await runVersion(findFolder(String(assets), version));

@@ -84,7 +84,7 @@ suite('the credentials of a process', { skip: needed }, () => {
       assert.equal(status, 500);
       assert.match(
         text,
-        /^cluster failed: watches fail; decisions use the last known state: .*Namespace.*: Unauthorized\n$/,
+        /^cluster failed: watches are failing, so decisions use the last known state: .*Namespace.*: Unauthorized\n$/,
       );
       const { text: sync } = await replica.probe('/readyz/informer-sync');
       assert.match(sync, /^informer-sync failed: not synced: .*: Unauthorized\n$/);

@@ -181,7 +181,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     assert.deepEqual(await diff(await run('install')), []);
   });
 
-  test('a setting of another client is removed by the command in the summary', async () => {
+  test('a setting owned by another client is removed by the command in the summary', async () => {
     await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', '{"spec":{"olm":{}}}');
     await applyOutput(await run('install', '--olm'));
     const { stderr, stdout } = await run('install', '--olm=false', '--set=olm=null', '--allow-weaker');
@@ -256,12 +256,12 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     [
       '9.0.0',
       'upgrade',
-      `version 9.0.0 is installed, but this program has version ${VERSION}: use the program of version 9.0.0`,
+      `version 9.0.0 is installed, but this program has version ${VERSION}: use version 9.0.0 of the program`,
     ],
     [
       '9.0.0',
       'install',
-      `version 9.0.0 is installed, but this program has version ${VERSION}: use the program of version 9.0.0`,
+      `version 9.0.0 is installed, but this program has version ${VERSION}: use version 9.0.0 of the program`,
     ],
     ['0.0.9', 'install', `version 0.0.9 is installed, but this program has version ${VERSION}: use portcullis upgrade`],
   ];

@@ -202,7 +202,7 @@ const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason
     { metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/control-plane': '' } } },
     NODE_KEYS,
   ],
-  ['remove the taint of another client', { spec: { taints: [OUTDATED] } }],
+  ['remove a taint owned by another client', { spec: { taints: [OUTDATED] } }],
   [
     'evict the pods of a node',
     {
@@ -249,7 +249,7 @@ const CASES: readonly Case[] = [
     message: unauthorized('delete', 'validatingadmissionpolicybindings', ADMISSION, POLICY),
   },
   {
-    name: 'create a webhook configuration of another name',
+    name: 'create a webhook configuration with another name',
     object: configuration('ValidatingWebhookConfiguration', 'evil', webhook(OWN_URL, PODS)),
     message: denied(
       `${VALIDATING}.${ADMISSION} "evil"`,
@@ -343,7 +343,7 @@ const CASES: readonly Case[] = [
     ),
   },
   {
-    name: 'create an SCC of another name',
+    name: 'create an SCC with another name',
     object: { ...SCC, metadata: { name: 'evil' } },
     message: denied(
       'securitycontextconstraints.security.openshift.io "evil"',

@@ -4,7 +4,7 @@ import { scc } from '../policy/scc/arbitrary.ts';
 import type { JsonObject } from '../support/oracle/json.ts';
 import type { Authorizer } from '../support/oracle/scc-order.ts';
 
-/** Grants the use of SCCs to a user or group. Without a namespace it applies to all namespaces. */
+/** Grants the use of SCCs to a user or group. Without a namespace, it applies to all namespaces. */
 export interface Grant {
   readonly user?: string;
   readonly group?: string;

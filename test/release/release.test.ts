@@ -175,7 +175,7 @@ describe('package', () => {
     });
   };
 
-  test('exports have types, which need no other package', () => {
+  test('exported types compile without other packages', () => {
     assert.deepEqual(compile('consumer.ts', false), []);
   });
 

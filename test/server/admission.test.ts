@@ -399,7 +399,7 @@ suite('client certificates', () => {
       name: 'a certificate with another name',
       pair: client('eve'),
       status: 403,
-      body: 'the client certificate of "eve" may not send reviews\n',
+      body: 'client "eve" is not allowed to send reviews\n',
     },
     { name: 'another authority', pair: client('api', otherAuthority), status: 401, body: UNKNOWN_AUTHORITY },
     {
@@ -436,7 +436,7 @@ suite('client certificates', () => {
     const line = recorder.log.filter(({ msg }) => msg === 'client rejected').at(-1);
     assert.deepEqual(
       [line?.['webhook'], line?.['reason'], line?.['remoteAddress']],
-      ['/psa/validate', 'the client certificate of "eve" may not send reviews', '127.0.0.1'],
+      ['/psa/validate', 'client "eve" is not allowed to send reviews', '127.0.0.1'],
     );
     assert.match(
       await recorder.metrics.expose(),

@@ -126,7 +126,7 @@ suite('writes', () => {
     [
       'a proposal that is approved already',
       { object: object({ status: { approval } }) },
-      `${PREFIX}status.approval: Forbidden: only the status subresource of podsecurityexceptions changes it`,
+      `${PREFIX}status.approval: Forbidden: may only be set through the status subresource of podsecurityexceptions`,
     ],
     [
       'each editor is an author',
@@ -258,7 +258,7 @@ suite('settings', () => {
         );
         assert.equal(
           approvedByBob,
-          `${PREFIX}status.approval: Forbidden: spec.podSecurity.exceptions.maxDuration permits no end after 2027-01-01T01:00:00Z`,
+          `${PREFIX}status.approval: Forbidden: spec.podSecurity.exceptions.maxDuration does not permit an expiry after 2027-01-01T01:00:00Z`,
         );
       } else {
         assert.equal(proposal, `${PREFIX}spec: Forbidden: ${message}`);

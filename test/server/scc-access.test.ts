@@ -125,7 +125,7 @@ suite('access reviews', () => {
     const decision = await rig.send('/scc/mutate', podRequest(ROOT));
     assert.deepEqual(decision.facts, { scc: 'anyuid', subjectType: 'user' });
     assert.deepEqual(decision.warnings, [
-      'SCC "anyuid" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.',
+      `SCC "anyuid" admits the pod only because the pod's creator may use the SCC. Service account "default" may not use it, so such pods fail when a controller creates them.`,
     ]);
   });
 });

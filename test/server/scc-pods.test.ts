@@ -121,7 +121,7 @@ suite('/scc/mutate', () => {
       expected: {
         allowed: true,
         warnings: [
-          'SCC "anyuid" would admit the pod only because its creator may use it. Service account "default" may not use it, so such pods would fail when a controller creates them.',
+          `SCC "anyuid" would admit the pod only because the pod's creator may use the SCC. Service account "default" may not use it, so such pods would fail when a controller creates them.`,
         ],
         facts: { mode: 'report', scc: 'anyuid', subjectType: 'user' },
       },

@@ -9,7 +9,7 @@ import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../src/policy/scc/strategies/index.ts';
 import type { ContainerContext, PodContext } from '../../src/policy/scc/strategies/strategy.ts';
 
-/** A grant of SCCs that replaces RBAC. Without a namespace it applies to all namespaces; `*` is every SCC. */
+/** A grant of SCCs that replaces RBAC. Without a namespace, it applies to all namespaces; `*` is every SCC. */
 export interface Grant {
   readonly user?: string;
   readonly group?: string;

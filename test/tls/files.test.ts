@@ -156,13 +156,13 @@ test('encodes times after 2049', () => {
   assert.equal(new X509Certificate(authority.cert).validToDate.toISOString(), '2050-06-01T00:00:00.000Z');
 });
 
-test('creates parent folders', async (t) => {
+test('creates parent directories', async (t) => {
   const { folder, ...rest } = await createOptions(t);
   await ensureCertificates({ ...rest, folder: join(folder, 'a', 'b') });
   assert.ok((await stat(join(folder, 'a', 'b', 'ca.crt'))).isFile());
 });
 
-test('rejects if the folder cannot be created', { timeout: 10_000 }, async (t) => {
+test('rejects if the directory cannot be created', { timeout: 10_000 }, async (t) => {
   const options = await createOptions(t);
   await assert.rejects(ensureCertificates({ ...options, folder: '/proc/portcullis/certs' }), /^Error: ENOENT: .*mkdir/);
   await writeFile(options.folder, '');

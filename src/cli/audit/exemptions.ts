@@ -97,5 +97,5 @@ function printExemption(exemption: PolicyExemption): readonly string[] {
 
 function printUses(uses: ExemptionUses | undefined): string {
   if (uses === undefined) return 'Uses are unknown because no replica publishes counts in its Lease.';
-  return `Uses are counted by ${printCount(uses.replicas, 'replica')} since ${uses.since}.`;
+  return `Uses have been counted by ${printCount(uses.replicas, 'replica')} since ${uses.since}.`;
 }

@@ -62,9 +62,10 @@ function customKind(value: string): string {
 }
 
 const DETAILS = `
-Folders stand for their .yaml, .yml and .json files, including those of subfolders. Pods and workloads
-are checked against the policies of their namespace. The labels of the Namespace set these policies if it is
-among the manifests. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the defaults.
+For a directory, the command reads all .yaml, .yml and .json files in it and in its subdirectories. Pods and
+workloads are checked against the policies of their namespace. The labels of the Namespace set these policies
+if it is among the manifests. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the
+defaults.
 SecurityContextConstraints are checked against the validation rules of the API server, and for fields that
 it would drop.
 
@@ -77,7 +78,7 @@ them at another date, to find what their end will deny.
 
 --fix changes the files so that they pass, and reports the violations that it cannot fix, with the available choices. Comments, order and
 style are preserved. It prints the fixed stream for standard input, --fix=diff a unified diff,
-and --fix=patch the patches of a kustomization. A symbolic link that leads out of a -f folder is an error.
+and --fix=patch the patches of a kustomization. A symbolic link that points outside a -f directory is an error.
 The exit code applies to the fixed manifests.
 
 --platform=openshift, --sccs and --config also evaluate SCC admission. A pod that no SCC admits for its service
@@ -103,7 +104,7 @@ const options = {
     shown: 'restricted',
   }),
   'kubernetes-version': option('VERSION', policyVersion, 'latest', {
-    help: 'Kubernetes version of the policies: latest, v1.N',
+    help: 'Kubernetes version of the policies: latest or v1.N',
   }),
   'namespace-labels': mapped(
     list('KEY=VALUE', keyValue, { help: 'Labels for namespaces that the manifests do not contain' }),

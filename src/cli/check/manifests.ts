@@ -181,7 +181,7 @@ function unknownContainers(object: ManifestObject, path: FieldPath): ManifestErr
 }
 
 function unbuilt({ apiVersion, kind, document: { file }, line, column }: ManifestObject): ManifestError {
-  const message = `not evaluated: a kustomization changes the manifests that it lists: check its result: kubectl kustomize ${shellQuote(dirname(file))} | portcullis check -f -; to skip this kind, set --skip-kind=${kind}.${apiGroup(apiVersion)}`;
+  const message = `not evaluated, because a kustomization changes the manifests that it lists. Check its result with: kubectl kustomize ${shellQuote(dirname(file))} | portcullis check -f -. To skip this kind, set --skip-kind=${kind}.${apiGroup(apiVersion)}`;
   return { file, line, column, message };
 }
 

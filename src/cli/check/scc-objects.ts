@@ -67,7 +67,7 @@ function contentFindings(object: ManifestObject): readonly Finding[] {
     mode: 'warn',
     check: 'unusable',
     reason: 'incomplete strategy',
-    fix: 'Set a uid for MustRunAs; for MustRunAsRange, set both bounds in order or none.',
+    fix: 'Set a uid for MustRunAs. For MustRunAsRange, set both bounds in order or none.',
   } as const;
   return [
     ...(defect === undefined ? [] : [createFinding(object, ['runAsUser'], { ...unusable, detail: defect })]),
@@ -83,12 +83,12 @@ function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints):
 
 const ONE_LIST = 'Keep the capability in one of the two lists.';
 const SYSCTLS =
-  'Keep each sysctl in one of the two lists. A trailing * matches a prefix; a single * must be the only entry.';
+  'Keep each sysctl in one of the two lists. A trailing * matches a prefix. A single * must be the only entry.';
 const GROUPS = 'Use MustRunAs or RunAsAny, with ranges of group IDs of at least 0 whose min is at most their max.';
 
 /** Fixes for invalid fields, by top-level field. */
 const FIXES: ReadonlyMap<string, string> = new Map([
-  ['metadata', 'Use a name of lower-case letters, digits, hyphens and dots.'],
+  ['metadata', 'Use only lowercase letters, digits, hyphens and dots in the name.'],
   ['priority', 'Use 0 or more, or remove the field.'],
   ['runAsUser', 'Use one of the listed types, and a user ID of at least 0.'],
   ['seLinuxContext', 'Use one of the listed types.'],

@@ -5,7 +5,6 @@ import { UserError } from '../../config/files.ts';
 import { manifestNamespace } from '../../config/objects.ts';
 import type { Settings } from '../../config/settings.ts';
 import { typeMeta } from '../../kube/resources.ts';
-import { quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
@@ -65,7 +64,7 @@ export const command = defineCommand({
   options: {
     ...sccReviewOptions,
     for: option('DURATION', lifetimeMs, undefined, { help: 'Time until the end of the exception, such as 14d or 12h' }),
-    reason: option('TEXT', nonEmpty, undefined, { help: 'Reason for the exception, for example a ticket' }),
+    reason: option('TEXT', nonEmpty, undefined, { help: 'Reason for the exception, for example a ticket number' }),
     name: option('NAME', nonEmpty, undefined, { help: 'Name of the exception. Default: the name of the workload' }),
     level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
       help: 'Level to evaluate. Default: the enforced level of the namespace',
@@ -88,7 +87,7 @@ export const command = defineCommand({
     const { entries, uncovered } = suggestEntries(pod, { ...policy, emulationVersion });
     if (uncovered.length > 0) throw new UserError(`no exception can cover ${uncovered.join(', ')} of ${resource}`);
     if (entries.length === 0) {
-      throw new UserError(`${resource} needs no exception: its pods satisfy the level ${quote(policy.level)}`);
+      throw new UserError(`${resource} needs no exception: its pods satisfy the ${policy.level} level`);
     }
     const exception = {
       ...typeMeta('PodSecurityException'),

@@ -73,7 +73,7 @@ function breakGlassNote({ metadata: { annotations = {} } }: Target): BreakGlassN
   return { since: annotations[since], by: annotations[by], reason: annotations[reason] };
 }
 
-/** `since 2026-01-15T11:00:00Z by jo: INC-1` */
+/** Returns, for example, `since 2026-01-15T11:00:00Z by jo: INC-1`. */
 export function formatNote({ since = '', by, reason }: BreakGlassNote): string {
   return `since ${since}${by === undefined ? '' : ` by ${by}`}${reason === undefined ? '' : `: ${reason}`}`;
 }

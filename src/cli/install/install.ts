@@ -69,8 +69,8 @@ export const command = defineCommand({
       throw new UserError('--profile cannot be combined with --kubeconfig and --context');
     }
     const settings = applyOptions({ ...DEFAULTS, ...PROFILES[profile] }, options);
-    const note = `the ${profile} profile, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
-    io.stderr.write(`Assumed: ${note}\n`);
+    const assumed = `the ${profile} profile and Kubernetes 1.${MINIMUM_MINOR} or newer`;
+    io.stderr.write(`Assuming ${assumed}, because no cluster was read\n`);
     io.stdout.write(printYaml(buildManifests(settings)));
     return EXIT.passed;
   },

@@ -142,7 +142,7 @@ export function findIncompatibility(
   const [ownMajor = 0, ownMinor = 0, ownPatch = 0] = parseProgramVersion(VERSION);
   const skew = ownMajor - major || ownMinor - minor;
   if (skew < 0 || (skew === 0 && ownPatch < patch)) {
-    return `version ${version} is installed, but this program has version ${VERSION}: use the program of version ${version}`;
+    return `version ${version} is installed, but this program has version ${VERSION}: use version ${version} of the program`;
   }
   if (ownMajor !== major || skew > 1) {
     return `version ${version} is installed: replicas of ${version} and ${VERSION} cannot run at the same time: upgrade one minor version at a time`;

@@ -90,7 +90,7 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
   const { defaults, scc, exceptions } = settings;
   if (exceptions.mode !== 'off') {
     throw new UserError(
-      `spec.podSecurity.exceptions.mode is ${exceptions.mode}: policies in the API server know no exceptions: add --set=podSecurity.exceptions.mode=off`,
+      `spec.podSecurity.exceptions.mode is ${exceptions.mode}: policies in the API server do not support exceptions, add --set=podSecurity.exceptions.mode=off`,
     );
   }
   if (defaults.mode === 'apply' && kubernetesMinor < MIN_DEFAULTS_MINOR) {

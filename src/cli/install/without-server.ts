@@ -74,7 +74,7 @@ export async function printForVersion(kubernetes: Version, { set }: Changes, io:
   const spec = set.reduce(withSetting, {});
   const objects = serverlessPolicies(spec, kubernetes);
   await checkSystemNamespace(spec);
-  io.stderr.write(`Assumed: Kubernetes ${kubernetes} or newer; no cluster was read\n`);
+  io.stderr.write(`Assuming Kubernetes ${kubernetes.slice(1)} or newer, because no cluster was read\n`);
   if (minorVersion(kubernetes) > minorVersion(newestVersion)) {
     const [version, newest] = [kubernetes, newestVersion].map((one) => one.slice(1));
     io.stderr.write(

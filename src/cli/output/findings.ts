@@ -84,7 +84,7 @@ export function exitCode(report: Report): number {
   return failed > 0 ? EXIT.violations : EXIT.passed;
 }
 
-/** `2 passed, 1 failed, 3 of other kinds` */
+/** Prints, for example, `2 passed, 1 failed, 3 of other kinds`. */
 function printSummary(report: Report): string {
   const { passed, failed, warned, notEvaluated, otherKinds, errors } = summarize(report);
   const parts = [

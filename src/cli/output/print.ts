@@ -75,7 +75,7 @@ export function outputOption<const F extends readonly [string, ...string[]]>(for
   return option('FORMAT', parse, formats[0] as F[number], { short: 'o', help: 'Output format' });
 }
 
-/** The `-o` option of commands that write objects. By default they print the changes. */
+/** The `-o` option of commands that write objects. By default, they print the changes. */
 export const writtenOutputOption = option('FORMAT', oneOf(['name', 'json', 'yaml'] as const), undefined, {
   short: 'o',
   help: 'Print the written objects: name, json, yaml',

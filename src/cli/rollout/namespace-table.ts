@@ -43,7 +43,7 @@ export function namespaceSections(
   const rest = `${printCount(omitted.length, 'more namespace')}, ${unresolved} of them with denied workloads or inconclusive`;
   return [
     `${printNamespaceTable(sorted.slice(0, MAX_ROWS), values)}${omitted.length === 0 ? '' : `... ${rest}\n`}`,
-    ...(sorted.some(hasDetails) ? ['Details and next steps: add -o wide.\n'] : []),
+    ...(sorted.some(hasDetails) ? ['For details and next steps, add -o wide.\n'] : []),
   ];
 }
 
@@ -117,7 +117,9 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
   ];
 }
 
-/** `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied` */
+/**
+ * Prints, for example, `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied`.
+ */
 export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
   const verdicts = (Object.keys(VERDICTS) as (keyof typeof VERDICTS)[])
     .filter((verdict) => counts[verdict] > 0)
@@ -129,7 +131,7 @@ export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be
   return `${printCount(namespaces, 'namespace')}${verdicts.length === 0 ? '' : `: ${verdicts.join(', ')}`}; ${findings}`;
 }
 
-/** `3 workloads (7 running pods) would be denied` */
+/** Returns, for example, `3 workloads (7 running pods) would be denied`. */
 function listFindings({ workloads }: NamespaceCounts, denial: string): readonly string[] {
   const texts = { deniedNow: 'denied now', wouldBeDenied: denial, restart: 'to restart' };
   return WORKLOAD_VERDICTS.filter((verdict) => workloads[verdict].workloads > 0).map((verdict) => {

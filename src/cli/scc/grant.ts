@@ -75,7 +75,7 @@ async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): 
       throw error;
     });
     if (account === undefined) {
-      stderr.write(`Warning: ServiceAccount ${quote(name)} not found in the namespace ${namespace}\n`);
+      stderr.write(`Warning: ServiceAccount ${quote(name)} not found in namespace ${namespace}\n`);
     }
   }
 }
@@ -193,7 +193,7 @@ async function removeSubjects(change: Change): Promise<readonly Written[]> {
   const removals = [...(await findBindings(change)), ...(namespace === undefined ? await findLists(change) : [])];
   if (removals.length === 0) {
     const names = subjects.map(({ name }) => name).join(' ');
-    const scope = namespace === undefined ? 'for all namespaces' : `in the namespace ${namespace}`;
+    const scope = namespace === undefined ? 'for all namespaces' : `in namespace ${namespace}`;
     throw new UserError(
       `unable to find target [${names}] in the grants of ${scc} ${scope}; see all grants with: portcullis scc who-can ${scc}`,
     );
@@ -222,7 +222,7 @@ function printChange(io: Io, verb: 'added' | 'removed', { subjects, values }: Ch
   const suffix = dryRunSuffix(dryRun);
   for (const { object, verb: done } of changed) {
     const namespace = object.metadata?.namespace;
-    const scope = namespace === undefined ? '' : ` ${done === 'deleted' ? 'from' : 'in'} the namespace ${namespace}`;
+    const scope = namespace === undefined ? '' : ` ${done === 'deleted' ? 'from' : 'in'} namespace ${namespace}`;
     io.stdout.write(`${referenceName(object)} ${done}${scope}${suffix}\n`);
   }
   for (const { object } of changed) {

@@ -157,7 +157,7 @@ function enumerate(workloads: readonly WorkloadName[]): string {
   return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
-/** `5 workloads: 3 admitted, 1 denied, 1 ignored, 2 not evaluated (off)` */
+/** Prints, for example, `5 workloads: 3 admitted, 1 denied, 1 ignored, 2 not evaluated (off)`. */
 function printPlanSummary({ namespaces }: Plan): string {
   const { workloads, admitted, denied, ignored, off } = summarizePlan(namespaces);
   const parts = [
@@ -197,7 +197,7 @@ function printEnforceStep({ namespaces }: Plan): string {
   if (reporting.length === 0) return 'Enforcement denies none of the workloads.';
   const rest = reporting.length - MAX_NAMESPACES;
   const names = [...reporting.slice(0, MAX_NAMESPACES), ...(rest > 0 ? [`${rest} more`] : [])].join(', ');
-  return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}; no workload would be denied.`;
+  return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}, which would not deny any workload.`;
 }
 
 /** One sentence for each denied workload that needs a custom SCC. */
@@ -229,8 +229,8 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
   try {
     await writeFile(file, printBindingManifests(plan));
   } catch (error) {
-    const isFolderMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    const reason = isFolderMissing ? 'the folder does not exist' : failureReason(error);
+    const isDirectoryMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    const reason = isDirectoryMissing ? 'the directory does not exist' : failureReason(error);
     throw new UserError(`cannot write ${file}: ${reason}`, { cause: error });
   }
 }

@@ -287,7 +287,7 @@ async function explainFolderError<T>(folder: string, done: Promise<T>): Promise<
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (typeof code !== 'string') throw error;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
-    const reason = isFile ? 'it is not a folder' : failureReason(error);
+    const reason = isFile ? 'it is not a directory' : failureReason(error);
     throw new UserError(`--cert-dir: cannot write to ${folder}: ${reason}`, { cause: error });
   }
 }

@@ -292,12 +292,12 @@ export function watchCheck({
     const failing = reasons.filter(([, reason]) => reason !== undefined);
     return failing.length === 0
       ? undefined
-      : `watches fail; decisions use the last known state: ${printKinds(failing)}`;
+      : `watches are failing, so decisions use the last known state: ${printKinds(failing)}`;
   };
   return { name: 'cluster', check };
 }
 
-/** `Namespace, Pod: Unauthorized; Lease` */
+/** Lists the kinds by reason, for example `Namespace, Pod: Unauthorized; Lease`. */
 function printKinds(kinds: readonly (readonly [kind: Kind, reason: string | undefined])[]): string {
   const byReason = Map.groupBy(kinds, ([, reason]) => reason);
   return [...byReason]

@@ -109,7 +109,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Cipher suites of TLS 1.2, by IANA name. Default: the preferred suites of Go',
   }),
   'cert-dir': option('DIR', text, 'certs', {
-    help: 'Folder for the certificates and the kubeconfig of the development cluster',
+    help: 'Directory for the certificates and the kubeconfig of the development cluster',
   }),
   manifests: option('DIR', text, undefined, {
     help: 'Initial objects of the development cluster. Default: the example cluster',

@@ -70,7 +70,7 @@ export function authorizeKubelet(request: AccessRequest, state: AuthorizerState)
   return { decision: 'Deny', cause: 'outdated', reason: problem.message };
 }
 
-/** Error for a node that does not exist, which is the same as in OpenShift. */
+/** Error for a node that does not exist. The text is the same as in OpenShift. */
 export function nodeNotFound(name: string): string {
   return `node ${quote(name)} not found`;
 }

@@ -150,12 +150,12 @@ function progressing(status: 'True' | 'False', reason: string, message: string):
 export function describeNodes(minimum: string, violations: readonly NodeViolation[], total: number): ConditionState {
   const type = 'KubeletsMeetMinimum';
   if (violations.length === 0) {
-    const nodes = total === 1 ? 'the only node has a kubelet' : `all ${total} nodes have kubelets`;
-    const message = `${nodes} of version ${minimum} or newer`;
+    const nodes = total === 1 ? 'the only node runs' : `all ${total} nodes run`;
+    const message = `${nodes} kubelet ${minimum} or newer`;
     return { type, status: 'True', reason: 'AllNodesMeetMinimum', message };
   }
   const names = summarizeNames(violations.map(({ node }) => node.name));
-  const message = `${violations.length} of ${total} nodes have kubelets below ${minimum} or with an unknown version: ${names}`;
+  const message = `${violations.length} of ${total} nodes run a kubelet older than ${minimum} or of unknown version: ${names}`;
   return { type, status: 'False', reason: 'NodesBelowMinimum', message };
 }
 

@@ -1,6 +1,6 @@
 /** Repairs describe how `check --fix` changes the fields of a pod that a rule does not allow. */
 
-/** A repair for a rule, as data. `check --fix` applies the first repair of a rule that matches an offending field. */
+/** Declarative repair for a rule. `check --fix` applies the first repair of a rule that matches an offending field. */
 export type Repair = {
   /**
    * Matches the field paths to which the repair applies. By default, it applies to all fields that the rule reports.

@@ -113,7 +113,7 @@ function isPodAnnotation(key: string): boolean {
   return POD_ANNOTATIONS.has(key) || POD_ANNOTATION_PREFIXES.some((prefix) => key.startsWith(prefix));
 }
 
-/** Maximum number of owner references to keep. Objects have far fewer. */
+/** Maximum number of owner references to keep. Real objects have far fewer. */
 const MAX_OWNERS = 1000;
 
 /** Metadata of pods, pod templates and objects with pod templates. */

@@ -91,7 +91,10 @@ function findApprovalProblem(
   }
   if (rule.expiresAtMs - approvedMs <= maxDurationMs) return undefined;
   const latest = approvedMs === -Infinity ? 'its approval' : formatTimestamp(approvedMs + maxDurationMs);
-  return { reason: 'TooLong', message: `spec.podSecurity.exceptions.maxDuration permits no end after ${latest}` };
+  return {
+    reason: 'TooLong',
+    message: `spec.podSecurity.exceptions.maxDuration does not permit an expiry after ${latest}`,
+  };
 }
 
 /** Reads the users in the annotation. Returns an empty list if the annotation is absent or malformed. */

@@ -15,7 +15,7 @@ import { isRelaxed, isTerminating } from './label-sync.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** A write to an object. It fails after a concurrent change. */
+/** A write that fails if the object has changed concurrently. */
 export interface ObjectWrite {
   readonly type: 'apply' | 'merge-patch';
   readonly fieldManager: string;
@@ -101,7 +101,7 @@ export function restorationProblem(namespace: Namespace, recorded: Level | undef
   return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
 }
 
-/** An enforce label of another client, which break-glass does not change. */
+/** An enforce label owned by another client, which break-glass does not change. */
 interface RemainingLabel {
   readonly namespace: string;
   readonly level: string;
@@ -109,7 +109,7 @@ interface RemainingLabel {
   readonly managers: readonly string[];
 }
 
-/** Returns the enforce label of another client that denies pods, or `undefined` if there is none. */
+/** Returns the enforce label that denies pods and is owned by another client, or `undefined` if there is none. */
 export function remainingLabel(namespace: Namespace): RemainingLabel | undefined {
   const level = denyingLevel(namespace);
   if (level === undefined || planRelaxation(namespace)) return undefined;

@@ -174,7 +174,7 @@ function auditPod(
   const hidden = describeHiddenViolations(pod, enforcedPolicy(namespace, emulationVersion));
   if (hidden !== undefined) findings.push(finding('UN005', subject, hidden));
   if (guarded?.isAtRisk === false) {
-    const message = `SCC ${quote(guarded.name)} admitted it and permits nothing more without the user namespace`;
+    const message = `SCC ${quote(guarded.name)} admitted the pod and does not grant it more permissions without the user namespace`;
     findings.push(finding('UN007', subject, message));
   }
   return findings;
@@ -382,6 +382,6 @@ function auditNode(node: Node, target: string | undefined): readonly AuditFindin
     target !== undefined && 'value' in kubelet && findSkew(openshiftRelease(kubelet.value), target).isSafe === true;
   if (isSafe || hasSafeSkew) return [];
   const problem = 'error' in kubelet ? `${version} cannot be parsed (${kubelet.error})` : `is ${version}`;
-  const reason = `kubelets before ${OLDEST_SAFE_KUBELET} run pods without the user namespace that they request`;
+  const reason = `kubelets older than ${OLDEST_SAFE_KUBELET} run pods without the user namespace that they request`;
   return [finding('UN006', { kind: 'Node', object: node }, `kubelet version ${problem}, and ${reason}`)];
 }

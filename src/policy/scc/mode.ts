@@ -43,7 +43,7 @@ export function withKubeSystem(exemptNamespaces: readonly string[]): readonly st
 
 export interface NamespaceMode {
   readonly mode: SccMode;
-  /** Describes an invalid label. The mode is then `enforce`. */
+  /** Problem with the label, if it is invalid. The mode is then `enforce`. */
   readonly problem?: string;
 }
 

@@ -164,7 +164,7 @@ function approvalErrors(
   { settings, date }: ExceptionDeps,
 ): readonly FieldError[] {
   const path = 'status.approval';
-  if (!isStatus) return [forbiddenField(path, `only the status subresource of ${resource} changes it`)];
+  if (!isStatus) return [forbiddenField(path, `may only be set through the status subresource of ${resource}`)];
   // An approval can be withdrawn.
   if (approval === undefined) return [];
   const nowMs = date().getTime();

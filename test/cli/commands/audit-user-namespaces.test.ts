@@ -65,7 +65,7 @@ describe('the exit code', () => {
       'findings of severity info',
       JSON.stringify(harmless),
       0,
-      'CODE   SEVERITY  OBJECT         FINDING\nUN007  info      Pod default/p  SCC "restricted-v3" admitted it and permits nothing more without the user namespace\n\n' +
+      'CODE   SEVERITY  OBJECT         FINDING\nUN007  info      Pod default/p  SCC "restricted-v3" admitted the pod and does not grant it more permissions without the user namespace\n\n' +
         `${assumed}; namespaces: default.\n\n0 high, 0 medium, 1 info\nNo action is needed.\n`,
     ],
   ];

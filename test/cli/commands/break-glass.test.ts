@@ -301,12 +301,12 @@ const LABEL_CASES: readonly LabelCase[] = [
   },
   { name: 'that only warn do not change', before: [{ ...OURS, labels: { [WARN]: 'restricted' } }], lines: [] },
   {
-    name: 'of another client do not change',
+    name: 'owned by another client do not change',
     before: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } }],
     lines: remains('baseline', 'kubectl-label'),
   },
   {
-    name: 'of another client with an unknown level do not change',
+    name: 'owned by another client with an unknown level do not change',
     before: [{ by: 'helm', labels: { [ENFORCE]: 'strict' } }],
     lines: remains('strict', 'helm'),
   },
@@ -325,7 +325,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, RESTORED],
   },
   {
-    name: 'of another client do not change if Portcullis owns only the version label',
+    name: 'owned by another client do not change if Portcullis owns only the version label',
     before: [
       { by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } },
       { ...OURS, labels: { [VERSION]: 'latest' } },

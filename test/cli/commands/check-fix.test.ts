@@ -89,7 +89,7 @@ test('--fix replaces the files and keeps their modes and links', async () => {
   assert.deepEqual((await readdir(folder)).sort(), ['link.yaml', 'pod.yaml']);
 });
 
-test('--fix does not follow links out of the folder', async () => {
+test('--fix does not follow links out of the directory', async () => {
   const [inside, outside] = [join(folder, 'deploy'), join(folder, 'outside.yaml')];
   await mkdir(join(inside, '..data'), { recursive: true });
   for (const file of [outside, join(inside, '..data', 'a.txt')]) await writeFile(file, POD);
@@ -440,7 +440,7 @@ patches:
       const { code, stderr } = await runProgram(['check', '-f', path]);
       assert.equal(
         stderr,
-        `error: ${path}/kustomization.yaml:1:1: not evaluated: a kustomization changes the manifests that it lists: check its result: kubectl kustomize ${path} | portcullis check -f -; to skip this kind, set --skip-kind=Kustomization.kustomize.config.k8s.io\n`,
+        `error: ${path}/kustomization.yaml:1:1: not evaluated, because a kustomization changes the manifests that it lists. Check its result with: kubectl kustomize ${path} | portcullis check -f -. To skip this kind, set --skip-kind=Kustomization.kustomize.config.k8s.io\n`,
       );
       assert.equal(code, 2);
       const skipped = await runProgram([

@@ -556,7 +556,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     objectSelector: { matchLabels: { a: 'b' } },
   }),
   'different path': withWebhook('exec.scc.portcullis.dev', { clientConfig: { url: 'https://127.0.0.1/other' } }),
-  'webhooks of another version': withWebhook('advise.psa.portcullis.dev', { name: 'old.psa.portcullis.dev' }),
+  'webhooks from another version': withWebhook('advise.psa.portcullis.dev', { name: 'old.psa.portcullis.dev' }),
   'missing label': {
     configurations: registered().map((one) =>
       one.name === 'psa.portcullis.dev' ? { ...one, metadata: { name: one.name } } : one,

@@ -30,7 +30,7 @@ function read(text: string): readonly unknown[] {
 }
 
 const UNSEEN = (profile: string): string =>
-  `Assumed: the ${profile} profile, for Kubernetes 1.30 or newer; no cluster was read\n`;
+  `Assuming the ${profile} profile and Kubernetes 1.30 or newer, because no cluster was read\n`;
 
 describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
@@ -177,7 +177,7 @@ describe('the authorization webhook of a control plane', () => {
         [
           'DIR/manifests/portcullis-authorizer.yaml: for /etc/kubernetes/manifests of each control plane node',
           'DIR/authz/authorization.yaml: for /etc/kubernetes/authz: the file of --authorization-config of kube-apiserver',
-          'DIR/authz/minimum-kubelet-version.kubeconfig: for /etc/kubernetes/authz: how kube-apiserver calls the webhook',
+          'DIR/authz/minimum-kubelet-version.kubeconfig: for /etc/kubernetes/authz: kubeconfig that kube-apiserver uses to call the webhook',
           'DIR/rbac.yaml: for kubectl apply: the permissions of the webhook',
           'DIR/authz/*.crt, *.key: webhook certificates, valid for one year',
           '',

@@ -37,7 +37,7 @@ describe('scc grant and scc revoke', () => {
     [
       [
         'grant anyuid -z builder -n shop --dry-run=server',
-        `${ROLE} created (server dry run)\n${BINDING} created in the namespace shop (server dry run)\n${ROLE} added: "builder" (server dry run)\n`,
+        `${ROLE} created (server dry run)\n${BINDING} created in namespace shop (server dry run)\n${ROLE} added: "builder" (server dry run)\n`,
         'namespaces/shop/rolebindings',
         null,
       ],
@@ -76,13 +76,13 @@ subjects:
       ],
       [
         'grant anyuid -z builder -n shop',
-        `${ROLE} created\n${BINDING} created in the namespace shop\n${ROLE} added: "builder"\n`,
+        `${ROLE} created\n${BINDING} created in namespace shop\n${ROLE} added: "builder"\n`,
         'namespaces/shop/rolebindings',
         [BUILDER],
       ],
       [
         'grant anyuid -u system:serviceaccount:shop:builder -u alice -n shop',
-        `${BINDING} configured in the namespace shop\n${ROLE} added: ["builder" "alice"]\n`,
+        `${BINDING} configured in namespace shop\n${ROLE} added: ["builder" "alice"]\n`,
         'namespaces/shop/rolebindings',
         [BUILDER, ALICE],
       ],
@@ -94,19 +94,19 @@ subjects:
       ],
       [
         'revoke anyuid -z builder -n shop --dry-run=client',
-        `${BINDING} configured in the namespace shop (dry run)\n${ROLE} removed: "builder" (dry run)\n`,
+        `${BINDING} configured in namespace shop (dry run)\n${ROLE} removed: "builder" (dry run)\n`,
         'namespaces/shop/rolebindings',
         [BUILDER, ALICE],
       ],
       [
         'revoke anyuid -z builder -n shop',
-        `${BINDING} configured in the namespace shop\n${ROLE} removed: "builder"\n`,
+        `${BINDING} configured in namespace shop\n${ROLE} removed: "builder"\n`,
         'namespaces/shop/rolebindings',
         [ALICE],
       ],
       [
         'revoke anyuid -u alice -n shop',
-        `${BINDING} deleted from the namespace shop\n${ROLE} removed: "alice"\n`,
+        `${BINDING} deleted from namespace shop\n${ROLE} removed: "alice"\n`,
         'namespaces/shop/rolebindings',
         null,
       ],
@@ -160,7 +160,7 @@ subjects:
       return lines.map((line) => line.replaceAll(/ +/g, ' ').trim());
     };
     assert.deepEqual((await grants()).length, 4);
-    const bindings = ['own', planned].map((name) => `${BINDING.replace(NAME, name)} deleted from the namespace shop\n`);
+    const bindings = ['own', planned].map((name) => `${BINDING.replace(NAME, name)} deleted from namespace shop\n`);
     const own = 'role.rbac.authorization.k8s.io/own removed: "web"\n';
     assert.deepEqual(await run('revoke anyuid -z web -n shop'), {
       code: 0,
@@ -185,7 +185,7 @@ subjects:
   test('a missing service account is reported', async () => {
     for (const mode of ['--dry-run=client', '--dry-run=none']) {
       const { code, stderr } = await run(`grant anyuid -z nosuch -n shop ${mode}`);
-      assert.deepEqual([code, stderr], [0, 'Warning: ServiceAccount "nosuch" not found in the namespace shop\n']);
+      assert.deepEqual([code, stderr], [0, 'Warning: ServiceAccount "nosuch" not found in namespace shop\n']);
     }
     assert.equal((await run('revoke anyuid -z nosuch -n shop')).stderr, '');
   });
@@ -211,7 +211,7 @@ subjects:
     ],
     [
       'revoke anyuid -u bob -n shop',
-      'unable to find target [bob] in the grants of anyuid in the namespace shop; see all grants with: portcullis scc who-can anyuid',
+      'unable to find target [bob] in the grants of anyuid in namespace shop; see all grants with: portcullis scc who-can anyuid',
     ],
     [
       'revoke privileged -u bob',

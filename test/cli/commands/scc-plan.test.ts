@@ -79,7 +79,7 @@ describe('the plan is printed', () => {
     ]);
   });
 
-  test('for workloads with labels, as names', async () => {
+  test('for workloads that match a label selector, with -o name', async () => {
     const labeled = shop.replace(
       '{ name: web, namespace: shop }',
       '{ name: web, namespace: shop, labels: { app: web } }',
@@ -106,7 +106,7 @@ describe('the summary and the next step', () => {
   const report = { 'portcullis.dev/scc': 'report' };
   const nothing = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}';
   const noDenial = 'Enforcement denies none of the workloads.';
-  const toEnforce = 'Next: set portcullis.dev/scc=enforce on one; no workload would be denied.';
+  const toEnforce = 'Next: set portcullis.dev/scc=enforce on one, which would not deny any workload.';
   const toBind = 'Next: write the bindings with --bindings FILE, review and apply them; then plan again.';
   const unevaluated = '1 workload: 0 admitted, 0 denied, 1 not evaluated (off)';
   const cases: readonly (readonly [name: string, stdin: string, last: string, args?: readonly string[]])[] = [
@@ -278,7 +278,7 @@ describe('with the bindings applied', () => {
     assert.deepEqual([code, stdout], [0, '# No grants are needed.\n']);
     assert.equal(
       stderr,
-      '4 workloads: 4 admitted, 0 denied\nNext: set portcullis.dev/scc=enforce on shop; no workload would be denied.\n',
+      '4 workloads: 4 admitted, 0 denied\nNext: set portcullis.dev/scc=enforce on shop, which would not deny any workload.\n',
     );
   });
 });

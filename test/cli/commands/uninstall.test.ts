@@ -142,7 +142,7 @@ describe('uninstall', () => {
     assert.deepEqual(await runProgram(['doctor', '--kubeconfig', kubeconfig]), {
       code: 1,
       stdout: lines(
-        'problem  installation  namespace portcullis: Portcullis is not installed. There is neither a webhook configuration nor a Deployment',
+        'problem  installation  namespace portcullis: Portcullis is not installed, because no webhook configuration or Deployment was found',
         '                       Fix: # install Portcullis, see portcullis install --help',
         '',
         '1 problem, 0 warnings',

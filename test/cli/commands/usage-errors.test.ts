@@ -30,7 +30,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
   [
     'scc plan -f scc-plan/shop.yaml --bindings /nonexistent/bindings.yaml',
-    'cannot write /nonexistent/bindings.yaml: the folder does not exist',
+    'cannot write /nonexistent/bindings.yaml: the directory does not exist',
   ],
   [`scc pods --scc our-own,constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
   [`scc who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
@@ -89,12 +89,12 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     'serve --tls-cert-file=/nowhere/tls --tls-private-key-file=/nowhere/tls',
     'cannot read /nowhere/tls: there is no such file',
   ],
-  ['serve --tls-cert-file=serve --tls-private-key-file=serve', 'cannot read serve: it is a folder'],
+  ['serve --tls-cert-file=serve --tls-private-key-file=serve', 'cannot read serve: it is a directory'],
   ['serve --client-ca-file=/nowhere/ca.crt', 'cannot read /nowhere/ca.crt: there is no such file'],
   ['serve --client-ca-file=check/empty.yaml', 'check/empty.yaml contains no PEM certificate'],
   ['serve --client-allowed-names=api', '--client-allowed-names requires --client-ca-file'],
   ['serve --config=/nowhere/config.yaml', 'cannot read /nowhere/config.yaml: there is no such file'],
-  ['serve --config=/', 'cannot read /: it is a folder'],
+  ['serve --config=/', 'cannot read /: it is a directory'],
   [
     'serve --config=serve/wrong-level.yaml',
     'configuration error: enforce: must be one of privileged, baseline, restricted (serve/wrong-level.yaml:4:3, defaults.enforce)',
@@ -125,7 +125,7 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   [
     'check',
     'chart',
-    "too many arguments for 'check'. Expected 0 arguments but got 1: chart. Files and folders are named with -f.",
+    "too many arguments for 'check'. Expected 0 arguments but got 1: chart. Use -f to specify files and directories.",
   ],
   ['check', '', '-f is required: files, directories, URLs, or - for standard input'],
   ['explain', '', 'a resource, such as deployment/web or namespace/shop, or -f is required'],

@@ -99,7 +99,7 @@ describe('mistakes', () => {
       [code, stderr],
       [
         0,
-        'Assumed: Kubernetes v1.99 or newer; no cluster was read\nKubernetes 1.99 is newer than 1.37, the newest supported version: the checks of 1.37 apply\n',
+        'Assuming Kubernetes 1.99 or newer, because no cluster was read\nKubernetes 1.99 is newer than 1.37, the newest supported version: the checks of 1.37 apply\n',
       ],
     );
   });
@@ -115,7 +115,7 @@ async function generate(
   ...args: readonly string[]
 ): Promise<{ readonly stdout: string; readonly objects: readonly Policy[] }> {
   const { code, stdout, stderr } = await runProgram([...INSTALL, '--for-kubernetes=1.36', ...SETTINGS, ...args]);
-  assert.deepEqual([code, stderr], [0, 'Assumed: Kubernetes v1.36 or newer; no cluster was read\n']);
+  assert.deepEqual([code, stderr], [0, 'Assuming Kubernetes 1.36 or newer, because no cluster was read\n']);
   return { stdout, objects: readDocuments(stdout, 'policies').documents.map(({ value }) => value as Policy) };
 }
 
@@ -254,7 +254,7 @@ ${SOURCE}`,
 NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   RESTART   REASON
 shop        baseline (default)   restricted   violating   2
 
-Details and next steps: add -o wide.
+For details and next steps, add -o wide.
 
 1 namespace: 1 violating; 1 workload (1 running pod) denied now, 1 workload (0 running pods) would be denied
 `,
@@ -266,7 +266,7 @@ Details and next steps: add -o wide.
 NAMESPACE   CURRENT              PLANNED    VERDICT      DENIED   RESTART   REASON
 shop        baseline (default)   baseline   denied now   1
 
-Details and next steps: add -o wide.
+For details and next steps, add -o wide.
 
 1 namespace: 1 denied now; 1 workload (1 running pod) denied now
 `,
@@ -610,7 +610,7 @@ new: 17 objects
         ],
       ],
       [
-        'policies of another version of the program',
+        'policies from another version of the program',
         () => ({ objects: withText('"program":"0.1.0"', '"program":"0.0.9"') }),
         0,
         [

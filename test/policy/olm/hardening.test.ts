@@ -284,7 +284,7 @@ suite('recognition of OLM workloads', () => {
   const owner = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource', name: 'cat', uid: 'u1' };
   const get = (name: string) => (name === 'gone' ? undefined : { metadata: { name, uid: `uid of ${name}` } });
 
-  test('an owner with another UID does not count, but the label does', () => {
+  test('an owner with a different UID is ignored, but the label applies', () => {
     const update = { 'olm.catalogSource': '', 'catalogsource.operators.coreos.com/update': 'other' };
     assert.deepEqual(resolveCatalogSource({ ownerReferences: [owner], labels: update }, get), {
       name: 'other',

@@ -125,7 +125,7 @@ suite('bindings', () => {
     ['a request for the whole cluster', bind(alice), false, ALICE, ''],
     ['a service account', bind({ ...app, namespace: 'shop' }), true, APP],
     ['a service account without a namespace', bind(app), true, APP],
-    ['a service account of another namespace', bind({ ...app, namespace: 'other' }), false, APP],
+    ['a service account in another namespace', bind({ ...app, namespace: 'other' }), false, APP],
     ['a Role', bind(alice, 'Role'), true],
     ['a missing Role', bind(alice, 'Role', 'missing'), false],
     ['system:masters has no special permissions', bind(alice), false, { username: 'x', groups: ['system:masters'] }],

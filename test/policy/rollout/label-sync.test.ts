@@ -387,7 +387,7 @@ suite('events', () => {
     ]);
   });
 
-  test('a label of another manager is overwritten in a namespace that opts in', () => {
+  test('a label owned by another manager is overwritten in a namespace that opts in', () => {
     const given = updateLabelsAs('helm', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), { [ENFORCE]: 'privileged' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
@@ -399,7 +399,7 @@ suite('events', () => {
     assert.deepEqual(planLabels(inputFor(synced(given))).events, []);
   });
 
-  test('a label of another manager is kept', () => {
+  test('a label owned by another manager is kept', () => {
     const given = updateLabelsAs('helm', namespaceWith(), { [ENFORCE]: 'privileged', [WARN]: 'restricted' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
@@ -471,7 +471,7 @@ suite('run level zero', () => {
   type Case = readonly [name: string, labels: Record<string, string>, owners: object[], planned: readonly string[]];
   const cases: readonly Case[] = [
     ['no labels', { [WARN_VERSION]: 'v1.30' }, [], [ENFORCE, AUDIT, WARN]],
-    ['a label of another manager', { [ENFORCE]: 'restricted' }, [by('kubectl-label', ENFORCE)], [AUDIT, WARN]],
+    ['a label owned by another manager', { [ENFORCE]: 'restricted' }, [by('kubectl-label', ENFORCE)], [AUDIT, WARN]],
     ['a label without owner', { [ENFORCE]: 'baseline' }, [], [AUDIT, WARN]],
     ['a removed label', { [ENFORCE]: 'privileged' }, [by(MANAGER, ENFORCE)], [ENFORCE, AUDIT, WARN]],
     [

@@ -410,7 +410,11 @@ suite('the predicted level', () => {
   });
 
   const cases: readonly (readonly [string, Namespace, string | undefined])[] = [
-    ['an annotation of another manager', namespace({ annotation: 'privileged', manager: 'kubectl' }), 'restricted'],
+    [
+      'an annotation owned by another manager',
+      namespace({ annotation: 'privileged', manager: 'kubectl' }),
+      'restricted',
+    ],
     ['an invalid annotation', namespace({ annotation: 'Baseline', labels: warn }), 'baseline'],
     ['the stricter of two labels', namespace({ labels: both }), 'restricted'],
     ['an invalid label', namespace({ labels: { ...both, 'pod-security.kubernetes.io/audit': 'odd' } }), 'baseline'],
@@ -650,14 +654,14 @@ suite('the next evaluation', () => {
     ['retries back off', { sweptMs: NOW, failures: 3, storedMs: NOW - HOUR }, 4 * MINUTE],
     ['retries have a maximum delay', { sweptMs: NOW - MINUTE, failures: 100 }, 29 * MINUTE],
     ['a requested one is due immediately', { storedMs: NOW - HOUR, requestedMs: NOW - MINUTE }, 0],
-    ['a request before the last one does not count', { storedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR }, 3 * HOUR],
+    ['a request before the last one is ignored', { storedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR }, 3 * HOUR],
     [
       'an awaited result that is too old is due immediately',
       { storedMs: NOW - 9 * HOUR, settings: { ...daily, phase: 'Enforce' } },
       0,
     ],
     ['an old result that is not awaited has its interval', { storedMs: NOW - 9 * HOUR, settings: daily }, 15 * HOUR],
-    ['a time in the future does not count', { storedMs: NOW + HOUR }, 0],
+    ['a time in the future is ignored', { storedMs: NOW + HOUR }, 0],
   ];
   for (const [name, given, expected] of cases) {
     test(name, () => {

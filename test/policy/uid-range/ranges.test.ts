@@ -55,7 +55,7 @@ suite('UID ranges', () => {
   });
 
   const range: UidRange = { start: 10, end: 20, blockSize: 2 };
-  test('an incomplete last block does not count', () => assert.equal(blockCount(range), 5));
+  test('an incomplete last block is ignored', () => assert.equal(blockCount(range), 5));
 
   const indexes: readonly (readonly [min: number, max: number, index: number | undefined])[] = [
     [10, 11, 0],

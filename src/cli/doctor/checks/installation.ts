@@ -43,7 +43,7 @@ export const installation: Check = {
   name: 'installation',
   evaluate(facts) {
     if (!isInstalled(facts)) {
-      const message = 'Portcullis is not installed. There is neither a webhook configuration nor a Deployment';
+      const message = 'Portcullis is not installed, because no webhook configuration or Deployment was found';
       return [problem(`namespace ${facts.namespace}`, message, { fix: HOW_TO_INSTALL })];
     }
     const message = 'is the development cluster of portcullis serve, without a Deployment, certificates or roles';

@@ -43,7 +43,7 @@ function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts)
         : ok(DEPLOYMENT, message);
   if (replicas > 1) return [readiness, ...evaluateBudget(facts)];
   const scale = run('kubectl', '-n', namespace, 'scale', 'deployment', INSTALLATION.name, '--replicas=3');
-  const impact = 'no replica responds during its replacement';
+  const impact = 'no replica responds while the only replica is replaced';
   return [readiness, warning(DEPLOYMENT, 'has only one replica', { impact, fix: scale })];
 }
 

@@ -46,7 +46,7 @@ function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
     const effect = other ? `get SCC ${quoteName(other.name)}` : 'fail';
     const [verb, result] = search.input.isReported ? [`would admit`, `would ${effect}`] : ['admits', effect];
     return formatWarning(
-      `SCC ${quoteName(scc.name)} ${verb} the pod only because its creator may use it. ${cause}, so such pods ${result} when a controller creates them.`,
+      `SCC ${quoteName(scc.name)} ${verb} the pod only because the pod's creator may use the SCC. ${cause}, so such pods ${result} when a controller creates them.`,
     );
   }
   const recorded = annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
