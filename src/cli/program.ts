@@ -77,7 +77,7 @@ const GROUPS: Readonly<
   'Exceptions from Pod Security:': [
     ['exception create', 'Print the smallest exception that admits a workload', () => import('./exception/create.ts')],
     ['exception approve', 'Approve an exception', () => import('./exception/approve.ts')],
-    ['exception list', 'List exceptions, their approvals, ends and uses', () => import('./exception/list.ts')],
+    ['exception list', 'List exceptions, their approvals, expiry times and uses', () => import('./exception/list.ts')],
   ],
   'Rollout of enforcement:': [
     [

@@ -139,7 +139,7 @@ async function findOutsideTarget(path: string, folder: string): Promise<FileText
   const target = await realpath(path).catch(() => undefined);
   const way = target === undefined ? '' : relative(await realpath(folder), target);
   if (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)) return undefined;
-  const message = `not fixed: this symbolic link leads out of ${folder}, to ${target}: specify that file with -f, or replace the link with a copy`;
+  const message = `not fixed: this symbolic link points outside ${folder}, to ${target}: specify that file with -f, or replace the link with a copy`;
   return { message, line: 1, column: 1, isWholeFile: true };
 }
 

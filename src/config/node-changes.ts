@@ -54,10 +54,10 @@ function refuseShared(node: Node | null, layout: Layout): void {
   );
 }
 
-/** `the anchor "x" in line 3`: the last anchor with that name before the end of the node. */
+/** `the anchor "x" on line 3`: the last anchor with that name before the end of the node. */
 function printAnchor(name: string, node: Node | null, { text, lineAt }: Layout): string {
   const offset = text.slice(0, node?.range?.[1]).lastIndexOf(`&${name}`);
-  return `the anchor ${quote(name)} in line ${lineAt(offset)}`;
+  return `the anchor ${quote(name)} on line ${lineAt(offset)}`;
 }
 
 function changeMap(node: Mapping, before: JsonObject, after: JsonObject, layout: Layout): Splices {

@@ -79,7 +79,7 @@ export function columnAt(layout: Text, offset: number): number {
 /** Reason why a value cannot be changed without changing other fields. */
 export class Refusal extends Error {}
 
-export const AMBIGUOUS = 'the form of the YAML does not allow this change without others';
+export const AMBIGUOUS = 'the YAML does not allow this change without changing other fields';
 
 /** Start of a node. For a block map, this is the start of its first key. */
 export function startOf(item: Member | Node | null): number {

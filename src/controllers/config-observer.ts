@@ -51,7 +51,7 @@ const OPTIONS = { fieldManager: NAME };
 
 export const configObserver: ControllerDefinition = {
   name: NAME,
-  description: 'publishes the default Pod Security level in the order that keeps workloads running',
+  description: 'publishes the default Pod Security level in an order that keeps workloads running',
   runsOn: 'leader',
   readsSettings: true,
   permissions: [

@@ -31,7 +31,8 @@ const KIND = 'PodSecurityException';
 
 export const exceptions: ControllerDefinition = {
   name: NAME,
-  description: 'reports in the status of PodSecurityExceptions whether they apply, who uses them, and when they end',
+  description:
+    'reports in the status of PodSecurityExceptions whether they apply, which workloads use them, and when they expire',
   runsOn: 'leader',
   permissions: [{ role: 'exceptions', clusterRules: [statusRule(['patch'], KIND)] }],
   isEnabled: (features) => features.exceptions,

@@ -55,7 +55,7 @@ import {
 
 export const readiness: ControllerDefinition = {
   name: ROLLOUT_MANAGER,
-  description: 'evaluates which workloads are or would be denied, reports them, and decides about enforcement',
+  description: 'evaluates which workloads are or would be denied, reports them, and decides whether to enforce',
   runsOn: 'leader',
   readsSettings: true,
   permissions: [

@@ -46,7 +46,7 @@ const VALIDATIONS = [
     expression:
       'variables.new.spec != variables.old.spec ? variables.authors.contains("\\"" + request.userInfo.username + "\\"") : variables.authors == variables.oldAuthors',
     message:
-      'the author is not recorded: spec.podSecurity.exceptions.mode of the settings is off, or the webhook record.exceptions.portcullis.dev is not called',
+      'the author is not recorded: spec.podSecurity.exceptions.mode in the settings is off, or the webhook record.exceptions.portcullis.dev is not called',
   },
 ];
 

@@ -238,7 +238,7 @@ test('reviews do not wait for kinds that only controllers read', async () => {
   const running = await serve([`--kubeconfig=${file}`, await configuration({ mode: 'off' }), ...certificate]);
   await running.logged('cluster synced');
   assert.deepEqual(await ask(running, 'default'), { status: 200, verdict: true });
-  const note = /^\[\+\]informer-sync ok: the controllers wait for .*Lease.* is forbidden/m;
+  const note = /^\[\+\]informer-sync ok: the controllers are waiting for .*Lease.* is forbidden/m;
   await eventually(async () => assert.match(await probe(running, '/readyz?verbose'), note));
   assert.equal((await running.stop()).code, 0);
   await cluster.stop();
@@ -261,7 +261,10 @@ test('a replica whose pod list does not complete is ready, and only controllers 
     const started = (): readonly unknown[] =>
       readLog(running).flatMap(({ msg, controller }) => (msg === 'controller started' ? [controller] : []));
     await eventually(() => assert.ok(started().includes('settings-status-controller')));
-    assert.match(await probe(running, '/readyz?verbose'), /^\[\+\]informer-sync ok: the controllers wait for Pod$/m);
+    assert.match(
+      await probe(running, '/readyz?verbose'),
+      /^\[\+\]informer-sync ok: the controllers are waiting for Pod$/m,
+    );
     assert.ok(!started().includes('unreviewed-pods-controller'));
     // Ends the list.
     await proxy.set('resets');

@@ -28,13 +28,13 @@ describe('values that cannot be fixed are listed with the reason', () => {
     [
       'an anchor and its alias',
       `${HEAD}spec:\n  initContainers:\n  - &c\n    name: a\n    securityContext: {privileged: true}\n  containers:\n  - *c\n`,
-      `privileged spec.initContainers[0].securityContext.privileged: not set to false: the anchor "c" in line 5 ${shared}`,
-      `privileged spec.containers[0].securityContext.privileged: not set to false: the anchor "c" in line 5 ${shared}`,
+      `privileged spec.initContainers[0].securityContext.privileged: not set to false: the anchor "c" on line 5 ${shared}`,
+      `privileged spec.containers[0].securityContext.privileged: not set to false: the anchor "c" on line 5 ${shared}`,
     ],
     [
       'a merged field',
       `x: &x {hostPID: true}\n${HEAD}spec:\n  <<: *x\n  containers: []\n`,
-      'hostNamespaces spec.hostPID: not set to false: the field is merged from the anchor "x" in line 1, which other fields also use: replace the merge key with a copy',
+      'hostNamespaces spec.hostPID: not set to false: the field is merged from the anchor "x" on line 1, which other fields also use: replace the merge key with a copy',
     ],
     [
       'a volume of the host',

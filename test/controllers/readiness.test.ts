@@ -1,4 +1,4 @@
-/** The readiness controller evaluates namespaces, reports violations and decides about enforcement. */
+/** The readiness controller evaluates namespaces, reports violations and decides whether to enforce. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { readiness } from '../../src/controllers/readiness.ts';

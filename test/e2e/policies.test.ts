@@ -442,7 +442,7 @@ COUNT problems, 0 warnings
     const { stdout, stderr } = await run(...restrict);
     assert.equal(
       stderr,
-      `Assumed: Kubernetes VERSION at SERVER
+      `Note: Kubernetes VERSION at SERVER
 kept: spec.podSecurity.exemptions.namespaces=["kube-system"], spec.podSecurity.exemptions.usernames=["root"], spec.podSecurity.exemptions.runtimeClasses=["kata"]${withoutDefaults === false ? ', spec.defaults.mode="apply", spec.defaults.namespaceSelector.matchLabels.defaults="apply"' : ''}
 changed: spec.podSecurity.defaults.enforce: "baseline" -> "restricted"
 new: ValidatingAdmissionPolicyBinding/enforce-restricted-unlabeled.psa.portcullis.dev

@@ -161,7 +161,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     const [dryRun = ''] = documented('Plan and confirm').split('\n');
     const plan = await run(dryRun);
     assert.equal(plan.code, 0, plan.stderr);
-    assert.match(plan.stdout, /^namespaces\/plain labels of pod-security-\S+ removed \(server dry run\)$/m);
+    assert.match(plan.stdout, /^namespaces\/plain labels owned by pod-security-\S+ removed \(server dry run\)$/m);
     assert.deepEqual(await enforced(), ['restricted', 'privileged', 'baseline']);
   });
 

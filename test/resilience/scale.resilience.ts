@@ -96,7 +96,7 @@ for (const program of ['the bundle', 'the sources'] as const) {
       const ready = await replica.logged('cluster synced');
       // Pods and workloads are read after the replica is ready.
       await eventually(
-        async () => assert.doesNotMatch((await replica.probe()).text, /the controllers wait for/),
+        async () => assert.doesNotMatch((await replica.probe()).text, /the controllers are waiting for/),
         300_000,
       );
       const readMs = performance.now() - startedMs;

@@ -84,7 +84,7 @@ function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints):
 const ONE_LIST = 'Keep the capability in one of the two lists.';
 const SYSCTLS =
   'Keep each sysctl in one of the two lists. A trailing * matches a prefix. A single * must be the only entry.';
-const GROUPS = 'Use MustRunAs or RunAsAny, with ranges of group IDs of at least 0 whose min is at most their max.';
+const GROUPS = 'Use MustRunAs or RunAsAny, and ranges of group IDs from 0 in which min does not exceed max.';
 
 /** Fixes for invalid fields, by top-level field. */
 const FIXES: ReadonlyMap<string, string> = new Map([
@@ -98,7 +98,7 @@ const FIXES: ReadonlyMap<string, string> = new Map([
   ['allowedCapabilities', ONE_LIST],
   ['requiredDropCapabilities', 'Empty the list, or list the capabilities in allowedCapabilities instead of *.'],
   ['defaultAllowPrivilegeEscalation', 'Set it to false, or set allowPrivilegeEscalation to true.'],
-  ['volumes', 'Remove none or all other types; allowHostDirVolumePlugin: true adds hostPath.'],
+  ['volumes', 'Remove either none or all other types. allowHostDirVolumePlugin: true adds hostPath.'],
   ['allowedFlexVolumes', 'Name each driver and add flexVolume to volumes, or remove the field.'],
   ['allowedUnsafeSysctls', SYSCTLS],
   ['forbiddenSysctls', SYSCTLS],

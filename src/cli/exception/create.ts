@@ -63,7 +63,7 @@ export const command = defineCommand({
   details: DETAILS,
   options: {
     ...sccReviewOptions,
-    for: option('DURATION', lifetimeMs, undefined, { help: 'Time until the end of the exception, such as 14d or 12h' }),
+    for: option('DURATION', lifetimeMs, undefined, { help: 'Time until the exception expires, such as 14d or 12h' }),
     reason: option('TEXT', nonEmpty, undefined, { help: 'Reason for the exception, for example a ticket number' }),
     name: option('NAME', nonEmpty, undefined, { help: 'Name of the exception. Default: the name of the workload' }),
     level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {

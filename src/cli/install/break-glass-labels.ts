@@ -250,7 +250,7 @@ export function describeRemainingLabels(namespaces: readonly Namespace[]): reado
     const owner = managers.length === 0 ? 'an unknown client' : managers.join(', ');
     const names = group.map(({ namespace }) => namespace).join(' ');
     return [
-      `${level} in ${printCount(group.length, 'namespace')}, by labels of ${owner}. To change them:`,
+      `${level} in ${printCount(group.length, 'namespace')}, by labels owned by ${owner}. To change them:`,
       `  kubectl label --overwrite namespace ${names} ${ENFORCE}=privileged`,
     ];
   });

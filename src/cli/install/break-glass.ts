@@ -287,7 +287,7 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
     const labels = `${OWN},${COMPONENT_LABEL}=${REPLICA}`;
     const leases: readonly Lease[] = await client.list(RESOURCES.Lease, { namespace: secret?.split('/')[0], labels });
     const isReady = leases.some((lease) => isCurrentLease(lease, new Date()));
-    return isReady ? undefined : 'no Lease of a replica is current';
+    return isReady ? undefined : 'no replica has a current Lease';
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return error.message;

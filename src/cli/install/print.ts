@@ -60,7 +60,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     );
     const result = await combine(client, installation, plan.settings, values);
     io.stdout.write(printYaml(result.objects.map(({ manifest }) => manifest)));
-    for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
+    for (const note of plan.notes) io.stderr.write(`Note: ${printable(note)}\n`);
     for (const line of summarize(installation, plan.settings, result)) io.stderr.write(`${printable(line)}\n`);
     return EXIT.passed;
   });

@@ -147,7 +147,7 @@ export async function removeLabels(removal: Removal): Promise<boolean> {
     const path = objectPath(RESOURCES.Namespace, name);
     for (const manager of findLabelManagers(namespace)) {
       const send = () => releaseFields(removal, manager, path, object);
-      await reportChange(removal, `namespaces/${name} labels of ${manager}`, 'removed', send);
+      await reportChange(removal, `namespaces/${name} labels owned by ${manager}`, 'removed', send);
       isFound = true;
     }
   }

@@ -120,7 +120,7 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
   const { missing, obsolete } = comparePolicies(objects, policies);
   io.stdout.write(`${printHeader(minor)}${printYaml(objects)}`);
   const lines = [
-    `Assumed: Kubernetes ${version} at ${server}`,
+    `Note: Kubernetes ${version} at ${server}`,
     ...(dropped.length === 0 ? [] : [`Not part of the policies: ${dropped.join(', ')}`]),
     ...(before ? summarizeSettings({ policy: before }, { policy: spec }) : []),
     `new: ${installed ? listOrNothing(missing.map(objectPathName)) : `${missing.length} objects`}`,

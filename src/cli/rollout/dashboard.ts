@@ -57,7 +57,7 @@ export const command = defineCommand({
       await Promise.race([cluster.follow(scopes.filter((scope) => !isUnread(scope))), aborted(signal)]);
       const outages = (): readonly string[] =>
         [...cluster.failures()].map(
-          ([kind, reason]) => `the last known state of ${kind}, whose watch fails: ${reason}`,
+          ([kind, reason]) => `the last known state of ${kind}, whose watch is failing: ${reason}`,
         );
       const opening = openDashboard({
         port,

@@ -50,7 +50,7 @@ function decisionRows(state: RolloutState): readonly (readonly [string, string])
 }
 
 function printDefault({ phase, default: level, published, generation }: RolloutState): string {
-  if (phase === 'Disabled') return `${level}, as spec.podSecurity.defaults of the settings`;
+  if (phase === 'Disabled') return `${level}, from spec.podSecurity.defaults in the settings`;
   if (generation === 0) return `${level}, not published`;
   return `${level}, generation ${generation}${published === level ? '' : `; ${published} is still published`}`;
 }

@@ -267,7 +267,9 @@ function syncCheck({
 }: Pick<LiveCluster, 'store' | 'unsyncedKinds' | 'failures'>): HealthCheck {
   const format = (kinds: readonly Kind[]): string => printKinds(kinds.map((kind) => [kind, failures().get(kind)]));
   const note = (): string | undefined =>
-    store.synced() && unsyncedKinds().length > 0 ? `the controllers wait for ${format(unsyncedKinds())}` : undefined;
+    store.synced() && unsyncedKinds().length > 0
+      ? `the controllers are waiting for ${format(unsyncedKinds())}`
+      : undefined;
   const check = (): string | undefined => {
     if (store.synced()) return undefined;
     const missing = unsyncedKinds().filter((kind) => !CONTROLLER_KINDS.has(kind));

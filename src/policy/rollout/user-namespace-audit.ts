@@ -185,9 +185,9 @@ function auditAdmission(pod: Pod, { name, scc }: GuardedScc, namespace: Namespac
   const subject = { kind: 'Pod', object: pod };
   const violations = namespace === undefined ? [] : findSccViolations(pod, scc, namespace);
   if (violations.length === 0) {
-    return finding('UN001', subject, `SCC ${quote(name)} admitted it, which is safe only in a user namespace`);
+    return finding('UN001', subject, `SCC ${quote(name)} admitted the pod, which is safe only in a user namespace`);
   }
-  const message = `annotation ${POD_SCC_ANNOTATIONS.scc} names SCC ${quote(name)}, which would not admit it: ${violations.join(', ')}`;
+  const message = `annotation ${POD_SCC_ANNOTATIONS.scc} names SCC ${quote(name)}, which would not admit the pod: ${violations.join(', ')}`;
   return { ...finding('UN001', subject, message), severity: 'medium' };
 }
 

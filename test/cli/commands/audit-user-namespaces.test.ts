@@ -19,7 +19,7 @@ describe('findings are printed', () => {
 
   test('with completed pods', async () => {
     const { stdout } = await audit(['--include-completed']);
-    assert.match(stdout, /^UN001 {2}high {6}Pod ci\/done {2,}SCC "nested-container" admitted it/m);
+    assert.match(stdout, /^UN001 {2}high {6}Pod ci\/done {2,}SCC "nested-container" admitted the pod/m);
   });
 
   test('as names and without headers', async () => {

@@ -281,7 +281,7 @@ const LOWERED = [
 const LOST =
   'labels: not restored in 1 namespace whose former level is not recorded: shop; the label was removed, and the label syncer, if it runs, sets it again';
 const remains = (level: string, manager: string): readonly string[] => [
-  `- ${level} in 1 namespace, by labels of ${manager}. To change them:`,
+  `- ${level} in 1 namespace, by labels owned by ${manager}. To change them:`,
   `  kubectl label --overwrite namespace shop ${ENFORCE}=privileged`,
 ];
 
@@ -615,7 +615,7 @@ describe('namespace labels during break-glass', () => {
     };
     await run(['on']);
     await renew('2020-01-01T00:00:00.000000Z');
-    assert.match((await run(['off'])).stderr, /^error: no replica is ready: no Lease of a replica is current\. /);
+    assert.match((await run(['off'])).stderr, /^error: no replica is ready: no replica has a current Lease\. /);
     await renew(new Date().toISOString().replace('Z', '000Z'));
     assert.equal((await run(['off'])).code, 0);
     await cluster.admin.send('DELETE', `${leases}/a`);

@@ -98,7 +98,7 @@ test('--fix does not follow links out of the directory', async () => {
   const expected = {
     code: 2,
     stdout: '1 passed, 0 failed, 1 unreadable\n',
-    stderr: `fixed: ${inside}/a.yaml:5:3: hostNamespaces: spec.hostPID set to false\nerror: ${inside}/b.yaml: not fixed: this symbolic link leads out of ${inside}, to ${outside}: specify that file with -f, or replace the link with a copy\n`,
+    stderr: `fixed: ${inside}/a.yaml:5:3: hostNamespaces: spec.hostPID set to false\nerror: ${inside}/b.yaml: not fixed: this symbolic link points outside ${inside}, to ${outside}: specify that file with -f, or replace the link with a copy\n`,
   };
   assert.deepEqual(await runProgram(['check', '-f', inside, '--level=baseline', '--fix']), expected);
   assert.equal(await readFile(join(inside, 'a.yaml'), 'utf8'), FIXED);

@@ -90,7 +90,7 @@ describe('doctor', () => {
     const { code, stdout, stderr } = await run();
     assert.equal(
       stdout,
-      withCounts(`ok    installation     objects of the installation: are those of the manifests
+      withCounts(`ok    installation     objects of the installation: match the manifests
 ok    api-server       API server: Kubernetes v1.36.0+portcullis-dev is supported
 ok    api-server       Pod Security: latest means v1.36, as in the API server
 ok    webhooks         ValidatingWebhookConfiguration psa.portcullis.dev: ALL webhooks, as expected by this version
@@ -164,7 +164,7 @@ excluded      unaffected                unaffected                unaffected    
       check: 'installation',
       severity: 'ok',
       object: 'objects of the installation',
-      message: 'are those of the manifests',
+      message: 'match the manifests',
     });
     assert.equal(outage.length, 3);
     assert.match((await run(['-o', 'yaml'])).stdout, /^server: https:\/\/API\nbreakGlass: (?:"off"|off)\nfindings:\n/);

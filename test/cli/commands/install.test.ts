@@ -218,10 +218,10 @@ describe('install for a cluster', () => {
   };
   const install = (...args: readonly string[]) => runProgram(['install', `--kubeconfig=${kubeconfig}`, ...args]);
   const CHARTS =
-    'Assumed: the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs; --scc=false does not install it\n';
+    'Note: the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs; --scc=false does not install it\n';
   const seen = (notes: string): RegExp =>
     new RegExp(
-      `^Assumed: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}new: \\d+ objects\n$`,
+      `^Note: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}new: \\d+ objects\n$`,
     );
 
   test('a cluster without operators', async () => {
@@ -257,8 +257,8 @@ describe('install for a cluster', () => {
     await define('certificates.cert-manager.io', 'Certificate');
     const { stdout, stderr } = await install();
     const notes = [
-      'Assumed: detected the Prometheus operator: the output contains a ServiceMonitor and alerts; --monitoring=false omits them\n',
-      'Assumed: detected cert-manager: with --cert-manager, it issues the serving certificate; otherwise, the replicas create it\n',
+      'Note: detected the Prometheus operator: the output contains a ServiceMonitor and alerts; --monitoring=false omits them\n',
+      'Note: detected cert-manager: with --cert-manager, it issues the serving certificate; otherwise, the replicas create it\n',
     ];
     assert.match(stderr, seen(notes.join('')));
     assert.deepEqual(read(stdout), printed({ monitoring: 'prometheus-operator' }));
@@ -267,7 +267,7 @@ describe('install for a cluster', () => {
   test('OpenShift', async () => {
     await define('routes.route.openshift.io', 'Route');
     const { stdout, stderr } = await install('--monitoring=false', '--cert-manager');
-    assert.match(stderr, seen('Assumed: detected OpenShift, which manages SCCs, their CRDs and ranges\n'));
+    assert.match(stderr, seen('Note: detected OpenShift, which manages SCCs, their CRDs and ranges\n'));
     assert.deepEqual(read(stdout), printed({ ...PROFILES.openshift, certificates: 'cert-manager' }));
     const { code, stderr: refusal } = await install('--scc');
     assert.equal(code, 2);

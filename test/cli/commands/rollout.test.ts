@@ -394,7 +394,7 @@ describe('status', () => {
     assert.equal(
       disabledRows,
       `Phase     Disabled
-Default   privileged, as spec.podSecurity.defaults of the settings
+Default   privileged, from spec.podSecurity.defaults in the settings
 Labels    not managed in the Disabled phase
 Outdated  status of psaenforcementconfig cluster, since it is not updated in the Disabled phase: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`.replace(
         '; Progressing False, AsExpected, since 2026-11-21T16:00:00Z',

@@ -400,8 +400,8 @@ describe('uninstall', () => {
       const { stdout } = await run(['--yes']);
       const steps = [
         ...REMOVED.slice(0, REMOVED.indexOf(WAITING) + 1),
-        `namespaces/own labels of ${SYNCER} removed`,
-        `namespaces/shared labels of ${SYNCER} removed`,
+        `namespaces/own labels owned by ${SYNCER} removed`,
+        `namespaces/shared labels owned by ${SYNCER} removed`,
         'Waiting 0 s for API servers to observe the label changes.',
         ...MUTATING,
       ];
@@ -419,7 +419,7 @@ describe('uninstall', () => {
     const apply = { 'content-type': 'application/apply-patch+yaml' };
     await cluster.admin.send('PATCH', `${path}?fieldManager=portcullis-break-glass`, relaxed, apply);
     const { stdout } = await run(['--yes']);
-    assert.match(stdout, /^namespaces\/relaxed labels of portcullis-break-glass removed$/m);
+    assert.match(stdout, /^namespaces\/relaxed labels owned by portcullis-break-glass removed$/m);
     const { body } = await cluster.admin.send('GET', path);
     assert.deepEqual((body as Namespace).metadata?.labels, { 'kubernetes.io/metadata.name': 'relaxed' });
     await cluster.admin.send('DELETE', path);

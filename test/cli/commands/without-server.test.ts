@@ -428,7 +428,7 @@ describe('a cluster', () => {
     const { code, stdout, stderr } = await run({ spec }, ...INSTALL, EXEMPT, '--allow-weaker');
     assert.equal(
       stderr,
-      `Assumed: Kubernetes v1.36.2 at SERVER
+      `Note: Kubernetes v1.36.2 at SERVER
 Not part of the policies: spec.scc.mode, spec.floor.mode
 kept: spec.podSecurity.defaults.enforce="baseline", spec.defaults.mode="apply", spec.defaults.namespaceSelector.matchLabels.a.b/c="d"
 changed: spec.podSecurity.exemptions.namespaces: unset -> ["kube-system"]

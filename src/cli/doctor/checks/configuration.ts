@@ -8,14 +8,14 @@ const EDIT = run('kubectl', 'edit', 'portcullisconfiguration', CONFIGURATION_NAM
 
 const LAST_VALID = 'replicas apply the last valid settings';
 const NONE_RECORDED =
-  'replicas keep the last valid settings. None are recorded, so a new replica does not become ready';
+  'replicas keep the last valid settings. No settings are recorded, so a new replica does not become ready';
 
 /** Controller conditions whose status `False` requires action. */
 const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new Map([
   [
     'PodsReviewed',
     {
-      impact: 'these pods run, and are not changed or deleted',
+      impact: 'these pods keep running, and are not changed or deleted',
       fix: {
         ...run('kubectl', 'get', 'portcullisconfiguration', CONFIGURATION_NAME, '-o=jsonpath={.status.unreviewedPods}'),
         note: 'lists the pods to correct and to replace',

@@ -64,7 +64,7 @@ const ROLE_IMPACT = 'replicas do not become ready, or controllers fail';
 function checkObjects(facts: Facts): readonly CheckResult[] {
   return [
     ...evaluateFact(facts.changedObjects, OBJECTS, (changed) => {
-      if (changed.length === 0) return [ok(OBJECTS, 'are those of the manifests')];
+      if (changed.length === 0) return [ok(OBJECTS, 'match the manifests')];
       return Array.from(
         Map.groupBy(changed, ({ kind }) => IMPACTS[kind] ?? ROLE_IMPACT),
         ([impact, group]) => {
