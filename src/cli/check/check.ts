@@ -74,12 +74,12 @@ shape, and are checked like Deployments. Containers outside a template are an er
 lists the kind.
 
 PodSecurityExceptions among the manifests apply to the enforced level as if they were approved. --at evaluates
-them at another date, to find what their end will deny.
+them at another date, to find what is denied after they expire.
 
---fix changes the files so that they pass, and reports the violations that it cannot fix, with the available choices. Comments, order and
-style are preserved. It prints the fixed stream for standard input, --fix=diff a unified diff,
-and --fix=patch the patches of a kustomization. A symbolic link that points outside a -f directory is an error.
-The exit code applies to the fixed manifests.
+--fix changes the files so they pass, and reports the violations that it cannot fix, with the available
+choices. Comments, order and style are preserved. For standard input, it prints the fixed manifests. --fix=diff
+prints a unified diff, and --fix=patch the patches of a kustomization. A symbolic link that points outside a -f
+directory is an error. The exit code applies to the fixed manifests.
 
 --platform=openshift, --sccs and --config also evaluate SCC admission. A pod that no SCC admits for its service
 account is a violation, and other pods are evaluated with the fields that their SCC sets. Grants in the manifests

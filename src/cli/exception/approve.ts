@@ -9,7 +9,7 @@ import { printData } from '../output/print.ts';
 
 const DETAILS = `
 Prints the spec of a PodSecurityException and approves it. The approval applies to this spec only: if the spec
-has changed in the meantime, the API server denies the approval. It requires the verb approve on
+has changed in the meantime, the API server denies the approval. It requires the approve verb on
 podsecurityexceptions, and users cannot approve exceptions that they created or changed, unless the settings
 permit it. --dry-run=client only prints the spec.
 

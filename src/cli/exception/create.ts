@@ -24,11 +24,11 @@ import { printObjects } from '../output/print.ts';
 
 const DETAILS = `
 Prints the smallest PodSecurityException that admits the pods of a workload at the level of its namespace,
-as YAML for a review in Git. The command changes nothing. The pods are evaluated as SCC admission or the pod
-defaults complete them.
+as YAML for a review in Git. The command changes nothing. The pods are evaluated with the fields that SCC
+admission or the pod defaults set.
 
-The exception extends to all pods of the service account in the namespace, and to every tag of the image. Replace
-the image by its digest to limit it further.
+The exception extends to all pods of the service account in the namespace, and to every tag of the image. To
+limit it further, specify the digest of the image.
 
 Examples:
   portcullis exception create deployment/gateway -n shop --for 14d --reason "SEC-123, until the CNI supports it"

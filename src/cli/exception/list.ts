@@ -11,8 +11,8 @@ import { option, time } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
 const DETAILS = `
-Lists PodSecurityExceptions with their service accounts, whether they apply to new pods, their ends, approvers
-and uses. -o wide adds the reasons for which they exist or do not apply.
+Lists PodSecurityExceptions with their service accounts, expiry times, approvers and uses, and whether they
+apply to new pods. -o wide adds the reason for each exception, and why it does not apply.
 
 Examples:
   portcullis exception list

@@ -51,7 +51,7 @@ Stops all enforcement in an emergency, and restores it.
           portcullis.dev/break-glass-levels of a webhook configuration record the former levels.
           The output lists what continues to deny pods, such as labels set by other clients
   off     removes these conditions, requirements and annotations, and restores the labels. A label that
-          another client changed meanwhile does not change, and is listed if it is lower than before.
+          another client has changed in the meantime is kept, and is listed if it is lower than before.
           Without --force, a replica must be ready
   status  shows the state of each webhook and policy, and the number of namespaces with a relaxed label
 

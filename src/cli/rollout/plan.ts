@@ -20,8 +20,9 @@ the reasons and the next steps. The command changes nothing.
 
 A namespace with its own label keeps its level. The planned level of other namespaces follows from the
 security context constraints (SCCs) that their service accounts may use, if the server manages their labels.
-Otherwise it is restricted. --level plans another default level, and this label in all namespaces with a
-weaker label. With -n, it also plans a weaker label. Without a server, --config plans the settings of a file.
+Otherwise, it is restricted. --level plans another default level, and this level as the label of all
+namespaces with a weaker one. With -n, it also plans a weaker label. Without a server, --config plans the
+settings of a file.
 
 With --kubernetes-version, only the workloads that this version would deny but the cluster version admits
 are listed. Up to 20 namespaces are listed; -o wide lists all of them with their details, and -n one of them.
