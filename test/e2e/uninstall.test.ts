@@ -173,7 +173,10 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     assert.deepEqual(await stop(), []);
     assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
     assert.equal((await labels('gitops'))['team'], 'shop');
-    assert.match(stdout, /\nThese remain, .*:\n- CustomResourceDefinitions with all their objects, /);
+    assert.match(
+      stdout,
+      /\nRemaining objects, with the commands to remove them:\n- CustomResourceDefinitions with all their objects, /,
+    );
   });
 
   test('a new installation keeps the settings, and the documented commands end enforcement first', async () => {
