@@ -123,8 +123,9 @@ function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
   };
 }
 
+/** Records the time unless the Lease contains an earlier one, whose pods no leader has reported yet. */
 function withFormerLeader(metadata: ObjectMeta = {}, time: string | undefined): ObjectMeta {
-  if (time === undefined) return metadata;
+  if (time === undefined || metadata.annotations?.[FORMER_LEADER_ANNOTATION] !== undefined) return metadata;
   return { ...metadata, annotations: { ...metadata.annotations, [FORMER_LEADER_ANNOTATION]: time } };
 }
 

@@ -8,7 +8,7 @@ import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts'
 import { deepEqual } from '../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
-import type { Pod, UnreviewedPod } from '../kube/types.ts';
+import type { Lease, Pod, UnreviewedPod } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
 import { DEFAULT_LIMITS } from '../policy/psa/input.ts';
@@ -23,6 +23,7 @@ import {
   type ControllerDefinition,
   forEachYielding,
   type ReconcileContext,
+  orUndefined,
   type Reconciler,
   watchChanges,
 } from './controller.ts';
@@ -71,16 +72,18 @@ function createReconciler(context: ControllerContext): Reconciler {
    */
   const evaluateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
     const { store } = reconcileContext.cluster;
-    const sinceMs = isStarted ? Infinity : (formerLeaderMs(store, context.service.namespace) ?? Infinity);
+    const lease = isStarted ? undefined : findTakenLease(store, context.service.namespace);
+    const sinceMs = parseTimestamp(lease?.metadata?.annotations?.[FORMER_LEADER_ANNOTATION]) ?? Infinity;
     const admitted = listAdmitted(store, { sinceMs, startMs });
     if (!isStarted) report.add(store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? []);
-    isStarted = true;
     const pods = new Map([...admitted, ...report.listPods(store)]);
     const evaluate = ([pod, isUnreviewed]: readonly [Pod, boolean]): void =>
       void report.update(pod, isUnreviewed, reconcileContext);
     await forEachYielding(pods, evaluate, reconcileContext);
     await report.publish(reconcileContext);
   };
+    if (lease) await removeFormerLeader(lease, reconcileContext);
+    isStarted = true;
 
   return {
     initialKeys: [ALL],
@@ -193,10 +196,19 @@ function podKey({ metadata: { namespace = '', name = '' } = {} }: Pod): string {
   return `${namespace}/${name}`;
 }
 
-/** Time of the former leader's last renewal, or `undefined` if there was none. */
-function formerLeaderMs(store: Store, namespace: string): number | undefined {
-  const times = store.list('Lease', namespace).map(({ metadata }) => metadata?.annotations?.[FORMER_LEADER_ANNOTATION]);
-  return parseTimestamp(times.find((time) => time !== undefined));
+/** Returns the Lease that records the former leader's last renewal, or `undefined` if there is none. */
+function findTakenLease(store: Store, namespace: string): Lease | undefined {
+  return store
+    .list('Lease', namespace)
+    .find(({ metadata }) => metadata?.annotations?.[FORMER_LEADER_ANNOTATION] !== undefined);
+}
+
+/** Until this write, each new leader evaluates the pods again, because a leader may end before it has reported them. */
+async function removeFormerLeader({ metadata }: Lease, { cluster }: ReconcileContext): Promise<void> {
+  const lease = await orUndefined(cluster.get('Lease', metadata?.name ?? '', metadata?.namespace));
+  if (!lease) return;
+  const { [FORMER_LEADER_ANNOTATION]: _reported, ...annotations } = lease.metadata?.annotations ?? {};
+  await cluster.update('Lease', { ...lease, metadata: { ...lease.metadata, annotations } }, { fieldManager: NAME });
 }
 
 function toEntry({ metadata = {} }: Pod, { message }: Denial): UnreviewedPod {

@@ -142,7 +142,7 @@ export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generatio
 /** On a replica's Lease: how often the replica applied each exemption since it started, as JSON. */
 export const EXEMPTION_USES_ANNOTATION = 'portcullis.dev/exemption-uses';
 
-/** On the leader election Lease: the time when the previous leader last renewed it. */
+/** On the leader election Lease, until pods admitted since are reported: the time when the previous leader last renewed it. */
 export const FORMER_LEADER_ANNOTATION = 'portcullis.dev/former-leader-renewed';
 
 /** Features that are installed by default. */

@@ -711,6 +711,17 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([second.isLeading(), former()], [true, written]);
   });
 
+  test('a new leader keeps an earlier renewal, whose pods no leader has reported', async () => {
+    const annotations = { 'portcullis.dev/former-leader-renewed': '2026-01-01T00:00:00Z' };
+    const spec = { holderIdentity: 'gone', leaseDurationSeconds: 1, renewTime: '2026-01-01T00:05:00.000000Z' };
+    const metadata = { name, namespace: NAMESPACE, annotations };
+    await started.cluster.create('Lease', { metadata, spec }, BY_TEST);
+    const first = replica('a', both('a'));
+    await pass(10_000);
+    assert.equal(first.isLeading(), true);
+    assert.deepEqual(started.cluster.store.get('Lease', name, NAMESPACE)?.metadata?.annotations, annotations);
+  });
+
   test('a leader that leads again records its previous renewal', async () => {
     const read = () => started.cluster.store.get('Lease', name, NAMESPACE)?.metadata;
     const first = replica('a', both('a'));

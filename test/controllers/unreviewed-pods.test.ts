@@ -214,6 +214,24 @@ suite('unreviewed pods', () => {
     assert.deepEqual(names(), ['limited/debugged', 'limited/later', 'shop/debugged']);
   });
 
+  test('are evaluated by the next leader if the report was not published', async () => {
+    time = '2026-01-01T10:05:00Z';
+    await createPod('limited/host', HOST);
+    const recorded = () =>
+      cluster.store.get('Lease', 'portcullis', NAMESPACE)?.metadata?.annotations?.[
+        'portcullis.dev/former-leader-renewed'
+      ];
+    const renewed = '2026-01-01T10:00:00Z';
+    const { applyStatus } = cluster;
+    cluster.applyStatus = () => Promise.reject(new Error('the API server is unavailable'));
+    const first = await start('2026-01-01T10:10:00Z', renewed);
+    await first.stop();
+    assert.deepEqual([first.errors(), reported(), recorded()], [['the API server is unavailable'], undefined, renewed]);
+    cluster.applyStatus = applyStatus;
+    await start('2026-01-01T10:20:00Z');
+    assert.deepEqual([reported()?.length, recorded()], [1, undefined]);
+  });
+
   test('are admitted later if the policy changes', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
