@@ -4,7 +4,7 @@
  */
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import { podTemplatePath } from '../kube/pod.ts';
+import { EPHEMERAL_CONTAINERS, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
@@ -72,12 +72,22 @@ function projectPod({ metadata, spec, status }: JsonObject, context: Context): K
   const selected = isObject(status) ? (select(status, POD_STATUS) as JsonObject) : {};
   const pod: JsonObject = {
     ...context.type,
-    metadata: partialMetadata(metadata, context),
+    metadata: { ...partialMetadata(metadata, context), ...ephemeralContainerTimes(metadata) },
     spec: projectPodSpec(spec, context.share),
     ...(Object.keys(selected).length === 0 ? {} : { status: context.share(selected) }),
   };
   return pod;
 }
+
+/** Keeps the times at which ephemeral containers were added. */
+function ephemeralContainerTimes(metadata: unknown): JsonObject {
+  const entries = isObject(metadata) ? metadata['managedFields'] : undefined;
+  if (!Array.isArray(entries)) return {};
+  const added = entries.filter((entry) => isObject(entry) && entry['subresource'] === EPHEMERAL_CONTAINERS);
+  return added.length === 0 ? {} : { managedFields: select(added, ADDED) };
+}
+
+const ADDED: Selection = { items: { members: { subresource: 'all', time: 'all' } } };
 
 /** Node conditions to store. The last heartbeat time is omitted. */
 const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];

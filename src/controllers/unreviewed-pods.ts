@@ -6,6 +6,7 @@ import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
+import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Lease, Pod, UnreviewedPod } from '../kube/types.ts';
@@ -22,8 +23,8 @@ import {
   type ControllerContext,
   type ControllerDefinition,
   forEachYielding,
-  type ReconcileContext,
   orUndefined,
+  type ReconcileContext,
   type Reconciler,
   watchChanges,
 } from './controller.ts';
@@ -81,9 +82,9 @@ function createReconciler(context: ControllerContext): Reconciler {
       void report.update(pod, isUnreviewed, reconcileContext);
     await forEachYielding(pods, evaluate, reconcileContext);
     await report.publish(reconcileContext);
-  };
     if (lease) await removeFormerLeader(lease, reconcileContext);
     isStarted = true;
+  };
 
   return {
     initialKeys: [ALL],
@@ -131,22 +132,25 @@ function listAdmitted(
   return store.list('Pod').flatMap((pod) => {
     const createdMs = parseTimestamp(pod.metadata?.creationTimestamp) ?? 0;
     const isCreated = createdMs >= since;
-    const isChanged = ephemeralStarts(pod).some((startedMs) => startedMs === undefined || startedMs >= since);
+    const isChanged = ephemeralTimes(pod).some((timeMs) => timeMs === undefined || timeMs >= since);
     // This replica reviewed later pods.
     return isCreated || isChanged ? [[pod, isChanged || createdMs <= startMs] as const] : [];
   });
 }
 
 /**
- * Returns the start of each ephemeral container in Unix milliseconds, or `undefined` if it has not started. Kubelets write it,
- * whereas pod authors can change the times in `managedFields`.
+ * Returns when ephemeral containers were added and started, in Unix milliseconds, or `undefined` for a container that
+ * has not started. API servers write the first time, which pod authors can change in `managedFields`. Kubelets, whose
+ * clocks may differ, write the second time, which users with access to `pods/status` can change.
  */
-function ephemeralStarts({ spec, status }: Pod): readonly (number | undefined)[] {
+function ephemeralTimes({ metadata, spec, status }: Pod): readonly (number | undefined)[] {
+  const added = metadata?.managedFields?.filter(({ subresource }) => subresource === EPHEMERAL_CONTAINERS) ?? [];
   const states = new Map(status?.ephemeralContainerStatuses?.map(({ name, state }) => [name, state]));
-  return (spec?.ephemeralContainers ?? []).map(({ name }) => {
+  const started = (spec?.ephemeralContainers ?? []).map(({ name }) => {
     const { running, terminated } = states.get(name) ?? {};
-    return parseTimestamp(running?.startedAt ?? terminated?.startedAt);
+    return running?.startedAt ?? terminated?.startedAt;
   });
+  return [...added.map(({ time }) => time), ...started].map(parseTimestamp);
 }
 
 /** Returns true if the pod has more ephemeral containers than before. They cannot be removed. */

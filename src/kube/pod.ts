@@ -5,6 +5,9 @@ import { isObject, type Pod, type PodSpec, type PodTemplateSpec } from './types.
 /** The fields that contain containers, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
+/** The subresource that adds ephemeral containers to a pod. */
+export const EPHEMERAL_CONTAINERS = 'ephemeralcontainers';
+
 /** Returns the pod without its ephemeral containers, which the API server does not accept in a new pod. */
 export function withoutEphemeralContainers(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers == null) return pod;

@@ -216,7 +216,7 @@ describe('metadata', () => {
   });
 });
 
-test('a pod keeps its phase and the start times of its ephemeral containers', () => {
+test('a pod keeps its phase and the times at which its ephemeral containers were added and started', () => {
   const running = { startedAt: '2026-01-02T03:04:05Z' };
   const status = {
     phase: 'Running',
@@ -226,7 +226,11 @@ test('a pod keeps its phase and the start times of its ephemeral containers', ()
       { name: 'new', state: { waiting: {} } },
     ],
   };
-  assert.deepEqual(keep('Pod', { metadata: { name: 'a', managedFields: [{}] }, spec: {}, status })?.status, {
+  const added = { subresource: 'ephemeralcontainers', time: '2026-01-02T03:04:04Z' };
+  const managedFields = [{}, { manager: 'kubectl', subresource: 'status' }, { ...added, manager: 'kubectl' }];
+  const kept = keep('Pod', { metadata: { name: 'a', managedFields }, spec: {}, status });
+  assert.deepEqual(kept?.metadata, { name: 'a', managedFields: [added] });
+  assert.deepEqual(kept.status, {
     phase: 'Running',
     ephemeralContainerStatuses: [
       { name: 'debug', state: { running } },

@@ -98,6 +98,13 @@ suite('unreviewed pods', () => {
     const body = { ...pod, spec: { ...pod.spec, ephemeralContainers } };
     await cluster.writer.update({ group: '', resource: 'pods' }, body, 'ephemeralcontainers');
   };
+  /** Writes the status that the kubelet writes when the ephemeral container starts. */
+  const startEphemeral = async (path: string, startedAt: string) => {
+    const [namespace = '', name = ''] = path.split('/');
+    const debug = { name: 'debug', image: '', imageID: '', ready: false, restartCount: 0 };
+    const status = { ephemeralContainerStatuses: [{ ...debug, state: { running: { startedAt } } }] };
+    await cluster.applyStatus('Pod', { metadata: { namespace, name }, status }, TEST_MANAGER);
+  };
   /** Starts a leader in a process that began at a time, after a former leader. */
   const start = async (processStart: string, renewed?: string, exemptions = NO_EXEMPTIONS): Promise<ControllerRun> => {
     if (renewed !== undefined) {
@@ -180,29 +187,25 @@ suite('unreviewed pods', () => {
   });
 
   test('with an ephemeral container that was added during an outage, or later without a review', async () => {
-    for (const name of ['limited/before', 'limited/debugged', 'shop/debugged', 'shop/plain', 'limited/later']) {
+    const limited = ['limited/before', 'limited/debugged', 'limited/late-clock', 'limited/later', 'limited/no-owners'];
+    for (const name of [...limited, 'shop/debugged', 'shop/plain']) {
       await createPod(name, name.startsWith('shop') ? BY_RESTRICTED : {}, name.startsWith('shop') ? RECORDED : {});
     }
     await addEphemeral('limited/before', { privileged: true });
-    const running = { startedAt: '2026-01-01T09:59:59Z' };
-    await cluster.applyStatus(
-      'Pod',
-      {
-        metadata: { namespace: 'limited', name: 'before' },
-        status: {
-          ephemeralContainerStatuses: [
-            { name: 'debug', image: '', imageID: '', ready: false, restartCount: 0, state: { running } },
-          ],
-        },
-      },
-      TEST_MANAGER,
-    );
+    await startEphemeral('limited/before', '2026-01-01T09:59:59Z');
     time = '2026-01-01T10:05:00Z';
     await addEphemeral('limited/debugged', { privileged: true });
+    await addEphemeral('limited/late-clock', { privileged: true });
+    await startEphemeral('limited/late-clock', '2026-01-01T09:59:00Z');
+    await addEphemeral('limited/no-owners', { privileged: true });
+    await startEphemeral('limited/no-owners', '2026-01-01T10:05:01Z');
+    const unowned = { metadata: { managedFields: [{}] } };
+    await cluster.patch('Pod', { namespace: 'limited', name: 'no-owners' }, unowned, TEST_MANAGER);
     await addEphemeral('shop/debugged', { privileged: true });
     const run = await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
     const names = () => reported()?.map((line) => line.replace(/:.*/, ''));
-    assert.deepEqual(names(), ['limited/debugged', 'shop/debugged']);
+    const added = ['limited/debugged', 'limited/late-clock', 'limited/no-owners', 'shop/debugged'];
+    assert.deepEqual(names(), added);
     assert.match(
       String(events()[0]?.[2]),
       /^pod debugged was admitted without a review: violates PodSecurity "baseline:/,
@@ -211,7 +214,7 @@ suite('unreviewed pods', () => {
     await addEphemeral('limited/later', { privileged: true });
     await run.idle();
     await run.pass(5_000);
-    assert.deepEqual(names(), ['limited/debugged', 'limited/later', 'shop/debugged']);
+    assert.deepEqual(names(), [...added, 'limited/later'].toSorted());
   });
 
   test('are evaluated by the next leader if the report was not published', async () => {
