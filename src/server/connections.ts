@@ -14,12 +14,15 @@ interface Connection {
   readonly peer: string;
   readonly address: string | undefined;
   readonly generation: number;
-  readonly openedAt: number;
+  /** Time of the clock in `limitFirstRequests` when it was opened, or when the header of a request arrived. */
+  since: number;
   /** The TCP socket, or the TLS socket after the handshake. */
   socket: Socket;
   state: State;
   /** True after the first valid review. */
   isProven: boolean;
+  /** True from the header of a request until its response. */
+  hasRequest: boolean;
 }
 
 export interface ConnectionDeps {
@@ -36,8 +39,8 @@ const MAX_CONNECTIONS = 1000;
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
 /**
- * Maximum time from opening a connection to its first complete request, which is the longest timeout of an installed
- * webhook.
+ * Maximum time from opening a connection to the header of its first request, and from there to the end of its body. It is
+ * the longest timeout of an installed webhook. API servers may open a connection before they need it.
  */
 const FIRST_REQUEST_SECONDS = 15;
 /** How long a closed connection is treated as saturation, and the interval of its log line. */
@@ -60,8 +63,11 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
   const open = (socket: Socket): void => {
     const { remoteAddress: address } = socket;
     const peer = findPeer(socket);
-    const openedAt = deadline.seconds();
-    const connection = { peer, address, generation, openedAt, socket, state: 'new' as State, isProven: false };
+    const since = deadline.seconds();
+    const connection: Connection = {
+      ...{ peer, address, generation, since, socket },
+      ...{ state: 'new', isProven: false, hasRequest: false },
+    };
     table.add(connection);
     socket.once('close', () => table.remove(connection));
     const excess = findExcess(states, limit, address);
@@ -70,7 +76,7 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
     table.remove(excess);
     excess.socket.destroy();
   };
-  listen(server, { open, table });
+  listen(server, { open, table, deadline });
   return {
     /** Records that a complete request is being answered. */
     start(socket: Socket): void {
@@ -85,6 +91,7 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
       const connection = table.find(socket);
       if (!connection) return true;
       connection.isProven ||= isReviewed;
+      connection.hasRequest = false;
       table.change(connection, connection.isProven ? 'idle' : 'new');
       return draining || !connection.isProven || connection.generation !== generation;
     },
@@ -111,15 +118,15 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
 }
 
 /**
- * Closes connections whose first request does not arrive in time. Returns the clock that measures when they were
- * opened.
+ * Closes connections whose first request does not arrive in time. Returns the clock that measures this
+ * time.
  */
 function limitFirstRequests(server: Server, connections: ReadonlySet<Connection>) {
   let seconds = 0;
   // The counted time does not advance while the event loop is blocked, so bytes waiting in the kernel are read first.
   const timer = setInterval(() => {
     seconds++;
-    for (const { openedAt, socket } of connections) if (seconds - openedAt > FIRST_REQUEST_SECONDS) socket.destroy();
+    for (const { since, socket } of connections) if (seconds - since > FIRST_REQUEST_SECONDS) socket.destroy();
   }, 1000).unref();
   server.once('close', () => clearInterval(timer));
   return { seconds: () => seconds };
@@ -133,9 +140,10 @@ function describeUse(states: Readonly<Record<State, ReadonlySet<Connection>>>, l
 interface ListenOptions {
   open(socket: Socket): void;
   readonly table: ReturnType<typeof createConnectionTable>;
+  readonly deadline: ReturnType<typeof limitFirstRequests>;
 }
 
-function listen(server: Server, { open, table }: ListenOptions): void {
+function listen(server: Server, { open, table, deadline }: ListenOptions): void {
   server.on('connection', open);
   server.on('secureConnection', table.secure);
   // A connection whose handshake failed cannot carry a response and would remain open.
@@ -150,7 +158,10 @@ function listen(server: Server, { open, table }: ListenOptions): void {
     }
     responses.set(socket, response);
     const connection = table.find(socket);
-    if (connection?.isProven) table.change(connection, 'busy');
+    if (!connection) return;
+    connection.hasRequest = true;
+    connection.since = deadline.seconds();
+    if (connection.isProven) table.change(connection, 'busy');
   });
 }
 
@@ -224,26 +235,33 @@ export function limitConnections(server: Server, limit: number): void {
 
 /**
  * Returns the connection to close in favor of the newest one. If connections without a valid review use more than half
- * of the limit, in total or from the newest connection's address, this is the oldest of them. Clients that also send
- * valid reviews can use only the other half. There, it is an idle connection or, if there is none, a busy one: the
- * oldest from the address that has the most, so a client cannot close the connections of an address that has fewer.
+ * of the limit, in total or from the newest connection's address, it is the oldest of those without a request,
+ * or of those with a request if they are more. Clients that also send valid reviews can use only the other half. There, it is an idle connection or, if there is
+ * none, a busy one. It is the oldest from the address that has the most, so a client cannot close the connections of an
+ * address that has fewer.
  */
-function findExcess<T extends Pick<Connection, 'address'>>(
+function findExcess<T extends Pick<Connection, 'address'> & Partial<Pick<Connection, 'hasRequest'>>>(
   states: Readonly<Record<State, ReadonlySet<T>>>,
   limit: number,
   address: string | undefined,
 ): T | undefined {
   const share = Math.max(Math.floor(limit / 2), 1);
   const isFull = states.new.size + states.idle.size + states.busy.size > limit;
-  const [oldest] = states.new;
   if (states.new.size > share) {
     const local = [...states.new].filter((connection) => connection.address === address);
-    return local.length > share ? local[0] : isFull ? oldest : undefined;
+    const candidates = local.length > share ? local : isFull ? [...states.new] : [];
+    const requesting = candidates.filter(({ hasRequest = false }) => hasRequest);
+    if (requesting.length > candidates.length / 2) return fromBusiestAddress(requesting)[0];
+    return candidates.find(({ hasRequest = false }) => !hasRequest);
   }
   if (!isFull) return undefined;
-  const proven = states.idle.size > 0 ? states.idle : states.busy;
-  const byAddress = Map.groupBy(proven, (connection) => connection.address);
-  return [...byAddress.values()].reduce((most, next) => (next.length > most.length ? next : most), [])[0];
+  return fromBusiestAddress(states.idle.size > 0 ? states.idle : states.busy)[0];
+}
+
+/** Returns the connections from the address that has the most, in their order. */
+function fromBusiestAddress<T extends Pick<Connection, 'address'>>(connections: Iterable<T>): readonly T[] {
+  const byAddress = Map.groupBy(connections, ({ address }) => address);
+  return [...byAddress.values()].reduce((most, next) => (next.length > most.length ? next : most), []);
 }
 
 /** Returns the connection limit based on the process's file descriptor limit. */

@@ -1,9 +1,13 @@
 /** Deadline for answering a review. */
 import { parseDurationMs } from '../kube/units.ts';
 
-/** Part of the timeout reserved for the response, at most 200 ms. */
-const RESPONSE_SHARE = 0.1;
-const MAX_RESPONSE_MS = 200;
+/**
+ * API servers round the time that remains up to seconds.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.37.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go
+ */
+const ROUNDING_MS = 1000;
+/** Part of the timeout reserved for the connection and the response. */
+const TRANSFER_SHARE = 0.1;
 
 /**
  * Creates the parser for the timeout that API servers send as `?timeout=5s`. The result is in milliseconds. An invalid
@@ -23,8 +27,11 @@ export function createTimeoutParser(): (query: unknown) => number | undefined {
 /** Maximum timeout of webhooks. Requests without a timeout or with a longer one are not from API servers. */
 const MAX_TIMEOUT_MS = 30_000;
 
-/** Returns the time after which a review is answered even if its evaluation has not finished. */
+/**
+ * Returns the time after which a review is answered even if its evaluation has not finished. An API server that fails
+ * open admits the object if the answer is late.
+ */
 export function answerAfterMs(timeoutMs = MAX_TIMEOUT_MS): number {
   const limitMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
-  return limitMs - Math.min(limitMs * RESPONSE_SHARE, MAX_RESPONSE_MS);
+  return limitMs - Math.min(limitMs / 2, ROUNDING_MS + limitMs * TRANSFER_SHARE);
 }

@@ -174,7 +174,7 @@ function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, 
       const outcome = webhook.decide(review, {
         store,
         now,
-        deadlineMs: timeoutMs === undefined ? undefined : receivedMs + timeoutMs,
+        deadlineMs: timeoutMs === undefined ? undefined : receivedMs + answerAfterMs(timeoutMs),
         address: request.ip,
         bodyBytes: body.length,
         isRepeated,

@@ -6,7 +6,7 @@ import type { Wire } from '../kube/types.ts';
 /** Context of a decision. Webhooks read the store and do not call the API server on the hot path. */
 export interface WebhookContext {
   readonly store: Store;
-  /** Time when the API server stops waiting, in milliseconds of `now()`. Absent if the request has no timeout. */
+  /** Time by which the review is answered, in milliseconds of `now()`. Absent if the request has no timeout. */
   readonly deadlineMs?: number | undefined;
   /** Creates a signal that is aborted if the connection closes before the response. */
   getSignal?(): AbortSignal;

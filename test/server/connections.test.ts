@@ -117,6 +117,10 @@ const ATTACKS: readonly Attack[] = [
   },
   { name: 'one byte each, from the address of the API server', strangers: [[API_SERVER, LIMIT, ONE_BYTE]] },
   { name: 'unfinished bodies', strangers: [[STRANGER, LIMIT, REVIEW.slice(0, -1)]] },
+  {
+    name: 'unfinished bodies, from five addresses',
+    strangers: [STRANGER, ...OTHER_STRANGERS].map((address) => [address, LIMIT / 4, REVIEW.slice(0, -1)] as const),
+  },
   { name: 'valid reviews', strangers: [[STRANGER, LIMIT, REVIEW]] },
   { name: 'valid reviews that wait', strangers: [[STRANGER, LIMIT, formatRequest('/wait')]], idle: DISPLACED },
   {
@@ -250,6 +254,31 @@ suite('before the first valid review', () => {
       assert.deepEqual([proven.readyState, waiting.readyState], ['open', 'open']);
     });
   }
+});
+
+test('the first request may arrive long after the connection was opened', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const server = await startServer(t);
+  const socket = await open(server, API_SERVER);
+  t.mock.timers.tick(14_000);
+  const result = send(socket, REVIEW.slice(0, -1));
+  await sleep(50);
+  t.mock.timers.tick(14_000);
+  await turn();
+  socket.write(REVIEW.slice(-1));
+  assert.equal(await result, ANSWERED);
+});
+
+test('connections without a request do not displace one that sends its first review', async (t) => {
+  const server = await startServer(t);
+  const socket = await open(server, API_SERVER);
+  const result = send(socket, REVIEW.slice(0, -1));
+  await sleep(50);
+  for (const address of OTHER_STRANGERS) {
+    await Promise.all(Array.from({ length: LIMIT }, async () => (await open(server, address)).write(ONE_BYTE)));
+  }
+  socket.write(REVIEW.slice(-1));
+  assert.equal(await result, ANSWERED);
 });
 
 suite('unauthenticated connections to the probe port', () => {

@@ -264,7 +264,7 @@ suite('failed reviews deny access', () => {
       test(`${path}: reviews that are not sent in time deny access`, async () => {
         const rig = createSlowRig('none');
         const startMs = performance.now();
-        const decision = await rig.send(path, podRequest(PRIVILEGED), 1000);
+        const decision = await rig.send(path, podRequest(PRIVILEGED), 1200);
         const tookMs = performance.now() - startMs;
         assert.ok(!decision.allowed);
         const { message } = decision.status;
@@ -281,7 +281,7 @@ suite('failed reviews deny access', () => {
 
     test('no review for a very short timeout', async () => {
       const rig = createSlowRig('none');
-      const decision = await rig.send('/scc/mutate', podRequest(PRIVILEGED), 400);
+      const decision = await rig.send('/scc/mutate', podRequest(PRIVILEGED), 150);
       assert.equal(decision.allowed, false);
       assert.deepEqual(rig.reviews, []);
     });

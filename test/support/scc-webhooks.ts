@@ -12,6 +12,7 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
+import { answerAfterMs } from '../../src/server/deadline.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import { decide } from './decide.ts';
@@ -124,7 +125,7 @@ export function createSccTestWebhooks(options: SccRigOptions = {}): SccTestWebho
   const send: SccTestWebhooks['send'] = (path, request, timeoutMs, client) => {
     const webhook = webhooks.find((candidate) => candidate.path === path);
     if (!webhook) throw new RangeError(`no webhook at ${path}`);
-    const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + timeoutMs };
+    const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + answerAfterMs(timeoutMs) };
     return decide(webhook, request, { store, now: clock, ...deadlineMs, ...client });
   };
   return {
