@@ -124,7 +124,7 @@ export const BREAK_GLASS_ANNOTATION = 'portcullis.dev/break-glass-since';
  */
 export const RELAXED_LABEL = 'portcullis.dev/break-glass-enforce';
 
-/** On a webhook configuration: the levels before break-glass, such as `restricted=shop,web`. */
+/** On a webhook configuration: the policies before break-glass, such as `restricted:latest=shop,web`. */
 export const FORMER_LEVELS_ANNOTATION = 'portcullis.dev/break-glass-levels';
 
 /** Field manager of the labels that break-glass sets. */

@@ -7,10 +7,10 @@ import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
-import type { Level } from '../../policy/pss/policy.ts';
+import type { Policy } from '../../policy/pss/policy.ts';
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import {
-  isLowered,
+  loweredLabels,
   type ObjectWrite,
   planRelaxation,
   planRestoration,
@@ -47,10 +47,10 @@ export interface ChangeResult {
   readonly isIncomplete: boolean;
 }
 
-/** Levels by namespace. */
-export type FormerLevels = ReadonlyMap<string, Level>;
+/** Levels and versions by namespace. */
+export type FormerLevels = ReadonlyMap<string, Policy>;
 
-/** The levels before break-glass. Writes return the error if the API server rejects them. */
+/** The levels and versions before break-glass. Writes return the error if the API server rejects them. */
 export interface LevelRecord {
   readonly levels: FormerLevels;
   add(namespaces: readonly Namespace[]): Promise<string | undefined>;
@@ -86,7 +86,7 @@ export async function relaxLabels(
 
 /**
  * Restores the labels that `relaxLabels` changed. Labels that another client has changed in the meantime remain
- * unchanged. Reports those that are lower than the recorded level.
+ * unchanged. Reports those whose level is lower, or whose version is older, than recorded.
  */
 export async function restoreLabels(
   run: BreakGlassRun,
@@ -96,29 +96,37 @@ export async function restoreLabels(
   const plan = (namespace: Namespace) => planRestoration(namespace, recorded.get(objectName(namespace)));
   const { changed, rejected } = await changeNamespaces(run, namespaces.filter(plan), 'restored', plan);
   const results = Map.groupBy(changed, (one) => restorationProblem(one, recorded.get(objectName(one))));
-  const restored = results.get(undefined) ?? [];
-  const done = new Set([...restored.map(objectName), ...rejected.keys()]);
-  const lowered = findLowered(
-    namespaces.filter((one) => !done.has(objectName(one))),
-    recorded,
+  const planned = results.get(undefined) ?? [];
+  const isDone = run.dryRun === 'none';
+  const current: readonly Namespace[] = isDone ? await run.client.list(RESOURCES.Namespace) : namespaces;
+  // After a dry run, the labels still have the lower level.
+  const pending = new Set(isDone ? [] : planned.map(objectName));
+  const lowered = findLowered(current, recorded).filter(
+    ({ namespace, name }) => !rejected.has(namespace) && !(name === ENFORCE && pending.has(namespace)),
   );
-  const kept = (results.get('changed') ?? []).filter((one) => !lowered.some(({ name }) => name === objectName(one)));
+  const isLowered = (one: Namespace): boolean => lowered.some(({ namespace }) => namespace === objectName(one));
+  const restored = planned.filter((one) => !isLowered(one)).map(objectName);
+  const kept = (results.get('changed') ?? []).filter((one) => !isLowered(one)).map(objectName);
   const report = (title: string, names: readonly string[], detail = ''): void => {
     if (names.length > 0) print(run, `${title} in ${printCount(names.length, 'namespace')}${detail}`, run.dryRun);
   };
   const lost = (results.get('lost') ?? []).map(objectName);
-  report(`${ENFORCE} restored`, restored.map(objectName));
-  report('kept', kept.map(objectName), `, changed by another client: ${summarizeNames(kept.map(objectName))}`);
+  report(`${ENFORCE} restored`, restored);
+  report('kept', kept, `, changed by another client: ${summarizeNames(kept)}`);
   report(
     'not restored',
     lost,
     ` whose former level is not recorded: ${summarizeNames(lost)}; the label was removed, and the label syncer, if it runs, sets it again`,
   );
-  for (const [level, group] of Map.groupBy(lowered, (one) => one.level)) {
-    const names = group.map(({ name }) => name);
-    const command = `kubectl label --overwrite namespace ${names.join(' ')} ${ENFORCE}=${level}`;
-    report('lower than before', names, `, changed by another client: ${summarizeNames(names)}. To restore ${level}:`);
-    run.text.write(`  ${printable(command)}\n`);
+  for (const [label, group] of Map.groupBy(lowered, ({ name, value }) => `${name}=${value}`)) {
+    const names = group.map(({ namespace }) => namespace);
+    const [title, value] = [label.startsWith(`${ENFORCE}=`) ? 'lower' : 'older version', group[0]?.value ?? ''];
+    report(
+      `${title} than before`,
+      names,
+      `, changed by another client: ${summarizeNames(names)}. To restore ${value}:`,
+    );
+    run.text.write(`  ${printable(`kubectl label --overwrite namespace ${names.join(' ')} ${label}`)}\n`);
   }
   printRejected(run, rejected);
   const isIncomplete = rejected.size + lost.length + lowered.length > 0;
@@ -128,8 +136,8 @@ export async function restoreLabels(
 function findLowered(namespaces: readonly Namespace[], recorded: FormerLevels) {
   return namespaces.flatMap((namespace) => {
     const name = objectName(namespace);
-    const level = recorded.get(name);
-    return level !== undefined && isLowered(namespace, level) ? [{ name, level }] : [];
+    const policy = recorded.get(name);
+    return policy ? loweredLabels(namespace, policy).map((label) => ({ namespace: name, ...label })) : [];
   });
 }
 

@@ -1,13 +1,13 @@
 /**
- * The levels of namespaces before break-glass, in an annotation of a webhook configuration. Clients that may change
- * namespaces can change the labels that contain the same levels, but not this record.
+ * The levels and versions of namespaces before break-glass, in an annotation of a webhook configuration. Clients that
+ * may change namespaces can change the labels that contain the same levels, but not this record.
  */
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import type { KubeObject, Namespace, ObjectMeta } from '../../kube/types.ts';
-import { FORMER_LEVELS_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isStricter } from '../../policy/psa/policy.ts';
-import { isLevel } from '../../policy/pss/policy.ts';
-import type { ObjectWrite } from '../../policy/rollout/relaxation.ts';
+import { FORMER_LEVELS_ANNOTATION, INSTALLATION } from '../../kube/well-known.ts';
+import { isStricter, printPolicy } from '../../policy/psa/policy.ts';
+import { compareVersions, isLevel, parseVersion } from '../../policy/pss/policy.ts';
+import { labeledPolicy, type ObjectWrite } from '../../policy/rollout/relaxation.ts';
 import { type BreakGlassRun, changeObject, type FormerLevels, type LevelRecord } from './break-glass-labels.ts';
 import type { Target } from './break-glass-state.ts';
 
@@ -33,13 +33,17 @@ export function openRecord(run: BreakGlassRun, targets: readonly Target[]): Leve
   };
 }
 
-/** A recorded level is only replaced by a stricter one. */
+/** A recorded level is only replaced by a stricter one, and a recorded version by a newer one. */
 function addLevels(before: FormerLevels, namespaces: readonly Namespace[]): FormerLevels {
   const levels = new Map(before);
   for (const namespace of namespaces) {
     const name = objectName(namespace);
-    const level = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
-    if (isLevel(level) && isStricter(level, levels.get(name) ?? 'privileged')) levels.set(name, level);
+    const { level, version } = labeledPolicy(namespace);
+    const recorded = levels.get(name) ?? { level, version };
+    levels.set(name, {
+      level: isStricter(level, recorded.level) ? level : recorded.level,
+      version: compareVersions(version, recorded.version) > 0 ? version : recorded.version,
+    });
   }
   return levels;
 }
@@ -48,18 +52,20 @@ function readLevels(metadata: ObjectMeta | undefined): FormerLevels {
   const groups = metadata?.annotations?.[FORMER_LEVELS_ANNOTATION]?.split(';') ?? [];
   return new Map(
     groups.flatMap((group) => {
-      const [level, names = ''] = group.split('=');
-      return isLevel(level) ? names.split(',').map((name) => [name, level] as const) : [];
+      const [policy = '', names = ''] = group.split('=');
+      const [level, text = ''] = policy.split(':');
+      const version = parseVersion(text) ?? 'latest';
+      return isLevel(level) ? names.split(',').map((name) => [name, { level, version }] as const) : [];
     }),
   );
 }
 
 function formatLevels(levels: FormerLevels): string | null {
-  const groups = Map.groupBy(levels, ([, level]) => level);
+  const groups = Map.groupBy(levels, ([, policy]) => printPolicy(policy));
   const texts = Array.from(
     groups,
-    ([level, all]) =>
-      `${level}=${all
+    ([policy, all]) =>
+      `${policy}=${all
         .map(([name]) => name)
         .sort()
         .join()}`,

@@ -51,8 +51,8 @@ Stops all enforcement in an emergency, and restores it.
           portcullis.dev/break-glass-levels of a webhook configuration record the former levels.
           The output lists what continues to deny pods, such as labels set by other clients
   off     removes these conditions, requirements and annotations, and restores the labels. A label that
-          another client has changed in the meantime is kept, and is listed if it is lower than before.
-          Without --force, a replica must be ready
+          another client has changed in the meantime is kept. The output lists levels that are lower
+          and versions that are older than before. Without --force, a replica must be ready
   status  shows the state of each webhook and policy, and the number of namespaces with a relaxed label
 
 "on" does not require a running replica. The command changes nothing else in these objects, does not
@@ -74,8 +74,8 @@ Examples:
 
 Exit codes:
   0  success
-  1  an object could not be changed, or a label could not be restored or is lower than before; for
-     status: break-glass is on
+  1  an object could not be changed, a label could not be restored, or a level is lower or a version
+     older than before; for status: break-glass is on
   2  usage error, no replica is ready, or the cluster cannot be read
 `;
 

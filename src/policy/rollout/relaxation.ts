@@ -8,12 +8,13 @@ import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts
 import { sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
-import { isStricter } from '../psa/policy.ts';
-import { isLevel, type Level } from '../pss/policy.ts';
+import { isStricter, resolvePolicies } from '../psa/policy.ts';
+import { compareVersions, isLevel, type Level, type Policy } from '../pss/policy.ts';
 import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts';
 import { isRelaxed, isTerminating } from './label-sync.ts';
 
-const { enforce: ENFORCE } = POD_SECURITY_LABELS;
+const { enforce: ENFORCE, enforceVersion: VERSION } = POD_SECURITY_LABELS;
+const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
 
 /** A write that fails if the object has changed concurrently. */
 export interface ObjectWrite {
@@ -41,11 +42,11 @@ function denyingLevel(namespace: Namespace): string | undefined {
  * Returns the next write that restores the namespace, or `undefined` if nothing is left to restore. The first write
  * makes the label syncer own its label again, with the previous level. The second write removes the record.
  */
-export function planRestoration(namespace: Namespace, recorded: Level | undefined): ObjectWrite | undefined {
+export function planRestoration(namespace: Namespace, recorded: Policy | undefined): ObjectWrite | undefined {
   const { labels = {}, annotations = {} } = namespace.metadata ?? {};
   const owners = getMetadataOwners(namespace.metadata) ?? [];
   const level = formerLevel(namespace, recorded);
-  const isOwner = ownsEnforceLabel(owners);
+  const isOwner = ownsEnforceLabel(namespace, owners, level);
   if (isTerminating(namespace) || (!isRelaxed(namespace) && !isOwner)) return undefined;
   if (isOwner && level !== undefined) {
     // An apply removes the fields that it omits.
@@ -67,22 +68,41 @@ export function planRestoration(namespace: Namespace, recorded: Level | undefine
  * Returns the stricter of the level in the label and the recorded level. Every client that may patch the namespace can
  * change the label.
  */
-function formerLevel({ metadata }: Namespace, recorded: Level | undefined): Level | undefined {
+function formerLevel({ metadata }: Namespace, recorded: Policy | undefined): Level | undefined {
   const label = metadata?.labels?.[RELAXED_LABEL];
-  if (!isLevel(label) || label === 'privileged') return recorded;
-  return recorded === undefined || isStricter(label, recorded) ? label : recorded;
+  if (!isLevel(label) || label === 'privileged') return recorded?.level;
+  return recorded === undefined || isStricter(label, recorded.level) ? label : recorded.level;
 }
 
-/** Returns true if the namespace enforces less than the recorded level, or has no level. */
-export function isLowered(namespace: Namespace, recorded: Level): boolean {
-  const level = namespace.metadata?.labels?.[ENFORCE];
-  return !isTerminating(namespace) && (level === undefined || (isLevel(level) && isStricter(recorded, level)));
+/** Returns the policy that the PodSecurity plugin enforces because of the labels. */
+export function labeledPolicy({ metadata: { labels } = {} }: Namespace): Policy {
+  const own = { [ENFORCE]: labels?.[ENFORCE], [VERSION]: labels?.[VERSION] };
+  return resolvePolicies(own, { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED }).enforce;
 }
 
-/** Returns true if break-glass set the label and no other client has changed or applied it since. */
-function ownsEnforceLabel(owners: readonly FieldOwner[]): boolean {
+/** Returns the labels with the recorded values, if the namespace has a lower level or an older version. */
+export function loweredLabels(namespace: Namespace, recorded: Policy): readonly { name: string; value: string }[] {
+  if (isTerminating(namespace)) return [];
+  const { version } = labeledPolicy(namespace);
+  return [
+    ...(isBelow(namespace, recorded.level) ? [{ name: ENFORCE, value: recorded.level }] : []),
+    ...(compareVersions(version, recorded.version) < 0 ? [{ name: VERSION, value: recorded.version }] : []),
+  ];
+}
+
+/**
+ * Returns true if break-glass set the label and no other client has changed or applied it since. The label syncer never
+ * lowers a relaxed label, but every client that may patch the namespace can use its field manager.
+ */
+function ownsEnforceLabel(namespace: Namespace, owners: readonly FieldOwner[], former: Level | undefined): boolean {
   const managers = enforceManagers(owners);
-  return managers.length > 0 && managers.every((manager) => manager === BREAK_GLASS_MANAGER);
+  const isForged = isRelaxed(namespace) && isBelow(namespace, former);
+  const own = isForged ? [BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER] : [BREAK_GLASS_MANAGER];
+  return managers.length > 0 && managers.every((manager) => own.includes(manager));
+}
+
+function isBelow(namespace: Namespace, level: Level = 'privileged'): boolean {
+  return isStricter(level, labeledPolicy(namespace).level);
 }
 
 function enforceManagers(owners: readonly FieldOwner[]): readonly string[] {
@@ -94,10 +114,12 @@ function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string
 }
 
 /** Returns the reason why restoring the label does not restore its exact state, or `undefined` if it does. */
-export function restorationProblem(namespace: Namespace, recorded: Level | undefined): 'changed' | 'lost' | undefined {
+export function restorationProblem(namespace: Namespace, recorded: Policy | undefined): 'changed' | 'lost' | undefined {
   const owners = getMetadataOwners(namespace.metadata) ?? [];
-  if (ownsEnforceLabel(owners)) return formerLevel(namespace, recorded) === undefined ? 'lost' : undefined;
-  const isRestored = enforceManagers(owners).includes(LABEL_SYNC_MANAGER);
+  const level = formerLevel(namespace, recorded);
+  if (ownsEnforceLabel(namespace, owners, level)) return level === undefined ? 'lost' : undefined;
+  const isAtLevel = level !== undefined && !isBelow(namespace, level);
+  const isRestored = isAtLevel && enforceManagers(owners).includes(LABEL_SYNC_MANAGER);
   return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
 }
 

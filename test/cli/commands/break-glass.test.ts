@@ -278,6 +278,10 @@ const LOWERED = [
   'labels: lower than before in 1 namespace, changed by another client: shop. To restore restricted:',
   `  kubectl label --overwrite namespace shop ${ENFORCE}=restricted`,
 ];
+const OLDER = [
+  'labels: older version than before in 1 namespace, changed by another client: shop. To restore latest:',
+  `  kubectl label --overwrite namespace shop ${VERSION}=latest`,
+];
 const LOST =
   'labels: not restored in 1 namespace whose former level is not recorded: shop; the label was removed, and the label syncer, if it runs, sets it again';
 const remains = (level: string, manager: string): readonly string[] => [
@@ -390,6 +394,56 @@ const LABEL_CASES: readonly LabelCase[] = [
     off: { [ENFORCE]: 'baseline' },
     lines: [SET, ...LOWERED],
   },
+  {
+    name: 'are restored if a user applies a lower level as the label syncer',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: SYNCER, labels: { ...RESTRICTED, [ENFORCE]: 'privileged' }, apply: true }],
+    lines: [SET, RESTORED],
+  },
+  {
+    name: 'are restored, but reported if a user applies an older version as the label syncer',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: SYNCER, labels: { ...RESTRICTED, [ENFORCE]: 'privileged', [VERSION]: 'v1.0' }, apply: true }],
+    off: { ...RESTRICTED, [VERSION]: 'v1.0' },
+    lines: [SET, ...OLDER],
+  },
+  {
+    name: 'are reported if a user and the label syncer apply a lower level',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [SYNCER, 'argocd'].map((by) => ({ by, labels: { [ENFORCE]: 'privileged' }, apply: true })),
+    off: { [ENFORCE]: 'privileged' },
+    lines: [SET, ...LOWERED],
+  },
+  {
+    name: 'are reported if a user sets an older version',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'kubectl-label', labels: { [VERSION]: 'v1.0' } }],
+    off: { ...RESTRICTED, [VERSION]: 'v1.0' },
+    lines: [SET, ...OLDER],
+  },
+  {
+    name: 'are reported if a user sets an older version and a lower level',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline', [VERSION]: 'v1.0' } }],
+    off: { ...RESTRICTED, [ENFORCE]: 'baseline', [VERSION]: 'v1.0' },
+    lines: [SET, ...LOWERED, ...OLDER],
+  },
+  {
+    name: 'keep a newer version that a user sets in the meantime',
+    before: [
+      { ...OURS, labels: { [ENFORCE]: 'restricted' } },
+      { by: 'kubectl-label', labels: { [VERSION]: 'v1.30' } },
+    ],
+    on: { [ENFORCE]: 'privileged', [VERSION]: 'v1.30', [RECORD]: 'restricted' },
+    meanwhile: [{ by: 'kubectl-label', labels: { [VERSION]: 'v1.31' } }],
+    off: { [ENFORCE]: 'restricted', [VERSION]: 'v1.31' },
+    lines: [SET, RESTORED],
+  },
 ];
 
 describe('namespace labels during break-glass', () => {
@@ -460,7 +514,7 @@ describe('namespace labels during break-glass', () => {
       for (const change of meanwhile) await label('shop', change);
       const second = await run(['off']);
       assert.deepEqual([...labelLines(first), ...labelLines(second)], lines);
-      assert.equal(second.code, lines.some((line) => line.includes('lower than before')) ? 1 : 0);
+      assert.equal(second.code, lines.some((line) => line.includes(' than before in ')) ? 1 : 0);
       const restored = await read('shop');
       if (off) assert.deepEqual(restored.labels, off);
       else assert.deepEqual(restored, original);
@@ -487,6 +541,9 @@ describe('namespace labels during break-glass', () => {
       const relaxed = await read('shop');
       assert.deepEqual(labelLines(await run(['off', `--dry-run=${mode}`])), [`${RESTORED}${suffix}`]);
       assert.deepEqual(await read('shop'), relaxed);
+      await label('shop', { by: 'kubectl-label', labels: { [VERSION]: 'v1.0' } });
+      const [title, restore] = OLDER;
+      assert.deepEqual(labelLines(await run(['off', `--dry-run=${mode}`])), [`${title}${suffix}`, restore]);
     });
   }
 
@@ -523,6 +580,25 @@ describe('namespace labels during break-glass', () => {
     }
   });
 
+  test('without a record are restored or kept if a user applies a lower level as the label syncer', async () => {
+    const cases = [
+      [[SYNCER], RESTORED, 'restricted'],
+      [[SYNCER, 'argocd'], KEPT, 'privileged'],
+    ] as const;
+    for (const [managers, line, level] of cases) {
+      await create('shop');
+      await label('shop', OURS);
+      await run(['on']);
+      for (const by of managers) await label('shop', { by, labels: { [ENFORCE]: 'privileged' }, apply: true });
+      const path = `${VALIDATING}/psa.portcullis.dev`;
+      const ops = [{ op: 'remove', path: '/metadata/annotations/portcullis.dev~1break-glass-levels' }];
+      assert.equal((await cluster.admin.send('PATCH', path, ops, JSON_PATCH)).status, 200);
+      assert.deepEqual(labelLines(await run(['off'])), [line]);
+      assert.equal((await read('shop')).labels[ENFORCE], level);
+      await remove('shop');
+    }
+  });
+
   test('are recorded in a webhook configuration, with the stricter level if on is repeated', async () => {
     const levels = async (): Promise<string | undefined> => {
       const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
@@ -532,14 +608,14 @@ describe('namespace labels during break-glass', () => {
     await label('shop-1', OURS);
     await label('shop-2', { ...OURS, labels: { [ENFORCE]: 'baseline' } });
     await run(['on']);
-    assert.equal(await levels(), 'baseline=shop-2;restricted=shop-1');
+    assert.equal(await levels(), 'baseline:latest=shop-2;restricted:latest=shop-1');
     // A user pretends to be the label syncer, so the label is relaxed again.
     await label('shop-1', { by: 'kubectl-label', labels: { [RECORD]: null } });
     await label('shop-1', { by: SYNCER, labels: { [ENFORCE]: 'baseline' }, apply: true });
     await create('shop-3');
     await label('shop-3', OURS);
     await run(['on']);
-    assert.equal(await levels(), 'baseline=shop-2;restricted=shop-1,shop-3');
+    assert.equal(await levels(), 'baseline:latest=shop-2;restricted:latest=shop-1,shop-3');
     assert.deepEqual(labelLines(await run(['off'])), [`labels: ${ENFORCE} restored in 3 namespaces`]);
     assert.equal((await read('shop-1')).labels[ENFORCE], 'restricted');
     assert.equal(await levels(), undefined);
