@@ -488,9 +488,10 @@ suite('the rollout of enforcement', () => {
     const calls = await plane.calls();
     assert.deepEqual(refusedCalls(calls), []);
     const roles = system.objects.filter(
-      ({ kind, ...object }) => String(kind).endsWith('Role') && ROLES.test(String(objectMetadata(object)['name'])),
+      ({ kind, ...object }) =>
+        /Role(?:Binding)?$/.test(String(kind)) && ROLES.test(String(objectMetadata(object)['name'])),
     );
-    assert.equal(roles.length, 7);
+    assert.equal(roles.length, 14);
     assert.deepEqual(unusedPermissions(roles, calls), UNUSED);
   });
 
