@@ -327,7 +327,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
         const names = responseItems(await plane.admin.send('GET', policies)).map(
           (item) => objectMetadata(item)['name'],
         );
-        assert.deepEqual(names, ['portcullis-service-account']);
+        assert.deepEqual(names, ['portcullis-exceptions', 'portcullis-service-account']);
         await system.configure(SPEC);
       },
     },
