@@ -1,3 +1,4 @@
+import { format } from 'oxfmt';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/program.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
@@ -14,7 +15,14 @@ import { formatWebhookReference } from './webhooks.ts';
 
 /** Returns the generated documents by their paths. */
 export async function references(): Promise<ReadonlyMap<string, string>> {
-  return new Map([
+  const documents = await generate();
+  return new Map(
+    await Promise.all(documents.map(async ([path, text]) => [path, await formatPage(path, text)] as const)),
+  );
+}
+
+async function generate(): Promise<readonly (readonly [path: string, text: string])[]> {
+  return [
     ['docs/reference/commands.md', await printFlagReference(COMMANDS)],
     ['docs/reference/metrics.md', formatMetricReference(await createMetrics({ version: '' }).describe())],
     ['docs/reference/webhooks.md', formatWebhookReference(packageJson.version)],
@@ -25,5 +33,12 @@ export async function references(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/support.md', formatSupportReference()],
     ['.krew.yaml', formatKrewManifest()],
     ...formatCheckPages(),
-  ]);
+  ];
+}
+
+/** Formats a page as `npm run format` does. */
+async function formatPage(path: string, text: string): Promise<string> {
+  if (!path.endsWith('.md')) return text;
+  const { code } = await format(path, text, { proseWrap: 'never', embeddedLanguageFormatting: 'off' });
+  return code;
 }

@@ -59,6 +59,10 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
     /--without-server |--keep-policies$|^portcullis upgrade \| kubectl apply -f -$|^kubectl delete validatingadmissionpolicybindings/,
     'needs a cluster without a server; test/e2e/policies.test.ts',
   ],
+  [
+    /^portcullis exception |get podsecurityexception /,
+    'needs a workload that violates the level, and an approver; test/e2e/exceptions.test.ts',
+  ],
   [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
   [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/kubectl/runbook.test.ts executes the commands'],
 ];
