@@ -486,9 +486,11 @@ suite('each combination of settings, namespace and state', () => {
   };
 });
 
-/** True for a denial by admission or a timeout, as opposed to an error of the test. */
+/** True for a denial by admission, also because of a limit, or a timeout. False for an error of the test. */
 function isDenial(status: number, message: string): boolean {
-  return status === 403 || status === 504 || (status === 500 && message.includes('failed calling webhook'));
+  return (
+    status === 403 || status === 429 || status === 504 || (status === 500 && message.includes('failed calling webhook'))
+  );
 }
 
 const DEFAULT_LEVELS: Readonly<Record<Source, Situation['default level']>> = {
