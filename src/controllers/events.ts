@@ -16,6 +16,15 @@ export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEven
 /** The API server rejects longer messages. */
 const MAX_EVENT_MESSAGE = 1000;
 
+/** Writes an event. Failures are logged. */
+export function writeEvent(
+  { recordEvent }: Pick<Cluster, 'recordEvent'>,
+  logger: Logger,
+  event: ClusterEvent,
+): Promise<void> {
+  return recordEvent(event).catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
+}
+
 /** Creates the event recorder of a controller. `track` receives the promise of each write. */
 export function createEventRecorder(
   cluster: Pick<Cluster, 'recordEvent'>,
@@ -32,7 +41,6 @@ export function createEventRecorder(
     };
     const regarding = { ...typeMeta(kind), metadata: identity };
     const note = message.length > MAX_EVENT_MESSAGE ? `${message.slice(0, MAX_EVENT_MESSAGE - 1)}…` : message;
-    const written = cluster.recordEvent({ ...event, note, regarding, reportingController });
-    track(written.catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded')));
+    track(writeEvent(cluster, logger, { ...event, note, regarding, reportingController }));
   };
 }

@@ -1,4 +1,4 @@
-/** Maintains the status of PodSecurityExceptions, and announces their end. */
+/** Maintains the status of PodSecurityExceptions, and announces when they expire. */
 import { readException } from '../cluster/exceptions.ts';
 import { readExemptionUses } from '../cluster/exemptions.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
@@ -24,6 +24,7 @@ import {
   type Reconciler,
   watch,
 } from './controller.ts';
+import { writeEvent } from './events.ts';
 import { statusRule } from './permissions.ts';
 
 const NAME = 'exception-controller';
@@ -39,11 +40,11 @@ export const exceptions: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Interval at which pods, uses and ends are observed. It limits the number of writes. */
+/** Interval at which pods, uses and expiry times are observed. It limits the number of writes. */
 const RESYNC_MS = 60_000;
 /** Maximum number of workloads in the status. */
 const MAX_WORKLOADS = 20;
-/** Time before the end at which an event announces it. */
+/** Time before the expiry at which an event announces it. */
 const ANNOUNCED_MS = 7 * 24 * 3_600_000;
 
 function createReconciler(context: ControllerContext): Reconciler {
@@ -211,7 +212,7 @@ function findShadow(
   return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream.level} level, without regard to exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${labels} --overwrite`;
 }
 
-/** The events before and after the end of an exception. */
+/** The events before and after an exception expires. */
 function announce({ spec, rule }: PreparedException, problem: ExceptionProblem | undefined, nowMs: number) {
   const { expiresAt } = spec;
   if (problem?.reason === 'Expired') {
@@ -237,8 +238,6 @@ function record(
     pods.map((pod) => findPodWorkload(pod, cluster.store)).map((one) => [printWorkload(one), one] as const),
   );
   for (const regarding of [...workloads.values()].slice(0, MAX_WORKLOADS)) {
-    cluster
-      .recordEvent({ ...event, note, regarding, reportingController: NAME })
-      .catch((err: unknown) => logger.debug({ err, reason }, 'event not recorded'));
+    void writeEvent(cluster, logger, { ...event, note, regarding, reportingController: NAME });
   }
 }

@@ -7,6 +7,7 @@ import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
+import { objectKey } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Lease, Pod, UnreviewedPod } from '../kube/types.ts';
@@ -28,6 +29,7 @@ import {
   type Reconciler,
   watchChanges,
 } from './controller.ts';
+import { writeEvent } from './events.ts';
 import { statusRule } from './permissions.ts';
 
 const NAME = 'unreviewed-pods-controller';
@@ -90,7 +92,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     initialKeys: [ALL],
     sources: [
       watchChanges('Pod', (pod, _store, { type, before }) => {
-        const key = podKey(pod);
+        const key = objectKey(pod);
         if (type === 'remove') return report.has(key) ? [key] : [];
         return before === undefined || hasNewEphemeralContainers(pod, before) ? [key] : [];
       }),
@@ -178,7 +180,7 @@ function createReport(context: ControllerContext) {
     },
     /** Adds or removes a pod. True if the reported pods change. */
     update(pod: Pod, isUnreviewed: boolean, reconcileContext: ReconcileContext): boolean {
-      const key = podKey(pod);
+      const key = objectKey(pod);
       const denial = findDenial(pod, isUnreviewed, { ...context, ...reconcileContext });
       if (!denial) return reported.delete(key);
       const entry = toEntry(pod, denial);
@@ -194,10 +196,6 @@ function createReport(context: ControllerContext) {
       context.metrics.unreviewedPods.set(0);
     },
   };
-}
-
-function podKey({ metadata: { namespace = '', name = '' } = {} }: Pod): string {
-  return `${namespace}/${name}`;
 }
 
 /** Returns the Lease that records the former leader's last renewal, or `undefined` if there is none. */
@@ -314,9 +312,7 @@ function recordDenial(pod: Pod, { policy, message, level }: Denial, { cluster, l
     { namespace: pod.metadata?.namespace, pod: pod.metadata?.name, reason: message },
     'unreviewed pod denied',
   );
-  cluster
-    .recordEvent({ ...event, regarding, reportingController: NAME })
-    .catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
+  void writeEvent(cluster, logger, { ...event, regarding, reportingController: NAME });
 }
 
 /** Publishes the reported pods as a metric and in the status of the settings. */

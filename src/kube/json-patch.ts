@@ -61,7 +61,7 @@ function compareMember(before: unknown, after: unknown, path: string, ops: JsonP
   else compare(before, after, path, ops);
 }
 
-/** Returns an own member. An undefined member is not part of the JSON. */
+/** Returns a member that is not inherited. An undefined member is not part of the JSON. */
 function member(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }

@@ -7,8 +7,11 @@ export const AUTHORS_ANNOTATION = 'portcullis.dev/authors';
 /** An entry of an exception, which covers findings of one check. */
 export interface ExceptionEntry {
   readonly check: string;
+  /** Name of an init container or regular container. If absent, the entry covers findings of pod-level fields only. */
   readonly container?: string;
+  /** A repository, optionally followed by a digest. Required with `container`. */
   readonly image?: string;
+  /** The values that the entry allows. Absent for checks whose findings have no values. */
   readonly values?: readonly string[];
 }
 

@@ -41,8 +41,8 @@ interface Scope {
   readonly namespace: Namespace;
 }
 
-/** Returns the pod of a workload as admission completes it. */
-function completedPod(workload: Workload, { store, settings, namespace }: Scope): PodFields | undefined {
+/** Returns the pod of a workload as admission defaults it. */
+function defaultedPod(workload: Workload, { store, settings, namespace }: Scope): PodFields | undefined {
   const { scc, defaults } = settings;
   const template = getTemplatePod(workload.source, {
     ...{ namespace, sccMode: sccMode(namespace, scc).mode, sccs: getSccSet(store), canUse: canUseScc(store) },
@@ -80,7 +80,7 @@ export const command = defineCommand({
     const { settings } = await findSettings({ config: values.config, store });
     const scope = { store, settings, namespace: findNamespace(store, name) };
     const [workload] = listWorkloads(subjects, name);
-    const pod = workload && completedPod(workload, scope);
+    const pod = workload && defaultedPod(workload, scope);
     if (workload === undefined || pod === undefined) throw new UserError(`${resource} has no pod template`);
     const policy: Policy = level === undefined ? enforcedPolicy(scope) : { level, version: 'latest' };
     const emulationVersion = settings.emulationVersion ?? store.emulationVersion;

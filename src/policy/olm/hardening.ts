@@ -246,7 +246,7 @@ interface ContainerUser {
 }
 
 /**
- * Container values override pod values. If the caller forces the profile, they are removed so that the pod values
+ * Container values override pod values. If the caller forces the profile, they are removed, so the pod values
  * apply.
  */
 function applyContainerUser(state: Application, context: Context, { path, container, uid }: ContainerUser): void {

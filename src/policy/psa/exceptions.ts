@@ -1,4 +1,4 @@
-/** Which PodSecurityExceptions apply: their approval, the limits in the settings, and their end. */
+/** Decides which PodSecurityExceptions apply, by approval, limits in the settings, and expiry. */
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';

@@ -3,6 +3,7 @@
  * container, image and values. A check is passed if each of its findings is covered by a single entry of an exception.
  */
 import type { FieldError } from '../../kube/field-error.ts';
+import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { sortedSet } from '../../kube/text.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import type { Finding } from './check.ts';
@@ -13,20 +14,9 @@ import { evaluateDecoded, type EvaluateOptions, type Evaluation } from './evalua
 export interface ExceptionRule {
   readonly name: string;
   readonly serviceAccountName: string;
-  readonly allow: readonly AllowedFinding[];
+  readonly allow: readonly ExceptionEntry[];
   /** Unix time in milliseconds. */
   readonly expiresAtMs: number;
-}
-
-/** An entry of an exception, which covers findings of one check. */
-export interface AllowedFinding {
-  readonly check: string;
-  /** Name of an init container or regular container. If absent, the entry covers findings of pod-level fields only. */
-  readonly container?: string;
-  /** A repository, optionally followed by a digest. Required with `container`. */
-  readonly image?: string;
-  /** The values that the entry allows. Absent for the checks in `CHECKS_WITHOUT_VALUES`. */
-  readonly values?: readonly string[];
 }
 
 /** Checks whose findings have no values. */
@@ -93,10 +83,10 @@ export function suggestEntries(
   pod: PodFields,
   options: EvaluateOptions,
 ): {
-  readonly entries: readonly AllowedFinding[];
+  readonly entries: readonly ExceptionEntry[];
   /** Findings that no entry can cover. */ readonly uncovered: readonly string[];
 } {
-  const entries = new Map<string, AllowedFinding>();
+  const entries = new Map<string, ExceptionEntry>();
   const uncovered: string[] = [];
   const isCovered = (check: string, finding: Finding): boolean => {
     for (const { path, values, container } of listFindings(pod, check, finding)) {
@@ -164,7 +154,7 @@ function hostPathValues({ volumes }: PodFields, index: number): readonly string[
   return path?.startsWith('/') === true ? [path] : undefined;
 }
 
-function covers({ check, container, image, values }: AllowedFinding, finding: Located): boolean {
+function covers({ check, container, image, values }: ExceptionEntry, finding: Located): boolean {
   return isSameControl(check, finding.check) && coversOwner(container, image, finding) && coversValues(values, finding);
 }
 

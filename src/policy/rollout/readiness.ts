@@ -254,7 +254,7 @@ function previousEntry(entry: ViolatingNamespace, now: string): ViolatingNamespa
   return isPrevious(entry) ? entry : { ...entry, state: 'Previous', lastTransitionTime: now };
 }
 
-/** Sorts entries so that the first ones are kept if there are more than the maximum. */
+/** Orders entries by retention. If there are more than the maximum, the first ones are kept. */
 function compareRetention(a: ViolatingNamespace, b: ViolatingNamespace): number {
   const time = ({ lastTransitionTime }: ViolatingNamespace): number => parseTimestamp(lastTransitionTime) ?? 0;
   const byTime = isPrevious(a) && isPrevious(b) ? time(b) - time(a) : 0;

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
+import type { ExceptionEntry } from '../../../src/kube/pod-security-exception.ts';
 import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
 import {
-  type AllowedFinding,
   evaluateExcepted,
   type ExceptionRule,
   readImage,
@@ -17,14 +17,14 @@ import { pods } from './arbitrary.ts';
 
 const DIGEST = `sha256:${'a'.repeat(64)}`;
 const IMAGE = 'registry.example.com/gateway';
-const NET_ADMIN: AllowedFinding = {
+const NET_ADMIN: ExceptionEntry = {
   check: 'capabilities_baseline',
   container: 'c',
   image: IMAGE,
   values: ['NET_ADMIN'],
 };
 
-function exception(name: string, ...allow: readonly AllowedFinding[]): ExceptionRule {
+function exception(name: string, ...allow: readonly ExceptionEntry[]): ExceptionRule {
   return { name, serviceAccountName: 'gateway', allow, expiresAtMs: 1000 };
 }
 
@@ -62,19 +62,19 @@ const ephemeral = (container: object): object => ({
   ephemeralContainers: [{ name: 'c', image: IMAGE, securityContext: { ...SAFE, ...container } }],
 });
 const netAdmin = { capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] } };
-const own = (check: string, ...values: readonly string[]): AllowedFinding => ({
+const own = (check: string, ...values: readonly string[]): ExceptionEntry => ({
   check,
   container: 'c',
   image: IMAGE,
   ...(values.length === 0 ? {} : { values }),
 });
-const podLevel = (check: string, ...values: readonly string[]): AllowedFinding => ({
+const podLevel = (check: string, ...values: readonly string[]): ExceptionEntry => ({
   check,
   ...(values.length === 0 ? {} : { values }),
 });
 
 /** The checks that deny the pod at the restricted level, with the entries of one exception. */
-const CASES: readonly (readonly [name: string, pod: object, entries: readonly AllowedFinding[], denied: string[]])[] = [
+const CASES: readonly (readonly [name: string, pod: object, entries: readonly ExceptionEntry[], denied: string[]])[] = [
   ['the value of an overridden check', adding(['NET_ADMIN']), [NET_ADMIN], []],
   ['the value of the check', adding(['NET_ADMIN']), [own('capabilities_restricted', 'NET_ADMIN')], []],
   ['another tag', adding(['NET_ADMIN'], { image: `${IMAGE}:evil` }), [NET_ADMIN], []],
@@ -336,7 +336,7 @@ test('image references', () => {
 });
 
 /** Entries of any check, container, image and values of the generated pods. */
-function entries(): Arbitrary<AllowedFinding> {
+function entries(): Arbitrary<ExceptionEntry> {
   const values = fc.constantFrom(
     'CHOWN',
     'SYS_ADMIN',
@@ -417,7 +417,7 @@ test('an exception with the suggested entries admits the pod, and no smaller one
   fc.assert(
     fc.property(accountPods(), (pod) => {
       const { entries: suggested, uncovered } = suggestEntries(pod, RESTRICTED);
-      const admits = (allow: readonly AllowedFinding[]): boolean =>
+      const admits = (allow: readonly ExceptionEntry[]): boolean =>
         evaluateExcepted(pod, RESTRICTED, [exception('e', ...allow)]).evaluation.allowed;
       assert.equal(admits(suggested), uncovered.length === 0);
       if (uncovered.length > 0) return;
