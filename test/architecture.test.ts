@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { dirname, join as joinPosix } from 'node:path/posix';
 import { test } from 'node:test';
 import ts from 'typescript';
+import manifest from '../package.json' with { type: 'json' };
 
 /** The text of each source file by its path below src/. */
 type Sources = ReadonlyMap<string, string>;
@@ -243,15 +244,85 @@ function findCircles(sources: Sources): string[][] {
   return circles.filter((circle, index) => circle[0] === inCircle[index]);
 }
 
+/** The entry points of the package. Other packages import their exports. */
+const LIBRARY = Object.values(manifest.exports).flatMap((entry) =>
+  typeof entry === 'string' ? [] : entry.types.replace(/^.*types\//, '').replace(/d\.ts$/, 'ts'),
+);
+
+/** Returns the exports of the source files that no other file imports. The paths are relative to src/. */
+function findUnusedExports(sources: Sources, others: Sources): string[] {
+  const used = new Set<string>();
+  for (const [path, text] of [...sources, ...others]) {
+    if (/tsx?$/.test(path)) addImportedNames(path, parse(path, text), used);
+  }
+  return [...sources].flatMap(([path, text]) => {
+    const isUsed = LIBRARY.includes(path) || !/tsx?$/.test(path) || used.has(`src/${path} *`);
+    const unused = isUsed ? [] : exportedNames(parse(path, text)).filter((name) => !used.has(`src/${path} ${name}`));
+    return unused.map((name) => `src/${path}: no file imports ${name}`);
+  });
+}
+
+/** Adds `src/path name` for each imported name, with the name `*` for an import of the whole module. */
+function addImportedNames(path: string, file: ts.SourceFile, used: Set<string>): void {
+  const add = (specifier: ts.Node | undefined, name: string): void => {
+    if (specifier && ts.isStringLiteralLike(specifier))
+      used.add(`${joinPosix('src', dirname(path), specifier.text)} ${name}`);
+  };
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportSpecifier(node))
+      add(node.parent.parent.parent.moduleSpecifier, (node.propertyName ?? node.name).text);
+    else if (ts.isNamespaceImport(node)) add(node.parent.parent.moduleSpecifier, '*');
+    else if (ts.isExportSpecifier(node)) add(node.parent.parent.moduleSpecifier, (node.propertyName ?? node.name).text);
+    else if (ts.isExportDeclaration(node) && !node.exportClause) add(node.moduleSpecifier, '*');
+    else if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument))
+      add(node.argument.literal, node.qualifier?.getText() ?? '*');
+    else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+      let user: ts.Node = node.parent;
+      while (ts.isAwaitExpression(user) || ts.isParenthesizedExpression(user)) user = user.parent;
+      if (ts.isPropertyAccessExpression(user)) add(node.arguments[0], user.name.text);
+      else if (ts.isVariableDeclaration(user) && ts.isObjectBindingPattern(user.name))
+        for (const { propertyName, name } of user.name.elements)
+          add(node.arguments[0], (propertyName ?? name).getText());
+      else add(node.arguments[0], '*');
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(file);
+}
+
+function exportedNames(file: ts.SourceFile): string[] {
+  return file.statements.flatMap((statement) => {
+    if (ts.isExportDeclaration(statement))
+      return statement.exportClause && ts.isNamedExports(statement.exportClause)
+        ? statement.exportClause.elements.map(({ name }) => name.text)
+        : [];
+    const modifiers = ts.canHaveModifiers(statement) ? (statement.modifiers ?? []) : [];
+    if (!modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return [];
+    const declarations = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [statement];
+    return declarations.flatMap((one) => ('name' in one ? declaredNames(one.name) : []));
+  });
+}
+
+function declaredNames(name: ts.BindingName): string[] {
+  if (ts.isIdentifier(name)) return [name.text];
+  return name.elements.flatMap((element) => (ts.isBindingElement(element) ? declaredNames(element.name) : []));
+}
+
+function readSources(folder: string): Map<string, string> {
+  const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((path) => /\.(tsx?|json|css)$/.test(path))
+    .sort();
+  return new Map(paths.map((path) => [path, /\.tsx?$/.test(path) ? readFileSync(join(folder, path), 'utf8') : '']));
+}
+
 test('the source files have no violations', () => {
-  const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) =>
-    /\.(tsx?|json|css)$/.test(path),
-  );
-  const sources = new Map(
-    paths.sort().map((path) => [path, path.endsWith('.css') ? '' : readFileSync(join('src', path), 'utf8')]),
+  const sources = readSources('src');
+  const others = ['test', 'bench', 'scripts'].flatMap((folder) =>
+    [...readSources(folder)].map(([path, text]) => [joinPosix('..', folder, path), text] as const),
   );
   assert.deepEqual(findViolations(sources), []);
   assert.deepEqual(findCircles(sources), []);
+  assert.deepEqual(findUnusedExports(sources, new Map(others)), []);
 
   // The program does not import the development cluster statically.
   const loaded = new Set(['main.ts']);
@@ -277,6 +348,21 @@ test('an import cycle is found', () => {
     ['kube/d.ts', "import { a } from './a.ts';"],
   ]);
   assert.deepEqual(findCircles(sources), [['kube/a.ts', 'kube/b.ts', 'kube/c.ts']]);
+});
+
+test('an unused export is found', () => {
+  const sources = new Map([
+    ['kube/a.ts', 'export const a = 1; export interface B {} export function c() {} export { d } from "./b.ts";'],
+    ['kube/b.ts', "import type { B } from './a.ts'; export const d = (await import('./c.ts')).e;"],
+    ['kube/c.ts', 'export const e = 1; export type F = string;'],
+    ['policy/pss/index.ts', 'export type G = string;'],
+  ]);
+  const others = new Map([['../test/a.ts', "import { c } from '../src/kube/a.ts'"]]);
+  assert.deepEqual(findUnusedExports(sources, others), [
+    'src/kube/a.ts: no file imports a',
+    'src/kube/a.ts: no file imports d',
+    'src/kube/c.ts: no file imports F',
+  ]);
 });
 
 const CASES: readonly (readonly [path: string, text: string, ...violations: string[]])[] = [

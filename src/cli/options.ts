@@ -13,7 +13,7 @@ import { parseVersion, type Version } from '../policy/pss/policy.ts';
 export class UsageError extends UserError {}
 
 /** Parses one option value. Throws a `UserError` with the expected format, such as `must be true or false`. */
-export interface Parse<T> {
+interface Parse<T> {
   (text: string): T;
   /** The accepted values, if there is a short list of them. */
   readonly choices?: readonly string[];

@@ -5,7 +5,7 @@ import { networkError } from '../cluster/network-error.ts';
 const TIMEOUT_MS = 5000;
 
 /** Certificate chain in PEM, or the reason it could not be read. */
-export type ChainResult = { readonly chain: string } | { readonly unknown: string };
+type ChainResult = { readonly chain: string } | { readonly unknown: string };
 
 /** Reads a server's certificate chain without verification, because no data is sent over the connection. */
 export function readServerCertificate(origin: string): Promise<ChainResult> {

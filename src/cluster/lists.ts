@@ -156,7 +156,7 @@ interface SnapshotOptions extends Pick<ListRequest, 'namespace' | 'pageSize'> {
   readonly onProgress?: (count: number) => void;
 }
 
-export interface Snapshot {
+interface Snapshot {
   readonly store: WritableStore;
   /** Kinds that the cluster does not serve. */
   readonly unserved: readonly Kind[];

@@ -19,7 +19,7 @@ export const POD_SOURCES = [
 export type PodSourceKind = (typeof POD_SOURCES)[number];
 
 /** An object that defines pods. */
-export interface PodSource {
+interface PodSource {
   readonly kind: PodSourceKind;
   readonly object: Kinds[PodSourceKind];
 }

@@ -6,7 +6,7 @@ import { isObject } from '../kube/types.ts';
 const OPTIONS = { strict: true, validateSchema: false } as const;
 
 /** Returns the first validation error on one line, or `undefined` if the value is valid. */
-export type SchemaCheck = (value: unknown) => string | undefined;
+type SchemaCheck = (value: unknown) => string | undefined;
 
 /** Ajv logs that the option `unicode` is deprecated. */
 const UTF16_LENGTHS = { unicode: false, logger: false } as const;

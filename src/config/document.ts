@@ -13,7 +13,7 @@ export interface ConfigNode {
 }
 
 /** An error in a field. The path is relative to the node. */
-export interface Issue {
+interface Issue {
   readonly message: string;
   readonly path: Path;
 }

@@ -48,7 +48,7 @@ export interface FieldChange extends LocatedPod {
 }
 
 /** A violation that cannot be fixed automatically. */
-export interface Unfixed extends LocatedPod {
+interface Unfixed extends LocatedPod {
   readonly check: string;
   readonly detail: string;
   readonly field: Path;

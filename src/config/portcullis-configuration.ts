@@ -69,12 +69,12 @@ export interface Settings {
 }
 
 /** The policies that API servers evaluate even if no replica responds. */
-export interface FloorSettings {
+interface FloorSettings {
   readonly mode: 'off' | 'enforce';
 }
 
 /** `managed`: the leader maintains the webhook configurations. `static`: no replica changes them. */
-export type WebhookManagement = 'managed' | 'static';
+type WebhookManagement = 'managed' | 'static';
 
 interface WebhookSettings {
   readonly management: WebhookManagement;
@@ -84,7 +84,7 @@ interface WebhookSettings {
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
 
-export interface SccAdmissionSettings extends SccSettings {
+interface SccAdmissionSettings extends SccSettings {
   /** `rbac`: roles and bindings in the store. `sar`: SubjectAccessReviews by the API server. */
   readonly authorization: 'rbac' | 'sar';
   /** `install`: the standard SCCs are created and restored. */
@@ -140,7 +140,7 @@ export function createDefaultSettings(options: DecodeOptions): Settings {
 }
 
 /** The settings, or all errors with paths from the document root. */
-export type DecodedSettings = { readonly settings: Settings } | { readonly errors: readonly FieldError[] };
+type DecodedSettings = { readonly settings: Settings } | { readonly errors: readonly FieldError[] };
 
 /** Decodes a document and sets defaults. The argument may have any type. */
 export function decodeSettings(document: unknown, options: DecodeOptions): DecodedSettings {

@@ -17,7 +17,7 @@ export interface FieldValue {
 }
 
 /** The changes that are possible in a text, and the reasons why others are not, by index. */
-export interface Rewritten {
+interface Rewritten {
   readonly text: string;
   readonly refusals: ReadonlyMap<number, string>;
 }

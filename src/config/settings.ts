@@ -9,13 +9,7 @@ import { parseSettings, readPodSecuritySource } from './configuration.ts';
 import { type Source, UserError, watchFile } from './files.ts';
 import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
-export type {
-  FloorSettings,
-  KubeletSettings,
-  OlmSettings,
-  Settings,
-  WebhookManagement,
-} from './portcullis-configuration.ts';
+export type { KubeletSettings, OlmSettings, Settings } from './portcullis-configuration.ts';
 
 /** A value that changes over time. Readers use the current value each time and may subscribe to changes. */
 export interface Observable<T> {

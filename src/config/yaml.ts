@@ -48,7 +48,7 @@ export interface ManifestDocument {
 }
 
 /** Part of a text that contains a document: its offsets and the index of the document. */
-export interface DocumentSource {
+interface DocumentSource {
   readonly start: number;
   readonly end: number;
   readonly index: number;
@@ -77,7 +77,7 @@ export function readDocuments(text: string, file: string): Documents {
 }
 
 /** One document or its error, and the fraction of the text read so far, from 0 to 1. */
-export interface ReadStep {
+interface ReadStep {
   readonly document?: ManifestDocument;
   readonly error?: ManifestError;
   readonly share: number;

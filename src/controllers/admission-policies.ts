@@ -153,7 +153,7 @@ type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'vers
  * Creates the function that returns the policies that the settings require. It returns none if the floor is off or the
  * installation namespace is unknown, and `undefined` while the API server's version is unknown.
  */
-export function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
+function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;
   return (store: Store): readonly PolicyObject[] | undefined => {
     const { namespace } = service;

@@ -145,7 +145,7 @@ interface ValueSource {
 }
 
 /** Reason why a source is evaluated. */
-export interface SourceEvent<K extends Kind> {
+interface SourceEvent<K extends Kind> {
   /** `put`: created or updated. `remove`: deleted. `sync`: exists at startup or during a resync. */
   readonly type: 'put' | 'remove' | 'sync';
   /** Previous version. Absent for a new object. */

@@ -20,7 +20,7 @@ function getHolder(lease: Lease): string {
 }
 
 /** Formats a time as Kubernetes' MicroTime: RFC 3339 in UTC with microseconds. */
-export function microTime(date: Date): string {
+function microTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');
 }
 

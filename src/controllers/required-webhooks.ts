@@ -59,7 +59,7 @@ export interface Enforcement {
 }
 
 /** How API servers reach the webhooks. */
-export interface WebhookTarget {
+interface WebhookTarget {
   /** Service of the installation. Its namespace is never reviewed. */
   readonly service: Service;
   /** Base URL, used instead of the Service. */

@@ -8,7 +8,7 @@ import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/rules.ts';
 
 /** A compiled expression. Throws if it cannot be evaluated. */
-export type Program = (values: Readonly<Record<string, unknown>>) => unknown;
+type Program = (values: Readonly<Record<string, unknown>>) => unknown;
 
 /** Returns true if a user is permitted to perform an action. */
 type Authorize = (user: UserInfo, action: Action) => boolean;

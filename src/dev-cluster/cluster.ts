@@ -22,7 +22,7 @@ import { createRegistry, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
 import { getMetadata, type ResourceKey } from './types.ts';
 
-export interface DevClusterOptions {
+interface DevClusterOptions {
   clock(): Date;
   readonly call: CallWebhook;
 }

@@ -7,4 +7,4 @@ export { createDevCluster, type DevCluster } from './cluster.ts';
 export { default as OLM_DEFINITIONS } from './olm-definitions.json' with { type: 'json' };
 export { KUBERNETES_VERSION } from './discovery.ts';
 export { createApiServer, writeKubeconfig } from './server.ts';
-export type { ApiObject, ResourceKey } from './types.ts';
+export type { ApiObject } from './types.ts';

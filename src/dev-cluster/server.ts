@@ -18,7 +18,7 @@ import { decodeProtobuf, PROTOBUF } from './protobuf.ts';
 import { parsePath } from './request.ts';
 import { type Form, renderEvent, renderList, renderObject, type RenderOptions } from './tables.ts';
 
-export interface ApiServerOptions {
+interface ApiServerOptions {
   readonly cluster: DevCluster;
   /** PEM: the serving certificate with its key, and the CA for client certificates. */
   readonly tls: { readonly cert: string; readonly key: string; readonly clientAuthority: string };
@@ -27,7 +27,7 @@ export interface ApiServerOptions {
 }
 
 /** The Kubernetes REST API over TLS. */
-export interface ApiServer {
+interface ApiServer {
   /** Listens on 127.0.0.1 and resolves to the port. Port 0 selects a free one. */
   listen(port: number): Promise<number>;
   close(): Promise<void>;

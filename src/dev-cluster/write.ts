@@ -52,12 +52,7 @@ export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObj
  * Admits, defaults, validates and stores a new object. The order of the steps determines which error is returned.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/create.go
  */
-export async function createObject(
-  core: Core,
-  call: Call,
-  decoded: ApiObject,
-  options: WriteOptions,
-): Promise<ApiObject> {
+async function createObject(core: Core, call: Call, decoded: ApiObject, options: WriteOptions): Promise<ApiObject> {
   const { info, context } = call;
   const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
   const object =

@@ -40,7 +40,7 @@ const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
 const CREATED_ONLY: readonly Kind[] = ['Secret', 'ConfigMap'];
 
 /** Namespace labels and annotations that the controllers of all features write. */
-export const NAMESPACE_KEYS: readonly string[] = sortedSet(
+const NAMESPACE_KEYS: readonly string[] = sortedSet(
   CONTROLLERS.flatMap(({ permissions }) => permissions.flatMap(({ namespaceKeys = [] }) => namespaceKeys)),
 );
 

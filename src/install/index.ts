@@ -28,7 +28,7 @@ export {
   type ManifestSettings,
   type Profile,
 } from './settings.ts';
-export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
+export { webhookConfigurations } from './webhooks.ts';
 
 const SETTINGS_CRD = withLabels({
   ...portcullisConfigurations,

@@ -18,7 +18,7 @@ function injectionAnnotations({ certificates, namespace }: ManifestSettings): Re
   return certificates === 'cert-manager' ? { 'cert-manager.io/inject-ca-from': `${namespace}/${CERTIFICATE}` } : {};
 }
 
-export type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
+type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
 /**
  * Webhook configurations of an installation whose leader does not maintain them. Unless `state` overrides it, they fail

@@ -67,7 +67,7 @@ function partName(part: MutableObject): string {
 }
 
 /** The pod that a controller creates, and the user of the controller. */
-export interface ControllerPod {
+interface ControllerPod {
   readonly pod: Pod;
   readonly requester: UserInfo;
 }

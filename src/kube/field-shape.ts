@@ -23,7 +23,7 @@ export type ShapeValue<Shape> = Shape extends 'string'
 type Path = readonly (string | number)[];
 
 /** An unknown field with the known fields of its object, or a value whose type differs from its shape. */
-export type ShapeError =
+type ShapeError =
   | { readonly path: Path; readonly known: readonly string[] }
   | { readonly path: Path; readonly value: unknown; readonly shape: FieldShape };
 

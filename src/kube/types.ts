@@ -2,9 +2,7 @@ import type {
   V1ClusterRole,
   V1ClusterRoleBinding,
   V1ConfigMap,
-  V1Container,
   V1EndpointSlice,
-  V1EphemeralContainer,
   V1Lease,
   V1MutatingWebhookConfiguration,
   V1Namespace,
@@ -69,8 +67,6 @@ export type ObjectMeta = Wire<V1ObjectMeta>;
 export type Pod = Wire<V1Pod>;
 export type PodSpec = Wire<V1PodSpec>;
 export type PodTemplateSpec = Wire<V1PodTemplateSpec>;
-export type Container = Wire<V1Container>;
-export type EphemeralContainer = Wire<V1EphemeralContainer>;
 export type Namespace = Wire<V1Namespace>;
 export type Node = Wire<V1Node>;
 export type ServiceAccount = Wire<V1ServiceAccount>;

@@ -50,9 +50,9 @@ export function withReviewedAccess(review: ReviewAccess): WithAccess {
 }
 
 /** Reviews one access request within a time limit in milliseconds. */
-export type ReviewAccess = (question: AccessQuestion, timeoutMs: number) => Promise<boolean>;
+type ReviewAccess = (question: AccessQuestion, timeoutMs: number) => Promise<boolean>;
 
-export interface AccessReviewsDeps {
+interface AccessReviewsDeps {
   readonly cluster: Pick<Cluster, 'reviewAccess'>;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];

@@ -15,7 +15,7 @@ export interface DashboardEvent {
 /** Calls the listener with the current state and with each later event. Returns a function that ends the subscription. */
 export type SubscribeEvents = (listener: (event: DashboardEvent) => void) => () => void;
 
-export interface DashboardOptions {
+interface DashboardOptions {
   /** 0 selects a free port. */
   readonly port: number;
   /** Returns the HTML of the page. */

@@ -17,9 +17,9 @@ interface Reader extends PromiseWithResolvers<Pod> {
   readonly address: string;
 }
 
-export type ReadPod = (name: string, namespace: string, context: WebhookContext) => Promise<Pod>;
+type ReadPod = (name: string, namespace: string, context: WebhookContext) => Promise<Pod>;
 
-export interface PodReadsDeps {
+interface PodReadsDeps {
   readonly cluster: Pick<Cluster, 'get'>;
   readonly waitingRoom: WaitingRoom;
 }

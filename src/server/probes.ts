@@ -10,7 +10,7 @@ export interface HealthCheck {
   note?(): string | undefined;
 }
 
-export interface ProbesDeps {
+interface ProbesDeps {
   /** Fails if the process must be restarted. */
   readonly livez: readonly HealthCheck[];
   /** Fails if the replica must not receive reviews. */

@@ -43,7 +43,7 @@ export interface SccReviewDeps {
 export type PreviewRanges = (namespace: Namespace, all: readonly Namespace[]) => Namespace;
 
 /** Decides on one pod based on the gathered cluster state. */
-export type DecidePod = (
+type DecidePod = (
   cluster: Pick<
     SccInput,
     'namespace' | 'namespaceRanges' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces' | 'isReported'
@@ -61,7 +61,7 @@ export interface SccReview {
 }
 
 /** A decision and the SCC mode of its namespace. */
-export interface SccOutcome {
+interface SccOutcome {
   readonly mode: NamespaceMode;
   readonly decision: SccDecision;
 }
@@ -288,7 +288,7 @@ function mapTemplates(workload: Workload, complete: (template: PodFields) => Pod
 }
 
 /** Counts one decision. */
-export type SccRecorder = (request: AdmissionRequest, outcome: SccOutcome) => void;
+type SccRecorder = (request: AdmissionRequest, outcome: SccOutcome) => void;
 
 const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
 

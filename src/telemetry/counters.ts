@@ -48,7 +48,7 @@ export function createCounterCells<Label extends string>(description: Descriptio
   };
 }
 
-export interface Timing {
+interface Timing {
   /** Records a duration in seconds. */
   observe(seconds: number): void;
 }

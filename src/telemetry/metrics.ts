@@ -217,7 +217,7 @@ function createSccMetrics({ gauge, tally }: Factory) {
 // Work queues
 
 /** State of a work queue. */
-export interface WorkQueueState {
+interface WorkQueueState {
   /** Number of waiting keys. */
   readonly depth: number;
   /** For each key being processed, the time in seconds since it was taken. */

@@ -14,7 +14,7 @@ import forge from 'node-forge';
 import type { KeyPair } from './certificate-pair.ts';
 
 /** Validity period of a new certificate. */
-export interface Validity {
+interface Validity {
   readonly now: Date;
   readonly days: number;
 }
@@ -31,7 +31,7 @@ export interface ClientIdentity {
 }
 
 /** Subject or issuer of a certificate. */
-export interface DistinguishedName {
+interface DistinguishedName {
   readonly organizations?: readonly string[];
   readonly commonName: string;
 }
@@ -80,7 +80,7 @@ interface Issuer {
   readonly key: string;
 }
 
-export interface CertificateRequest {
+interface CertificateRequest {
   readonly subject: DistinguishedName;
   /** Absent for a self-signed certificate. */
   readonly issuer?: Issuer | undefined;

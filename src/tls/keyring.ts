@@ -14,7 +14,7 @@ export interface Keyring {
   readonly serving?: KeyPair;
 }
 
-export interface ReadKeyring {
+interface ReadKeyring {
   readonly keyring: Keyring;
   /** Reasons why parts of the Secret cannot be used, one phrase each. */
   readonly problems: readonly string[];

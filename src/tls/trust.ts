@@ -11,7 +11,7 @@ import {
 } from '../kube/webhooks.ts';
 import { fingerprint, type KeyPair, readCertificates, validityProblem } from './certificate-pair.ts';
 
-export interface TrustInput {
+interface TrustInput {
   /** The serving certificate followed by its chain, in PEM. */
   readonly chain: string;
   /** CAs that the client trusts, in PEM. */
@@ -82,7 +82,7 @@ function allowsServerAuth({ keyUsage }: X509Certificate): boolean {
 /** Maximum number of CAs from other sources that a bundle keeps. */
 const MAX_OTHER_AUTHORITIES = 16;
 
-export interface BundleInput {
+interface BundleInput {
   /** PEM texts of the CAs that must be trusted. */
   readonly required: readonly string[];
   /** Current bundles of the webhooks, in PEM. */
@@ -143,7 +143,7 @@ export interface Service {
   readonly name: string;
 }
 
-export interface ServedTrust {
+interface ServedTrust {
   readonly pair: Pick<KeyPair, 'cert'>;
   readonly configurations: readonly WebhookConfiguration[];
   readonly service: Service;

@@ -38,7 +38,7 @@ import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
 export const MAX_TEXT = 256 * 1024;
 
 /** A field in a finding, with the position of the field or of its nearest existing ancestor. */
-export interface FieldPosition extends Position {
+interface FieldPosition extends Position {
   readonly path: string;
 }
 

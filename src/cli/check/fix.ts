@@ -18,7 +18,7 @@ import { printable } from '../output/print.ts';
 export const FIX_MODES = ['write', 'diff', 'patch'] as const;
 
 /** Manifest texts by file, with their fixes. */
-export type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
+type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
 
 export function fixTexts(texts: ReadonlyMap<string, string>, findViolations: FindViolations): Fixes {
   return new Map(Array.from(texts, ([file, before]) => [file, { before, ...fixText(before, file, findViolations) }]));

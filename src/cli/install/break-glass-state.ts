@@ -120,7 +120,7 @@ interface WebhookStatus {
 }
 
 /** The webhooks in a configuration, or a policy, with their states. */
-export function targetStates(target: Target): readonly WebhookStatus[] {
+function targetStates(target: Target): readonly WebhookStatus[] {
   const { name: configuration } = target;
   const phase = targetPhase(target);
   if (target.kind === 'ValidatingAdmissionPolicy') {

@@ -210,7 +210,7 @@ export function deleteObsolete(namespace: string, obsolete: readonly string[]): 
 }
 
 /** API path of the object in a manifest. The plurals of its kinds are regular. */
-export function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
+function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
   const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
   return objectPath({ group, version, resource }, name, namespace);
@@ -219,7 +219,7 @@ export function manifestPath({ apiVersion, kind, metadata: { name, namespace } }
 // Changes to the settings.
 
 /** The field manager of `kubectl apply --server-side`. */
-export const KUBECTL = 'kubectl';
+const KUBECTL = 'kubectl';
 
 /** How changed settings take effect. */
 interface DividedSettings {

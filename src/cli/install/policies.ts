@@ -23,8 +23,6 @@ import { parseVersion, type Version } from '../../policy/pss/policy.ts';
 import { VERSION } from '../command.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 
-export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
-
 type GeneratedKind = PolicyKind | DefaultsKind;
 const KINDS: readonly GeneratedKind[] = [...POLICY_KINDS, ...DEFAULTS_KINDS];
 

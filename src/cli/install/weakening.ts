@@ -39,7 +39,7 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
 ];
 
 /** Describes optional feature settings that the second spec lacks. */
-export function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
+function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
   const removed = OPTIONAL_FEATURES.filter((name) => before[name] != null && after[name] == null);
   return removed.map((name) => `spec.${name} is removed`);
 }

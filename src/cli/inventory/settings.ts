@@ -27,7 +27,7 @@ export const sccOptions = {
 };
 
 /** Settings of an installation, and their source for messages. Without a source, these are the defaults. */
-export interface FoundSettings {
+interface FoundSettings {
   readonly settings: Settings;
   readonly source: string | undefined;
   /** True for a cluster with policies from a serverless installation. */

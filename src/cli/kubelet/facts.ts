@@ -84,7 +84,7 @@ export async function gatherKubelets(
 }
 
 /** A node compared with a minimum. */
-export interface NodeReport {
+interface NodeReport {
   readonly name: string;
   readonly roles: readonly string[];
   /** Empty if the node has not reported a version. */

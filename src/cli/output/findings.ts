@@ -9,7 +9,7 @@ import { docsUrl, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { type Cell, CONTROL_CHARACTERS, printable, printData, printTable, type Style } from './print.ts';
 
 /** A position in a file. Line and column start at 1. */
-export interface FilePosition extends Position {
+interface FilePosition extends Position {
   readonly file: string;
 }
 

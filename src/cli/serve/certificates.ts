@@ -185,7 +185,7 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
 }
 
 /** Certificates in the files that the options name, read at startup. */
-export interface CertificateFiles {
+interface CertificateFiles {
   /** File names and their content. */
   readonly serving: { readonly files: KeyPair; readonly pair: KeyPair } | undefined;
   readonly clientAuthorities: Source | undefined;

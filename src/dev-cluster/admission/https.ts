@@ -22,7 +22,7 @@ export type WebhookReply =
 export type CallWebhook = (call: WebhookCall) => Promise<WebhookReply>;
 
 /** Returns the address of a Service, or `undefined` if the Service does not exist. */
-export type ResolveService = (service: {
+type ResolveService = (service: {
   readonly namespace: string;
   readonly name: string;
   readonly port: number;

@@ -27,7 +27,7 @@ import {
 import type { Schema } from './schema.ts';
 import { collectFields, type Comparison, merge, removeFields } from './typed.ts';
 
-export interface ApplyRequest extends Ownership {
+interface ApplyRequest extends Ownership {
   /** The stored object; absent when the apply creates. */
   readonly live?: ApiObject;
   /** The configuration as sent. */

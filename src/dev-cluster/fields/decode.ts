@@ -10,7 +10,7 @@ import { type GroupVersionKind, isObject } from '../../kube/types.ts';
 import { type ApiObject, formatApiVersion, textAt } from '../types.ts';
 import type { Schema } from './schema.ts';
 
-export interface Decoding {
+interface Decoding {
   readonly object: ApiObject;
   /** The error in the words of Go's JSON decoder. */
   readonly error?: string;

@@ -27,7 +27,7 @@ export interface Ownership {
   readonly now: Date;
 }
 
-export interface UpdateRequest extends Ownership {
+interface UpdateRequest extends Ownership {
   /** The stored object; absent on create. */
   readonly live?: ApiObject;
   /** The decoded and defaulted object before admission. Its `metadata.managedFields` is set. */

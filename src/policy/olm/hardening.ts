@@ -4,7 +4,7 @@ import type { ContainerFields, PodFields } from '../pod/pod.ts';
 
 export type ProfileId = 'olm-controller' | 'catalog-source' | 'bundle-unpack' | 'run-bundle';
 
-export interface Profile {
+interface Profile {
   readonly pod: {
     readonly runAsNonRoot?: true;
     readonly runAsUser?: number;
@@ -53,7 +53,7 @@ export interface HardeningInput {
 }
 
 /** A field that keeps a value that is less strict than the profile. */
-export interface Conflict {
+interface Conflict {
   /** Path of the field, such as `spec.containers[0].securityContext.privileged`. */
   readonly path: string;
   readonly field: string;

@@ -28,7 +28,7 @@ export interface NamespaceProposal {
   readonly notes: readonly string[];
 }
 
-export interface NamespaceInput {
+interface NamespaceInput {
   readonly namespace: Namespace;
   readonly catalogs: readonly CatalogSource[];
   /** True if labels of other field managers are replaced. */

@@ -47,7 +47,7 @@ export const MAX_POLICY_ITEMS = 500;
 
 /** CEL bool that is false for pods with more items. */
 const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
-export const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
+const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
 
 export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> {
   readonly apiVersion: 'admissionregistration.k8s.io/v1';

@@ -100,7 +100,7 @@ export function findSetters(pod: PodFields, offends: (setter: Setter) => boolean
   return offends(pod) ? [pod, ...containers] : containers;
 }
 
-export interface Annotation {
+interface Annotation {
   readonly key: string;
   readonly value: string;
 }

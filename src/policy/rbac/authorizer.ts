@@ -12,7 +12,7 @@ import {
 } from './rules.ts';
 
 /** Object names, or `any` for all objects. */
-export type Names = ReadonlySet<string> | 'any';
+type Names = ReadonlySet<string> | 'any';
 
 /** An authorizer to which objects can be added and removed. */
 export interface Rbac {

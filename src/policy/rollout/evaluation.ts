@@ -143,7 +143,7 @@ export function classify(
 }
 
 /** The outermost known controller of a pod. */
-export interface Owner {
+interface Owner {
   readonly kind: string;
   readonly name: string;
 }

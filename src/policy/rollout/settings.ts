@@ -9,7 +9,7 @@ export type InconclusivePolicy = 'Block' | 'Ignore';
  * With `InProcess`, Portcullis evaluates namespaces. With `DryRun`, the API server evaluates them in dry runs of label
  * changes.
  */
-export type Evaluator = 'InProcess' | 'DryRun';
+type Evaluator = 'InProcess' | 'DryRun';
 
 /** Settings for the rollout of enforcement. */
 export interface RolloutSettings {

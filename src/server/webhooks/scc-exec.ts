@@ -28,7 +28,7 @@ export const SCC_EXEC: WebhookRegistration = {
   isNamespaced: true,
 };
 
-export interface SccExecDeps extends SccReviewDeps {
+interface SccExecDeps extends SccReviewDeps {
   /** Reads the current pod. The store may lack an ephemeral container that was added just before. */
   readonly cluster: Pick<Cluster, 'get'>;
 }

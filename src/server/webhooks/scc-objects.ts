@@ -56,7 +56,7 @@ export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps
   };
 }
 
-export interface SccObjectsDeps {
+interface SccObjectsDeps {
   /** Returns the effective settings. */
   settings(): SccSettings;
   /** True if a controller restores the standard SCCs after changes. */

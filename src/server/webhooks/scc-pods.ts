@@ -67,7 +67,7 @@ export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope)
   };
 }
 
-export interface FloorScope {
+interface FloorScope {
   podSecurity(): PodSecurity;
   /** True if SCC webhooks fail open for pods that the floor policies restrict. */
   failsOpen(): boolean;
