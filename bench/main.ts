@@ -1,10 +1,11 @@
 /**
- * `npm run bench [-- --only evaluate|assign|serve|scale|rollout] [--peer URL [--peer-pid PID]]
+ * `npm run bench [-- --only evaluate|assign|serve|scale|rollout|api-server] [--peer URL [--peer-pid PID]]
  * [--previous FILE] [--json FILE]` runs benchmarks.
  */
 import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
+import { benchApiServer } from './api-server.ts';
 import { benchAssign } from './assign.ts';
 import { benchEvaluate } from './evaluate.ts';
 import { benchRollout } from './rollout.ts';
@@ -36,6 +37,7 @@ const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
     }),
   scale: benchScale,
   rollout: benchRollout,
+  'api-server': benchApiServer,
 };
 const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');
 const rows: Row[] = [];

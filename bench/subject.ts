@@ -40,10 +40,16 @@ export async function startCluster(folder: string, main: string): Promise<Subjec
 /** The option that the image passes to Node. */
 const IMAGE_OPTION = '--max-semi-space-size=8';
 
-/** Starts `portcullis serve` for the API server of a folder as the image does, with its default log in a file. */
+/**
+ * Starts `portcullis serve` for the API server of a folder as the image does, with the certificate of that API server and
+ * its default log in a file.
+ */
 export async function startReplica(name: string, folder: string, main: string): Promise<Subject> {
-  const kubeconfig = join(folder, 'certs', 'kubeconfig');
-  const args = [IMAGE_OPTION, main, ...SERVE, `--kubeconfig=${kubeconfig}`, '--features=kubelet'];
+  const certs = join(folder, 'certs');
+  const args = [
+    ...[IMAGE_OPTION, main, ...SERVE, `--kubeconfig=${join(certs, 'kubeconfig')}`, '--features=kubelet'],
+    ...[`--tls-cert-file=${join(certs, 'tls.crt')}`, `--tls-private-key-file=${join(certs, 'tls.key')}`],
+  ];
   return await startServe(name, args, folder);
 }
 
@@ -94,7 +100,7 @@ function firstOutput(child: ChildProcess): Promise<string> {
 }
 
 /** Returns the CPU time of all threads of a process in microseconds; `undefined` if the system is not Linux. */
-export async function readCpuMicros({ pid }: Subject): Promise<number | undefined> {
+export async function readCpuMicros({ pid }: Pick<Subject, 'pid'>): Promise<number | undefined> {
   if (pid === undefined || process.platform !== 'linux') return undefined;
   const threads = await readdir(`/proc/${pid}/task`);
   const files = threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/schedstat`, 'utf8'));

@@ -35,7 +35,9 @@ export async function startDevControlPlane(): Promise<ControlPlane> {
     server: address,
     authority: authority.cert,
     folder: credentials.folder,
+    pid: process.pid,
     admin,
+    issueClientCertificate: credentials.issueClientCertificate,
     kubeconfigFor: (user, groups) => credentials.kubeconfigFor(address, user, groups),
     calls: () => Promise.resolve([...calls]),
     async interrupt() {

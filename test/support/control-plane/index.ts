@@ -1,4 +1,5 @@
 /** Control planes for tests: the development cluster in this process, or kube-apiserver and etcd of `KUBEBUILDER_ASSETS`. */
+import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
 import type { ApiClient } from '../api-client.ts';
 import { startDevControlPlane } from './dev-cluster.ts';
 import { startKubeApiserver } from './kube-apiserver.ts';
@@ -43,8 +44,11 @@ export interface ControlPlane {
   readonly authority: string;
   /** Folder for files of tests. `stop` removes it. */
   readonly folder: string;
+  /** Process of the API server. */
+  readonly pid: number;
   /** Sends requests as an administrator of `system:masters`. */
   readonly admin: ApiClient;
+  issueClientCertificate(user: string, groups: readonly string[]): KeyPair;
   /** Writes a kubeconfig for a user and returns its path. `stop` removes it. */
   kubeconfigFor(user: string, groups: readonly string[]): Promise<string>;
   /** The requests for resources that have a response so far, including open watches. */

@@ -209,7 +209,11 @@ export async function startKubeApiserver(
     server: address,
     authority: credentials.authority.cert,
     folder: credentials.folder,
+    get pid() {
+      return apiserver.pid;
+    },
     admin,
+    issueClientCertificate: credentials.issueClientCertificate,
     kubeconfigFor: (user, groups) => credentials.kubeconfigFor(address, user, groups),
     calls: () => readAuditLog(join(credentials.folder, 'audit.log')),
     interrupt: () => apiserver.stop(),
