@@ -18,7 +18,8 @@ const LAYERS: readonly (readonly string[])[] = [
   ['policy/psa'],
   ['policy/rollout'],
   ['telemetry'],
-  ['config', 'tls'],
+  ['config'],
+  ['tls'],
   ['cluster'],
   ['web'],
   ['dev-cluster', 'server', 'controllers'],
@@ -41,7 +42,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/uid-range': 'allocation blocks ranges',
   'policy/kubelet': 'admission authorizer enforcement feature-gates transition version',
   'policy/olm': 'auto-labeler catalog-source hardening namespaces objects recognition',
-  'policy/rollout': `affected-namespaces dry-run enforcement enforcement-conditions evaluation feature-gate label-sync
+  'policy/rollout': `affected-namespaces enforcement enforcement-conditions evaluation feature-gate label-sync
     observed-config plan preview readiness readiness-schedule relaxation reports run-level-zero scc-level settings state
     sync-state template-pod user-namespace-audit`,
   telemetry: 'counters logger metrics',

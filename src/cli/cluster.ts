@@ -1,11 +1,11 @@
 /** Options of the commands that inspect or change a cluster, and the connection to the cluster. */
 import { type ClusterClient, createClient } from '../cluster/client.ts';
 import { connect } from '../cluster/connection.ts';
-import { UserError } from '../config/files.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectPath, resourcePath } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { KubeObject } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import { type Io, PROGRAM, VERSION } from './command.ts';
 import { inventoryOptions } from './inventory/inventory.ts';

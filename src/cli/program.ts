@@ -3,9 +3,9 @@
  * when the command is used.
  */
 import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
-import { UserError } from '../config/files.ts';
 import { ConnectionError } from '../kube/status.ts';
 import { printable, quote } from '../kube/text.ts';
+import { UserError } from '../kube/user-error.ts';
 import {
   type Command,
   type CommandEntry,

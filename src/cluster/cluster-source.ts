@@ -8,10 +8,11 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Cluster, KubeConfig } from '@kubernetes/client-node';
-import { failureReason, readSource, type Source, UserError } from '../config/files.ts';
+import { failureReason, readSource, type Source } from '../config/files.ts';
 import { readDocuments } from '../config/yaml.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
 
 export interface ClusterSource {
   /** A kubeconfig file to use instead of the files in the environment. */

@@ -7,9 +7,9 @@ import { Agent as HttpAgent, type IncomingMessage, type OutgoingHttpHeaders, req
 import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest, type RequestOptions } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
-import { UserError } from '../config/files.ts';
 import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
 import type { Tally } from '../telemetry/counters.ts';
 import { type Clock, systemClock, type TokenBucket } from './clock.ts';
 import { type ClusterSource, type ClusterTarget, type Credentials, resolveCluster } from './cluster-source.ts';

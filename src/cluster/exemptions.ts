@@ -4,7 +4,15 @@ import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { objectName } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
-import { isObject, type JsonObject, type KubeObject, type Lease, type Namespace, type Pod } from '../kube/types.ts';
+import {
+  isObject,
+  type JsonObject,
+  type KubeObject,
+  type Lease,
+  type Namespace,
+  type Pod,
+  valueAt,
+} from '../kube/types.ts';
 import {
   CONFIGURATION_NAME,
   EXEMPTION_USES_ANNOTATION,
@@ -130,10 +138,7 @@ function settingSince({ store, isFromFile = false }: Context, path: readonly str
   if (isFromFile || object === undefined) return {};
   const entries: readonly JsonObject[] = object.metadata?.managedFields ?? [];
   const isOwner = ({ fieldsV1 }: JsonObject): boolean =>
-    ['spec', ...path].reduce<unknown>(
-      (fields, name) => (isObject(fields) ? fields[`f:${name}`] : undefined),
-      fieldsV1,
-    ) !== undefined;
+    valueAt(fieldsV1, ['f:spec', ...path.map((name) => `f:${name}`)]) !== undefined;
   return latest(entries.filter(isOwner).map(({ time }) => time)) ?? createdAt(object);
 }
 

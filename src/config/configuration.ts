@@ -7,6 +7,7 @@ import { formatFieldError } from '../kube/field-error.ts';
 import type { FieldShape } from '../kube/field-shape.ts';
 import { quote } from '../kube/text.ts';
 import type { PortcullisConfiguration } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
 import {
   completeDefaults,
   createPodSecurity,
@@ -29,7 +30,7 @@ import {
   requireKind,
   userError,
 } from './document.ts';
-import { readSource, type Source, UserError } from './files.ts';
+import { readSource, type Source } from './files.ts';
 import {
   createDefaultSettings,
   type DecodeOptions,

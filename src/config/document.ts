@@ -1,8 +1,9 @@
 import { unmarshalError } from '../kube/field-error.ts';
 import { type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
 import { quote } from '../kube/text.ts';
-import { isObject } from '../kube/types.ts';
-import { type Source, UserError } from './files.ts';
+import { isObject, valueAt } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
+import { type Source } from './files.ts';
 import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 
 /** A node of a configuration document. An empty path refers to the whole document. */
@@ -20,12 +21,7 @@ interface Issue {
 
 /** Returns the node at a path below a node. If the node is missing, its value is `undefined`. */
 export function childNode(node: ConfigNode, path: Path): ConfigNode {
-  return { document: node.document, path: [...node.path, ...path], value: path.reduce(valueAt, node.value) };
-}
-
-function valueAt(value: unknown, step: string | number): unknown {
-  if (typeof step === 'number') return Array.isArray(value) ? (value[step] as unknown) : undefined;
-  return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
+  return { document: node.document, path: [...node.path, ...path], value: valueAt(node.value, path) };
 }
 
 /** Creates the error for issues in a node, with one line per issue: file, line, column and field path. */

@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, rename, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { UserError } from '../kube/user-error.ts';
 
 /** Error code if the path is not a regular file. */
 export const NOT_REGULAR = 'ENOTSUP';
@@ -17,13 +19,6 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
   if (kind.isFile() || kind.isDirectory()) return handle;
   await handle.close();
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
-}
-
-/**
- * An error in user input, such as an option, a file or a manifest. It is printed as a message without a stack trace.
- */
-export class UserError extends Error {
-  override readonly name = 'UserError';
 }
 
 /** Content of a file. */
@@ -42,6 +37,18 @@ export async function readSource(file: string): Promise<Source> {
     return { file, text: await handle.readFile('utf8') };
   } catch (error) {
     throw new UserError(`cannot read ${file}: ${failureReason(error)}`, { cause: error });
+  }
+}
+
+/** Replaces a file atomically, so readers see either the old or the new content. */
+export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
+  const temporary = `${path}.${randomUUID()}`;
+  try {
+    await writeFile(temporary, content, { mode, flag: 'wx' });
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
   }
 }
 

@@ -1,6 +1,6 @@
 /** Fixes for pods and pod templates in manifest text. It does not depend on Node, so browser pages can import it. */
 import { quote } from '../kube/text.ts';
-import { isObject, type PodLike } from '../kube/types.ts';
+import { isObject, type PodLike, valueAt } from '../kube/types.ts';
 import { decodePod } from '../policy/pod/pod.ts';
 import type { Repair } from '../policy/pod/repair.ts';
 import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
@@ -143,7 +143,7 @@ const MAX_PASSES = 10;
 
 function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
   const { object, path } = located;
-  let pod: unknown = readField(object.document.value, [...object.path, ...path]);
+  let pod: unknown = valueAt(object.document.value, [...object.path, ...path]);
   const changes: FieldChange[] = [];
   let unfixed: readonly Unfixed[] = [];
   for (let pass = 0; pass < MAX_PASSES; pass++) {
@@ -160,13 +160,6 @@ function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
     if (pod === before) break;
   }
   return { pod, changes, unfixed };
-}
-
-function readField(value: unknown, path: Path): unknown {
-  return path.reduce<unknown>((parent, step) => {
-    if (Array.isArray(parent)) return parent[Number(step)] as unknown;
-    return isObject(parent) ? parent[step] : undefined;
-  }, value);
 }
 
 function repairViolation(
@@ -194,7 +187,7 @@ function repairViolation(
       continue;
     }
     const target = parsePath(repair.path ?? repair.field?.exec(field)?.[1] ?? field);
-    const was = readField(repaired, target);
+    const was = valueAt(repaired, target);
     const result = applyRepair(was, repair, values);
     if (result.value === was) continue;
     repaired = result.value === undefined ? withoutField(repaired, target) : withField(repaired, target, result.value);
@@ -217,7 +210,7 @@ const CONTAINER_TYPES: Readonly<Record<string, string>> = {
 /** Returns the name of the container that contains a field, or `pod`. */
 function fieldOwner(pod: unknown, field: Path): string {
   const type = CONTAINER_TYPES[String(field[1])];
-  return type === undefined ? 'pod' : `${type} ${quote(String(readField(pod, [...field.slice(0, 3), 'name'])))}`;
+  return type === undefined ? 'pod' : `${type} ${quote(String(valueAt(pod, [...field.slice(0, 3), 'name'])))}`;
 }
 
 /** Returns the new value of a field, or `undefined` if it is removed. */
@@ -251,7 +244,7 @@ const PRUNED: ReadonlySet<unknown> = new Set([
 function withoutField(pod: unknown, path: Path): unknown {
   const parentPath = path.slice(0, -1);
   const step = path.at(-1);
-  const parent = readField(pod, parentPath);
+  const parent = valueAt(pod, parentPath);
   if (Array.isArray(parent)) {
     const rest = parent.toSpliced(Number(step), 1) as readonly unknown[];
     return withPruned(pod, parentPath, rest);

@@ -5,7 +5,8 @@ import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { compareBytes, quote } from '../kube/text.ts';
-import { failureReason, NOT_REGULAR, openRegularFile, UserError } from './files.ts';
+import { UserError } from '../kube/user-error.ts';
+import { failureReason, NOT_REGULAR, openRegularFile } from './files.ts';
 import { CHART_FILE, type ManifestObjects, manifestObjects } from './objects.ts';
 import { type Documents, type ManifestDocument, type ManifestError, readSteps } from './yaml.ts';
 

@@ -1,5 +1,5 @@
 /** Reads and changes individual settings in the spec of a PortcullisConfiguration by path. */
-import { isObject, type JsonObject, type PortcullisConfiguration } from '../kube/types.ts';
+import { isObject, type JsonObject, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
 
 /** A setting and its value. */
 export interface Setting {
@@ -23,11 +23,6 @@ export function listSettings(spec: JsonObject, parents: readonly string[] = []):
   });
 }
 
-/** Returns the value of a setting, or `undefined` if it is absent. */
-export function settingAt(spec: JsonObject | undefined, path: readonly string[]): unknown {
-  return path.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), spec);
-}
-
 /** Field manager with which the leader applies the initial settings. */
 export const SETTINGS_MANAGER = 'settings-status-controller';
 
@@ -36,6 +31,6 @@ export function settingOwners({ metadata }: PortcullisConfiguration, path: reado
   const entries: readonly JsonObject[] = metadata?.managedFields ?? [];
   const fields = ['fieldsV1', 'f:spec', ...path.map((name) => `f:${name}`)];
   return entries
-    .filter((entry) => settingAt(entry, fields) !== undefined && entry['manager'] !== SETTINGS_MANAGER)
+    .filter((entry) => valueAt(entry, fields) !== undefined && entry['manager'] !== SETTINGS_MANAGER)
     .map(({ manager, operation }) => (operation === 'Apply' ? String(manager) : `${String(manager)} (update)`));
 }

@@ -3,10 +3,11 @@
  * PortcullisConfiguration or to the configuration file take effect without a restart.
  */
 import type { JsonObject } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { parseSettings, readPodSecuritySource } from './configuration.ts';
-import { type Source, UserError, watchFile } from './files.ts';
+import { type Source, watchFile } from './files.ts';
 import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
 export type { KubeletSettings, OlmSettings, Settings } from './portcullis-configuration.ts';

@@ -90,7 +90,7 @@ interface Observation {
 }
 
 /** An observation and its consequences. */
-interface Outcome extends Observation {
+interface EnforcementStep extends Observation {
   readonly effect: Pick<EnforcementPlan, 'enforce' | 'syncer'>;
   readonly namespace: string;
   readonly exemptions: PodSecurityConfiguration['exemptions'];
@@ -151,7 +151,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
         settleMs: observation.settings.raiseSettleMs,
       });
       const effect = planEffect({ want: view.want, currentEnforce, isSettled });
-      const outcome: Outcome = { ...observation, effect, exemptions, namespace, date: date() };
+      const outcome: EnforcementStep = { ...observation, effect, exemptions, namespace, date: date() };
       await publish(outcome, context);
       await applyConditions(outcome, context);
       return { requeueAfterMs: Math.min(waitMs ?? CHECK_MS, CHECK_MS) };
@@ -215,7 +215,7 @@ function createLabelReader(management: ManagementSettings) {
 
 const CONFIG_KEY = 'admission-configuration.yaml';
 
-type Publication = Pick<Outcome, 'effect' | 'configMap' | 'namespace' | 'exemptions' | 'date'> & {
+type Publication = Pick<EnforcementStep, 'effect' | 'configMap' | 'namespace' | 'exemptions' | 'date'> & {
   readonly view: Pick<RolloutView, 'published' | 'generation' | 'syncer'>;
   readonly raisedAtMs?: number | undefined;
 };
@@ -296,7 +296,7 @@ async function endRollout(
   return isReleased ? undefined : { requeueAfterMs: CHECK_MS };
 }
 
-async function applyConditions(input: Outcome, context: ReconcileContext): Promise<void> {
+async function applyConditions(input: EnforcementStep, context: ReconcileContext): Promise<void> {
   const object = context.cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   if (!object) return;
   const states = computeConditions(input, readEnforcement(object), object.status);
@@ -316,7 +316,7 @@ async function writeConditions(
 }
 
 function computeConditions(
-  { settings, view, effect, labels, replicas, currentEnforce, date }: Outcome,
+  { settings, view, effect, labels, replicas, currentEnforce, date }: EnforcementStep,
   modes: ReturnType<typeof readEnforcement>,
   status: Parameters<typeof getEvaluationResult>[0]['status'],
 ): readonly ConditionState[] {

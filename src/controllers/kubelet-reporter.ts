@@ -6,7 +6,7 @@ import { objectName } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Node } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../kube/well-known.ts';
+import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT, NODE_REPORTER } from '../kube/well-known.ts';
 import { reportedMinimum } from '../policy/kubelet/transition.ts';
 import { findKubeletProblem, type MinimumVersion, parseMinimum } from '../policy/kubelet/version.ts';
 import {
@@ -21,11 +21,10 @@ import {
 import type { ControllerEvent } from './events.ts';
 import { rule, statusRule } from './permissions.ts';
 
-const NAME = 'kubelet-reporter';
-const OPTIONS = { fieldManager: NAME };
+const OPTIONS = { fieldManager: NODE_REPORTER };
 
 export const kubeletReporter: ControllerDefinition = {
-  name: NAME,
+  name: NODE_REPORTER,
   description: `reports nodes with a kubelet below the minimum version: condition ${KUBELET_CONDITION}, events, optional taint`,
   runsOn: 'leader',
   permissions: [

@@ -1,8 +1,8 @@
 import { type Clock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { UserError } from '../config/files.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Lease, ObjectMeta } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
 import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

@@ -6,7 +6,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { summarizeNames } from '../kube/text.ts';
+import { summarizeNames, printCount } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
@@ -84,7 +84,7 @@ export function recordViolations(
   { recordEvent }: ReconcileContext,
 ): void {
   const denied = workloads.filter(({ verdict }) => verdict !== 'restart');
-  const count = `${denied.length} ${denied.length === 1 ? 'workload' : 'workloads'}`;
+  const count = printCount(denied.length, 'workload');
   const names = summarizeNames(denied.map(({ kind, name }) => `${kind}/${name}`));
   recordEvent('Namespace', namespace, {
     type: 'Warning',

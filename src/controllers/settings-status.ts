@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { listSettings, settingAt, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
+import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { ApiError } from '../kube/status.ts';
-import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
+import { type JsonObject, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import {
   CONFIGURATION_NAME,
@@ -184,7 +184,7 @@ function withoutFields(spec: JsonObject, fields: readonly string[]): JsonObject 
 function findOverridden(spec: JsonObject, object: PortcullisConfiguration): readonly string[] {
   return listSettings(spec).flatMap(({ path, value }) => {
     const owners = settingOwners(object, path);
-    const isOverridden = owners.length > 0 && !deepEqual(settingAt(object.spec, path), value);
+    const isOverridden = owners.length > 0 && !deepEqual(valueAt(object.spec, path), value);
     return isOverridden ? [`spec.${path.join('.')} (${owners.join(', ')})`] : [];
   });
 }

@@ -3,10 +3,10 @@ import { compile, firstLine, toCelValue } from './cel.ts';
 import { objectAt, textAt } from './types.ts';
 
 /** Value of a CEL expression, or `error` if the expression cannot be evaluated. */
-type Outcome = boolean | { readonly error: string };
+type ConditionResult = boolean | { readonly error: string };
 
 /** Evaluates an expression of type bool with CEL values. */
-export function evaluate(expression: string, values: Readonly<Record<string, unknown>>): Outcome {
+export function evaluate(expression: string, values: Readonly<Record<string, unknown>>): ConditionResult {
   try {
     const result = compile(expression, Object.keys(values))(values);
     return typeof result === 'boolean' ? result : { error: 'must evaluate to bool' };
@@ -38,7 +38,7 @@ export function completeRequest(request: JsonObject): JsonObject {
  * another one fails.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/matchconditions/matcher.go
  */
-export function matchesConditions(conditions: readonly JsonObject[], request: JsonObject): Outcome {
+export function matchesConditions(conditions: readonly JsonObject[], request: JsonObject): ConditionResult {
   const { object, oldObject } = request;
   const values = {
     object: toCelValue(object),

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, type ObjectMeta } from '../kube/types.ts';
+import { isObject, type JsonObject, type ObjectMeta, valueAt } from '../kube/types.ts';
 
 /** An object that a request is processing, as mutable JSON. Stored objects are frozen. */
 export interface ApiObject {
@@ -49,12 +49,7 @@ export function formatApiVersion({ group, version }: { readonly group: string; r
 
 /** Returns the value at a field path, or `undefined` if part of the path is missing, null or not an object. */
 export function at(object: unknown, ...path: readonly string[]): unknown {
-  let value = object;
-  for (const name of path) {
-    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
-    value = value[name];
-  }
-  return value ?? undefined;
+  return valueAt(object, path) ?? undefined;
 }
 
 /** Returns the string at a path, or `''` if the value is not a string. */

@@ -99,7 +99,12 @@ export function summarizeNames(names: readonly string[], max = 10): string {
 
 /** `1 pod`, `2 pods` */
 export function printCount(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+  return `${count} ${plural(count, noun)}`;
+}
+
+/** Returns the singular or the plural. */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return count === 1 ? one : many;
 }
 
 /** Quotes an argument for a POSIX shell. */

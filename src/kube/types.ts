@@ -63,6 +63,14 @@ function deepCopy(value: unknown, depth: number): unknown {
   return copy;
 }
 
+/** Returns the value at a path of field names and list indexes, or `undefined` if it is absent. */
+export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
+  return path.reduce<unknown>((value, step) => {
+    if (Array.isArray(value)) return (value as readonly unknown[])[Number(step)];
+    return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
+  }, root);
+}
+
 export type ObjectMeta = Wire<V1ObjectMeta>;
 export type Pod = Wire<V1Pod>;
 export type PodSpec = Wire<V1PodSpec>;

@@ -51,6 +51,9 @@ export const OLM_AUTO_LABELER = 'olm-auto-labeler';
 /** Name and field manager of the controller that allocates UIDs and SELinux labels. */
 export const RANGE_ALLOCATION_MANAGER = 'namespace-security-allocation-controller';
 
+/** Name of the controller that reports kubelet versions on nodes, and its field manager. */
+export const NODE_REPORTER = 'kubelet-reporter';
+
 /** Namespace label that the API server sets to the namespace name. */
 export const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name';
 

@@ -61,7 +61,7 @@ export interface SccReview {
 }
 
 /** A decision and the SCC mode of its namespace. */
-interface SccOutcome {
+interface DecisionInMode {
   readonly mode: NamespaceMode;
   readonly decision: SccDecision;
 }
@@ -104,7 +104,7 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
  * A displaced review is denied immediately. An HTTP error would admit the pod under `failurePolicy: Ignore`. Controllers
  * retry in either case.
  */
-function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | Postponed | undefined> {
+function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<DecisionInMode | Postponed | undefined> {
   return whenAvailable(decideNow(review, deps), (first) => {
     if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
     return waitForObjects(review.request.namespace ?? '', review.context, deps) ?? first;
@@ -139,12 +139,12 @@ function isReady(namespace: Namespace, settings: SccSettings): boolean {
   return sccMode(namespace, settings).mode !== 'enforce' || getRanges(namespace).problem === undefined;
 }
 
-interface FirstOutcome extends SccOutcome {
+interface ProvisionalDecision extends DecisionInMode {
   /** True if the decision may change once the namespace has its ranges and the standard SCCs exist. */
   readonly mayChange: boolean;
 }
 
-function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOutcome | undefined> {
+function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<ProvisionalDecision | undefined> {
   const settings = deps.settings();
   const { request, modes, context, decide } = review;
   const { namespace: name = '' } = request;
@@ -288,7 +288,7 @@ function mapTemplates(workload: Workload, complete: (template: PodFields) => Pod
 }
 
 /** Counts one decision. */
-type SccRecorder = (request: AdmissionRequest, outcome: SccOutcome) => void;
+type SccRecorder = (request: AdmissionRequest, outcome: DecisionInMode) => void;
 
 const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
 

@@ -1,7 +1,8 @@
-/** A directory of self-signed certificates. */
-import { randomUUID, X509Certificate } from 'node:crypto';
-import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { X509Certificate } from 'node:crypto';
+import { mkdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+/** A directory of self-signed certificates. */
+import { replaceFile } from '../config/files.ts';
 import { type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import {
   AUTHORITY_NAME,
@@ -105,18 +106,6 @@ async function readIfExists(path: string): Promise<string | undefined> {
     return await readFile(path, 'utf8');
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-/** Replaces a file atomically, so readers see either the old or the new content. */
-export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
-  const temporary = `${path}.${randomUUID()}`;
-  try {
-    await writeFile(temporary, content, { mode, flag: 'wx' });
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
     throw error;
   }
 }

@@ -1,6 +1,7 @@
-/** Elements that all pages share. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+/** Elements that all pages share. */
+import { plural } from '../kube/text.ts';
 
 type Tone = 'ok' | 'bad' | 'warn' | 'plain';
 
@@ -144,5 +145,5 @@ export function useLimit<T>(items: readonly T[], limit: number, noun: string) {
 
 /** `1 workload`, `2 workloads` */
 export function count(number: number, noun: string): string {
-  return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
+  return `${number.toLocaleString('en')} ${plural(number, noun)}`;
 }

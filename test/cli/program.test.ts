@@ -14,7 +14,7 @@ import {
   withEnvironment,
 } from '../../src/cli/options.ts';
 import { COMMANDS } from '../../src/cli/program.ts';
-import { UserError } from '../../src/config/files.ts';
+import { UserError } from '../../src/kube/user-error.ts';
 import { runProgram } from '../support/memory-io.ts';
 
 /** Prints its options and operands. */

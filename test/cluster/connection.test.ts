@@ -5,9 +5,9 @@ import { createServer as createPlainServer } from 'node:http';
 import { type AddressInfo, connect as dial, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, suite, test } from 'node:test';
 import { type Connection, parseWarnings } from '../../src/cluster/connection.ts';
-import { UserError } from '../../src/config/files.ts';
 import { warningHeader } from '../../src/dev-cluster/server.ts';
 import { ApiError, ConnectionError } from '../../src/kube/status.ts';
+import { UserError } from '../../src/kube/user-error.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import {
   type ConnectionSetup,

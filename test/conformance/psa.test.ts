@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { decodeConfiguration, findConfiguration, parsePodSecurity } from '../../src/config/configuration.ts';
-import { UserError } from '../../src/config/files.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { formatFieldError, formatFieldErrors } from '../../src/kube/field-error.ts';
 import type { Pod } from '../../src/kube/types.ts';
+import { UserError } from '../../src/kube/user-error.ts';
 import {
   completeDefaults,
   DEFAULT_CONFIGURATION,

@@ -1,8 +1,8 @@
-import { UserError } from '../../config/files.ts';
 import { type Manifests, STDIN, URL_PATTERN } from '../../config/manifests.ts';
 import { fieldNamespace } from '../../config/objects.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { findPodTemplates } from '../../policy/pod/templates.ts';
 import { type Labels, LEVEL_RULE, MODES, resolvePolicies } from '../../policy/psa/policy.ts';

@@ -1,14 +1,14 @@
 /** Manifest fixes for `check --fix`, which writes them to the files or prints them as a diff or as patches. */
 import { realpath, stat } from 'node:fs/promises';
-import { failureReason, UserError } from '../../config/files.ts';
+import { failureReason, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
 import { manifestName, manifestNamespace, type ManifestObject, manifestObjects } from '../../config/objects.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import { diff } from '../../kube/json-patch.ts';
-import { printCount } from '../../kube/text.ts';
+import { printCount, plural } from '../../kube/text.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
-import { replaceFile } from '../../tls/files.ts';
 import type { Output } from '../command.ts';
 import { printDiff } from '../output/diff.ts';
 import { printPosition } from '../output/findings.ts';
@@ -115,7 +115,7 @@ export function printChanges(stderr: Output, fixes: Fixes): void {
         const rest = [...new Set(others.map(({ object }) => object.line))].filter((one) => one !== first.object.line);
         const shown = rest.slice(0, MAX_LINES).join(', ');
         const hidden = rest.length > MAX_LINES ? ` and ${rest.length - MAX_LINES} more` : '';
-        const also = rest.length === 0 ? '' : ` (also ${rest.length === 1 ? 'line' : 'lines'} ${shown}${hidden})`;
+        const also = rest.length === 0 ? '' : ` (also ${plural(rest.length, 'line')} ${shown}${hidden})`;
         return line('verify', first.explicit ? first : { ...first, field: [] }, first.note) + also;
       },
     );

@@ -2,10 +2,10 @@
 import { reviewSelf } from '../../cluster/access.ts';
 import { type ClusterClient, readServer, type Server } from '../../cluster/client.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
-import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { INSTALLATION, POD_SECURITY_LABELS, POLICY_SETTINGS_ANNOTATION } from '../../kube/well-known.ts';
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';

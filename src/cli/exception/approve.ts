@@ -1,7 +1,7 @@
 import { readException } from '../../cluster/exceptions.ts';
-import { UserError } from '../../config/files.ts';
 import { objectPath, RESOURCES } from '../../kube/resources.ts';
 import { printable, quote } from '../../kube/text.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, PROGRAM } from '../command.ts';
 import { namespaceName, option, UsageError } from '../options.ts';

@@ -1,12 +1,12 @@
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
-import { UserError } from '../../config/files.ts';
 import { manifestNamespace } from '../../config/objects.ts';
 import type { Settings } from '../../config/settings.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import type { PodFields } from '../../policy/pod/pod.ts';
 import { resolvePolicies } from '../../policy/psa/policy.ts';

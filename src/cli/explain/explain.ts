@@ -1,8 +1,8 @@
-import { UserError } from '../../config/files.ts';
 import { manifestName, manifestNamespace } from '../../config/objects.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import type { UserInfo } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { parseReference, readWorkloads, type Reference } from '../inventory/references.ts';
@@ -13,7 +13,7 @@ import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
 import { explainNamespace, printNamespace } from './namespace.ts';
 import { explainPolicies } from './policies.ts';
 import { explainSccs } from './scc-admission.ts';
-import { listWorkloads, type Outcome } from './workload.ts';
+import { listWorkloads, type AdmissionResult } from './workload.ts';
 
 const DETAILS = `
 Without manifests, explains resources in the cluster: workloads and pods, such as deployment/web, and
@@ -86,8 +86,9 @@ async function explainNamespaces(names: readonly string[], options: Values<typeo
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 /** `2 admitted, 1 denied` */
-function printSummary(outcomes: readonly Outcome[]): string {
-  const count = (...counted: readonly Outcome[]): number => outcomes.filter((one) => counted.includes(one)).length;
+function printSummary(outcomes: readonly AdmissionResult[]): string {
+  const count = (...counted: readonly AdmissionResult[]): number =>
+    outcomes.filter((one) => counted.includes(one)).length;
   const ignored = count('ignored', 'off');
   return `${count('admitted')} admitted, ${count('denied')} denied${ignored === 0 ? '' : `, ${ignored} ignored`}`;
 }

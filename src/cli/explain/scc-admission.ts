@@ -17,7 +17,7 @@ import {
   type Creation,
   describeWorkload,
   type Explanation,
-  type Outcome,
+  type AdmissionResult,
   printExplanation,
   type Workload,
 } from './workload.ts';
@@ -80,7 +80,7 @@ function decide(workload: Workload, context: SccContext) {
     })),
   };
   const isOff = denial === undefined && mode.mode === 'off';
-  const outcome: Outcome = isOff ? 'off' : message === undefined ? verdict.outcome : 'denied';
+  const outcome: AdmissionResult = isOff ? 'off' : message === undefined ? verdict.outcome : 'denied';
   return { outcome, data } as const;
 }
 
@@ -105,12 +105,12 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Prints the decision, its reasons, a row for each SCC, and warnings. */
-function printDecision(data: ExplainedDecision, outcome: Outcome, style: Style): string {
+function printDecision(data: ExplainedDecision, outcome: AdmissionResult, style: Style): string {
   const { chosen, allowed, mode, modeFrom, problem, subjectType, reason, level, message, warnings, sccs } = data;
   const { exceptions } = data;
   // The rows for the SCCs show all reasons for the other denials.
   const denial = message?.startsWith('unable to validate against any') ? undefined : message;
-  const results: Readonly<Record<Outcome, string>> = {
+  const results: Readonly<Record<AdmissionResult, string>> = {
     admitted: `admitted by SCC ${chosen ?? ''}`,
     denied: denial === undefined ? 'no SCC admits it' : 'denied',
     ignored: 'exempt from SCC admission',

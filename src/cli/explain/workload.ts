@@ -39,10 +39,10 @@ export interface Creation {
 }
 
 /** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
-export type Outcome = 'admitted' | 'denied' | 'ignored' | 'off';
+export type AdmissionResult = 'admitted' | 'denied' | 'ignored' | 'off';
 
 export interface Explanation {
-  readonly outcome: Outcome;
+  readonly outcome: AdmissionResult;
   /** The explanation as JSON and YAML. */
   readonly data: object;
   print(style: Style): string;

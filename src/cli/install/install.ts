@@ -1,9 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { failureReason, UserError } from '../../config/files.ts';
+import { failureReason } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { buildManifests, CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from '../../install/index.ts';
 import { MINIMUM_MINOR, type Profile, PROFILES } from '../../install/settings.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';

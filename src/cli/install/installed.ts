@@ -2,13 +2,13 @@
  * An installation in a cluster: its settings with their owners, its version, and the objects that it no longer needs.
  */
 import { type AnyObject, type ClusterClient, DEFINITIONS, ignoreNotFound } from '../../cluster/client.ts';
-import { UserError } from '../../config/files.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { buildManifests, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { getApiVersion, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject, type PortcullisConfiguration } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_KINDS, configurationFeature, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FEATURES, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { VERSION } from '../command.ts';

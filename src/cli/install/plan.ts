@@ -1,6 +1,5 @@
 /** Options of `install` and `upgrade`, and the settings derived from them and from the cluster. */
 import { type ClusterClient, DEFINITIONS, readServer, type Server } from '../../cluster/client.ts';
-import { UserError } from '../../config/files.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { readDocuments } from '../../config/yaml.ts';
 import { decodePolicy, defaultSettings, type ManifestSettings } from '../../install/index.ts';
@@ -8,6 +7,7 @@ import { MINIMUM_MINOR, PROFILES } from '../../install/settings.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions } from '../cluster.ts';

@@ -3,13 +3,13 @@
  * settings from which it was generated, and other commands read it instead of a PortcullisConfiguration.
  */
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
-import { UserError } from '../../config/files.ts';
 import { decodePolicy } from '../../install/index.ts';
 import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../kube/admission-policies.ts';
 import { setApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { draft, isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import {
   CONFIGURATION_NAME,
   INSTALLATION,

@@ -1,10 +1,11 @@
-/** Prints the manifests of an installation for a cluster, which is the output of `install` and `upgrade`. */
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
-import { UserError } from '../../config/files.ts';
-import { listSettings, settingAt } from '../../config/setting-paths.ts';
+import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
+/** Prints the manifests of an installation for a cluster, which is the output of `install` and `upgrade`. */
+import { valueAt } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
 import type { Sources } from '../options.ts';
@@ -92,7 +93,7 @@ async function combine(
 ): Promise<Combination> {
   const current = installation.settings.policy ?? {};
   const changes = requestedChanges(values, settings.features.scc).filter(
-    ({ path, value }) => !deepEqual(settingAt(current, path), value),
+    ({ path, value }) => !deepEqual(valueAt(current, path), value),
   );
   const { initial, object, conflicts, removal } = divideSettings(installation, changes);
   const manifests = [...buildManifests(settings), ...(object ? [object] : [])];

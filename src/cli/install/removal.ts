@@ -12,6 +12,7 @@ import {
   KUBELET_TAINT,
   LABEL_SYNC_MANAGER,
   RUN_LEVEL_ZERO_MANAGER,
+  NODE_REPORTER,
 } from '../../kube/well-known.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { type DryRun, dryRunSuffix } from '../cluster.ts';
@@ -153,9 +154,6 @@ export async function removeLabels(removal: Removal): Promise<boolean> {
   }
   return isFound;
 }
-
-/** Field manager of the reports on nodes. */
-const NODE_REPORTER = 'kubelet-reporter';
 
 /** Removes the kubelet version condition, annotation and taint from all nodes. */
 export async function removeNodeReports(removal: Removal): Promise<void> {

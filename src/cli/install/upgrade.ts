@@ -1,5 +1,5 @@
-import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, VERSION } from '../command.ts';
 import { type Installation, installedImage } from './installed.ts';
 import { planOptions } from './plan.ts';

@@ -1,8 +1,8 @@
-/** Settings changes that weaken enforcement. */
-import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
 import { decodePolicy } from '../../install/index.ts';
 import type { JsonObject } from '../../kube/types.ts';
+/** Settings changes that weaken enforcement. */
+import { UserError } from '../../kube/user-error.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';

@@ -1,11 +1,11 @@
 /** `install --without-server`, and `upgrade` of such an installation, which print the policies and a summary. */
 import { type ClusterClient, readServer } from '../../cluster/client.ts';
-import { UserError } from '../../config/files.ts';
-import { listSettings, type Setting, settingAt, withSetting } from '../../config/setting-paths.ts';
+import { listSettings, type Setting, withSetting } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { decodePolicy, MINIMUM_MINOR } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
+import { type JsonObject, type PortcullisConfiguration, valueAt } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import {
   CONFIGURATION_NAME,
   INSTALLATION,
@@ -155,7 +155,7 @@ async function findWeaker(
   if (!configuration) return [];
   const { spec = {} } = configuration;
   const { phase } = decodePolicy({ namespace, policy: spec }).rollout;
-  if (phase !== 'Disabled' && settingAt(after, ['podSecurity', 'defaults', 'enforce']) === undefined) {
+  if (phase !== 'Disabled' && valueAt(after, ['podSecurity', 'defaults', 'enforce']) === undefined) {
     throw new UserError(
       `spec.rollout.phase is ${phase}: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level`,
     );

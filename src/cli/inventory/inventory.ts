@@ -6,7 +6,6 @@ import { listAll, readCluster } from '../../cluster/lists.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
 import { readServerVersion } from '../../cluster/server-version.ts';
 import { createStore, type Store, type WritableStore } from '../../cluster/store.ts';
-import { UserError } from '../../config/files.ts';
 import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
@@ -26,6 +25,7 @@ import {
   type ObjectMeta,
   type UserInfo,
 } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import { findPodTemplates, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';

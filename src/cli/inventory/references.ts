@@ -1,11 +1,11 @@
 /** Resources in the arguments of a command, such as `deployment/web`. */
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
-import { UserError } from '../../config/files.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
+import { UserError } from '../../kube/user-error.ts';
 import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { readInventory, readSubjects, type SubjectValues } from './inventory.ts';

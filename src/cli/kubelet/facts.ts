@@ -9,9 +9,9 @@ import {
 } from '../../cluster/kubelet.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
-import { UserError } from '../../config/files.ts';
 import type { KubeletSettings } from '../../config/settings.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { NodeState } from '../../policy/kubelet/admission.ts';
 import { nodePools, renderMinimum } from '../../policy/kubelet/transition.ts';

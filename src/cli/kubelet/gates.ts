@@ -1,6 +1,6 @@
-import { UserError } from '../../config/files.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { FeatureGate, Result } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import {
   type ComponentVersion,
   GATE_REQUIREMENTS,

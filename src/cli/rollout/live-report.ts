@@ -1,6 +1,6 @@
 /** The live report, which is recomputed after changes in the cluster while a page shows it. */
 import type { Store } from '../../cluster/store.ts';
-import { UserError } from '../../config/files.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { type Dashboard, type DashboardEvent, startDashboard, type SubscribeEvents } from '../../server/dashboard.ts';
 import type { Decision, ReportData } from '../../web/report-data.ts';
 import type { Inventory } from '../inventory/inventory.ts';

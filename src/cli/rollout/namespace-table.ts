@@ -93,7 +93,7 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
 /** A workload that only needs a restart has no fields to fix. */
 function workloadLines(workload: ViolatingWorkload, style: Style): readonly string[] {
   const { kind, name, verdict, pods, causes, violations } = workload;
-  const running = pods === 0 || kind === 'Pod' ? '' : ` (${pods} running ${pods === 1 ? 'pod' : 'pods'})`;
+  const running = pods === 0 || kind === 'Pod' ? '' : ` (${printCount(pods, 'running pod')})`;
   const through = causes.includes('user') ? ", admitted only because of its creator's permissions" : '';
   const color = verdict === 'restart' ? 'yellow' : 'red';
   return [

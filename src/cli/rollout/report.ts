@@ -1,5 +1,5 @@
 import { findCluster } from '../../cluster/cluster-source.ts';
-import { UserError } from '../../config/files.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { nonEmpty, option } from '../options.ts';
 import { bundlePage } from '../output/bundle.ts';

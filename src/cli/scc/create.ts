@@ -1,7 +1,7 @@
-import { UserError } from '../../config/files.ts';
 import { manifestNamespace } from '../../config/objects.ts';
 import { getApiVersion, resourceName } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { grantCommand } from '../../policy/scc/advice/denials.ts';
 import { createCustomScc, decidePod, type PodVerdict } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';

@@ -1,11 +1,11 @@
 import { USE_SCC } from '../../cluster/access.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
-import { UserError } from '../../config/files.ts';
 import { getApiVersion, objectName, RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, RoleBinding } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { readRules, type Rule, ruleAllows } from '../../policy/rbac/rules.ts';
 import { createUseBinding, createUseRole, useRoleName } from '../../policy/scc/standard.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster, writeObject } from '../cluster.ts';

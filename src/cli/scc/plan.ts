@@ -2,10 +2,11 @@ import { writeFile } from 'node:fs/promises';
 import { USE_SCC } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
-import { failureReason, UserError } from '../../config/files.ts';
+import { failureReason } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
 import { describeCustomScc, describeDenial } from '../../policy/scc/advice/denials.ts';
 import {

@@ -1,10 +1,10 @@
-import { UserError } from '../../config/files.ts';
 import { fieldNamespace, manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { getPodTemplate } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { findPodTemplates } from '../../policy/pod/templates.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { answerReview, REVIEW_KINDS } from '../../policy/scc/review.ts';

@@ -1,11 +1,11 @@
 import type { AddressInfo } from 'node:net';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { Connection } from '../../cluster/connection.ts';
-import { UserError } from '../../config/files.ts';
 import type { Observable, Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { RunningControllers } from '../../controllers/runtime.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { UserError } from '../../kube/user-error.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { AdmissionServer } from '../../server/server.ts';

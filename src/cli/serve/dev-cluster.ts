@@ -6,7 +6,7 @@ import { getAsset, isSea } from 'node:sea';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../cluster/clock.ts';
-import { failureReason, UserError } from '../../config/files.ts';
+import { failureReason } from '../../config/files.ts';
 import { readManifests } from '../../config/manifests.ts';
 import { createObservable, type Settings } from '../../config/settings.ts';
 import { createLeaderElection, type LeaderElection, type LeaderElectionOptions } from '../../controllers/leadership.ts';
@@ -23,6 +23,7 @@ import {
 } from '../../install/index.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { VERSION } from '../command.ts';

@@ -5,13 +5,13 @@ import { connect, type Connection } from '../../cluster/connection.ts';
 import { createLiveCluster, CSV_SCOPE, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { createServerVersion, type ServerVersion } from '../../cluster/server-version.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
-import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { type LeaseTimes, runWithLeadership } from '../../controllers/leadership.ts';
 import { type RunningControllers, startControllers } from '../../controllers/runtime.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { UserError } from '../../kube/user-error.ts';
 import {
   INSTALLATION,
   OPTIONAL_FEATURES,

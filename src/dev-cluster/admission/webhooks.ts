@@ -36,7 +36,7 @@ interface Webhook {
 }
 
 /** The result of a webhook call. */
-type Outcome =
+type WebhookResult =
   | { readonly kind: 'allowed'; readonly patch: readonly JsonObject[] }
   | { readonly kind: 'denied'; readonly status: Status }
   /** The webhook returned no valid response, so its failure policy applies. */
@@ -84,7 +84,7 @@ async function callWebhook(
   attributes: Attributes,
   context: RequestContext,
   { call }: WebhookOptions,
-): Promise<Outcome> {
+): Promise<WebhookResult> {
   if (attributes.dryRun && !SAFE_IN_DRY_RUN.has(definition['sideEffects'])) {
     const message = `admission webhook ${quote(name)} does not support dry run`;
     return { kind: 'denied', status: createStatus(400, 'BadRequest', message) };
@@ -121,7 +121,7 @@ function parsePatch(text: string): readonly JsonObject[] | undefined {
   }
 }
 
-function failed(name: string, cause: string): Outcome {
+function failed(name: string, cause: string): WebhookResult {
   return { kind: 'failed', error: `failed calling webhook ${quote(name)}: ${cause}` };
 }
 

@@ -5,7 +5,7 @@
  * means no minimum and compares as lower than every version.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
-import { compareBytes, summarizeNames } from '../../kube/text.ts';
+import { compareBytes, summarizeNames, plural } from '../../kube/text.ts';
 import { compareNodes, type NodeState, type NodeViolation } from './admission.ts';
 import { compareKubeletVersions, parseMinimum, parseVersion } from './version.ts';
 
@@ -125,7 +125,7 @@ export function describeProgress({
   if (problem) return progressing('False', problem.reason, problem.message);
   if (blocking.length > 0) {
     const names = summarizeNames(blocking.map(({ node }) => node.name));
-    const count = `${blocking.length} ${blocking.length === 1 ? 'node is' : 'nodes are'} below it`;
+    const count = `${blocking.length} ${plural(blocking.length, 'node is', 'nodes are')} below it`;
     return progressing(
       'False',
       'NodesBelowMinimum',

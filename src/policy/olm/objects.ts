@@ -4,7 +4,14 @@ import { type Change, findChanges } from '../../kube/pod-changes.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { type CatalogSource, isObject, type JsonObject, type KubeObject, type Namespace } from '../../kube/types.ts';
+import {
+  type CatalogSource,
+  isObject,
+  type JsonObject,
+  type KubeObject,
+  type Namespace,
+  valueAt,
+} from '../../kube/types.ts';
 import { decodeMutablePod } from '../pod/pod.ts';
 import { type FieldPath, printFieldPath } from '../pod/templates.ts';
 import { isCopied } from './auto-labeler.ts';
@@ -160,7 +167,7 @@ interface CsvDeployment {
 
 function csvDeployments(csv: JsonObject): readonly CsvDeployment[] {
   const path = ['spec', 'install', 'spec', 'deployments'];
-  const list = path.reduce<unknown>((value, step) => (isObject(value) ? value[step] : undefined), csv);
+  const list = valueAt(csv, path);
   const items: readonly unknown[] = Array.isArray(list) ? list : [];
   return items.flatMap((item, index) => {
     if (!isObject(item)) return [];

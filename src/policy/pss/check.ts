@@ -1,6 +1,6 @@
 /** The type of a check, and the parts that checks share, such as relaxations, offenders and message parts. */
 import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
-import { sortedSet } from '../../kube/text.ts';
+import { plural, sortedSet } from '../../kube/text.ts';
 import { type ContainerFields, fieldPath, type PodFields } from '../pod/pod.ts';
 import type { Repair } from '../pod/repair.ts';
 import { celNames, celQuotedList, type CelRule, celSetters, offendingNames, sortedSet as celSortedSet } from './cel.ts';
@@ -137,7 +137,7 @@ export function formatNames(noun: string, items: readonly { readonly name: strin
   // String concatenation, here and below, is several times faster than map and join.
   let names = '';
   for (const { name } of items) names += (names === '' ? '"' : '", "') + name;
-  return `${noun}${items.length === 1 ? '' : 's'} ${names}"`;
+  return `${plural(items.length, noun)} ${names}"`;
 }
 
 /** Returns the items in double quotes, joined with commas. Quotes inside an item are not escaped. */
@@ -155,10 +155,6 @@ export function distinct(items: readonly string[]): readonly string[] {
 /** Joins two strings with a separator, unless one of them is empty. */
 export function joinTexts(one: string, separator: string, other: string): string {
   return one === '' || other === '' ? one + other : one + separator + other;
-}
-
-export function plural(count: number, one: string, many: string): string {
-  return count === 1 ? one : many;
 }
 
 /** Returns a field error for a forbidden value. `field` is a path below the pod spec or the container. */

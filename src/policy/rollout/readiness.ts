@@ -68,7 +68,12 @@ interface ReadinessCondition {
 /** Returns one condition. It is true if there are namespaces, which are listed in its message. */
 export function readinessCondition({ type, reason, namespaces }: ReadinessCondition): ConditionState {
   if (namespaces.length === 0) return { type, status: 'False', reason: 'ExpectedReason', message: '' };
-  return { type, status: 'True', reason, message: `${messagePrefix(reason)}: ${formatNames(sortedSet(namespaces))}` };
+  return {
+    type,
+    status: 'True',
+    reason,
+    message: `${messagePrefix(reason)}: ${formatNamespaces(sortedSet(namespaces))}`,
+  };
 }
 
 function messagePrefix(reason: string): string {
@@ -79,7 +84,7 @@ function messagePrefix(reason: string): string {
 }
 
 /** Namespace names are ASCII, so each character is one byte. 100 bytes are reserved for the rest of the message. */
-function formatNames(names: readonly string[]): string {
+function formatNamespaces(names: readonly string[]): string {
   let length = 0;
   const shown = names.filter((name) => (length += name.length + 1) <= MAX_MESSAGE_BYTES - 100);
   const omitted = names.length - shown.length;

@@ -1,6 +1,7 @@
-/** Limits the cost of a single decision, so a huge pod or a large number of SCCs does not block other requests. */
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+/** Limits the cost of a single decision, so a huge pod or a large number of SCCs does not block other requests. */
+import { printCount } from '../../kube/text.ts';
 import type { PodFields } from '../pod/pod.ts';
 import type { PodInNamespace } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
@@ -39,8 +40,7 @@ export function createBudgetError(scc: PreparedScc, evaluated: PodInNamespace, s
   const costs = findCosts(evaluated.pod, findListLengths(scc, evaluated));
   const { path, count } = costs.reduce((a, b) => (b.count * b.cost > a.count * a.cost ? b : a));
   const remedy = sccCount === 1 ? '' : `, or select one SCC with annotation ${POD_SCC_ANNOTATIONS.requiredScc}`;
-  const sccs = `${sccCount} SCC${sccCount === 1 ? '' : 's'}`;
-  const detail = `too many to evaluate against ${sccs}; reduce their number${remedy}`;
+  const detail = `too many to evaluate against ${printCount(sccCount, 'SCC')}; reduce their number${remedy}`;
   return { type: 'FieldValueTooMany', path, value: count, detail };
 }
 

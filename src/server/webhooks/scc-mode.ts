@@ -1,12 +1,11 @@
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { findPodWorkload } from '../../cluster/workload-events.ts';
-import { settingAt } from '../../config/setting-paths.ts';
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { createPod } from '../../kube/controller-pod.ts';
 import { objectName } from '../../kube/resources.ts';
-import { summarizeNames } from '../../kube/text.ts';
-import { isObject, type Namespace, type Pod } from '../../kube/types.ts';
+import { summarizeNames, printCount } from '../../kube/text.ts';
+import { type Namespace, type Pod, valueAt } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import { sccMode, type SccSettings, withKubeSystem } from '../../policy/scc/mode.ts';
@@ -52,8 +51,7 @@ export function createSccModeWebhook({ settings, previewRanges, evaluate }: SccM
 
 /** Returns the settings as changed by a request that sets the mode to `enforce`. */
 function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest, current: SccSettings) {
-  const read = (root: unknown, name: string): unknown =>
-    isObject(root) ? settingAt(root, ['spec', 'scc', name]) : undefined;
+  const read = (root: unknown, name: string): unknown => valueAt(root, ['spec', 'scc', name]);
   if (kind.kind !== 'PortcullisConfiguration' || subResource) return undefined;
   if (read(object, 'mode') !== 'enforce' || read(oldObject, 'mode') === 'enforce') return undefined;
   const names: unknown = read(object, 'exemptNamespaces');
@@ -116,6 +114,6 @@ function isDenied(
 function formatWarning({ denied, isComplete }: DeniedWorkloads): string {
   const plan = 'portcullis scc plan --scc-mode enforce';
   if (denied.length === 0) return `spec.scc.mode enforce was not evaluated for all workloads; ${plan} evaluates them`;
-  const count = `${isComplete ? '' : 'at least '}${denied.length} ${denied.length === 1 ? 'workload' : 'workloads'}`;
+  const count = `${isComplete ? '' : 'at least '}${printCount(denied.length, 'workload')}`;
   return `spec.scc.mode enforce denies new pods of ${count}: ${summarizeNames(denied)}; ${plan} prints the reasons`;
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { parseDryRunWarnings } from '../../../src/controllers/readiness-evaluator.ts';
 import type { Condition } from '../../../src/kube/conditions.ts';
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
@@ -7,7 +8,6 @@ import { LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/ku
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import { DEFAULT_FIELDS } from '../../../src/policy/psa/defaults.ts';
-import { parseDryRunWarnings } from '../../../src/policy/rollout/dry-run.ts';
 import {
   evaluateStepwise,
   finishEvaluation,

@@ -1,6 +1,6 @@
-import { type Setting, settingAt } from '../../../config/setting-paths.ts';
+import { type Setting } from '../../../config/setting-paths.ts';
 import { decodePolicy } from '../../../install/index.ts';
-import type { JsonObject } from '../../../kube/types.ts';
+import { type JsonObject, valueAt } from '../../../kube/types.ts';
 import { LABELS } from '../../../policy/psa/policy.ts';
 import { patchSettings } from '../../install/installed.ts';
 import { deleteAllCommand } from '../../install/policies.ts';
@@ -48,7 +48,7 @@ function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts
     );
   }
   const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
-  const settings = paths.map((path) => ({ path, value: settingAt(spec, path) ?? null }));
+  const settings = paths.map((path) => ({ path, value: valueAt(spec, path) ?? null }));
   return { commands: [patchSettings([...addedExemptions(paths, spec, facts), ...settings])] };
 }
 
@@ -67,7 +67,7 @@ function addedExemptions(
   const isSet = paths.some((path) => path.join('.') === 'podSecurity.defaults.enforce');
   if (!isSet || defaults.enforce !== 'privileged') return [];
   const listAt = (root: JsonObject): readonly unknown[] => {
-    const value = settingAt(root, EXEMPT_NAMESPACES);
+    const value = valueAt(root, EXEMPT_NAMESPACES);
     return Array.isArray(value) ? value : [];
   };
   const isLabeled = (exempt: unknown): boolean =>

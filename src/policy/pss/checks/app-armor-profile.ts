@@ -1,5 +1,5 @@
 import { celList, celString } from '../../../kube/cel.ts';
-import { quote } from '../../../kube/text.ts';
+import { plural, quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
 import { APP_ARMOR_ANNOTATION_PREFIX } from '../../pod/selection.ts';
 import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
@@ -13,7 +13,6 @@ import {
   forbiddenAnnotation,
   formatSetters,
   joinTexts,
-  plural,
   quotedList,
 } from '../check.ts';
 
@@ -68,10 +67,10 @@ function onlySafeProfiles(pod: PodFields): Finding | undefined {
     ...distinct(setters.map(profileType)),
     ...distinct(annotations.map(({ key, value }) => `${key}=${quote(value)}`)),
   ];
-  const annotationsText = annotations.length === 0 ? '' : plural(annotations.length, 'annotation', 'annotations');
+  const annotationsText = annotations.length === 0 ? '' : plural(annotations.length, 'annotation');
   const offenders = joinTexts(formatSetters(setters), ' and ', annotationsText);
   return {
-    reason: plural(values.length, 'forbidden AppArmor profile', 'forbidden AppArmor profiles'),
+    reason: plural(values.length, 'forbidden AppArmor profile'),
     detail: `${offenders} must not set AppArmor profile type to ${quotedList(values)}`,
     fields: () => [
       ...setters.map((setter) => forbidden(setter, FIELD, profileType(setter))),

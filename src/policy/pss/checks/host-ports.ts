@@ -1,6 +1,7 @@
+import { plural } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
 import { celNames, celPlural, type CelRule, offendingNames, sortedSet } from '../cel.ts';
-import { type Check, distinct, type Finding, forbidden, formatNames, plural } from '../check.ts';
+import { type Check, distinct, type Finding, forbidden, formatNames } from '../check.ts';
 
 const CONTAINER_PASSES = 'c.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)';
 const CEL: CelRule = {
@@ -38,7 +39,7 @@ function noHostPorts({ hostPorts: offenders }: PodFields): Finding | undefined {
   const containers = [...new Set(offenders.map(({ container }) => container))];
   const ports = distinct(offenders.map(({ port }) => String(port)));
   const verb = plural(containers.length, 'uses', 'use');
-  const noun = plural(ports.length, 'hostPort', 'hostPorts');
+  const noun = plural(ports.length, 'hostPort');
   return {
     reason: 'hostPort',
     detail: `${formatNames('container', containers)} ${verb} ${noun} ${ports.join(', ')}`,

@@ -1,6 +1,7 @@
+import { plural } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
 import { celNames, celPlural, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
-import { type Check, distinct, type Finding, forbidden, plural, quotedList } from '../check.ts';
+import { type Check, distinct, type Finding, forbidden, quotedList } from '../check.ts';
 
 const HANDLERS = ['livenessProbe', 'readinessProbe', 'startupProbe', 'lifecycle.?postStart', 'lifecycle.?preStop'];
 const HOSTS = HANDLERS.flatMap((handler) =>
@@ -41,9 +42,9 @@ function noHosts({ handlerHosts: offenders }: PodFields): Finding | undefined {
   if (offenders.length === 0) return undefined;
   const containers = distinct(offenders.map(({ container }) => container.name));
   const hosts = distinct(offenders.map(({ host }) => host));
-  const subject = plural(containers.length, 'container', 'containers');
+  const subject = plural(containers.length, 'container');
   const verb = plural(containers.length, 'uses', 'use');
-  const noun = plural(hosts.length, 'host', 'hosts');
+  const noun = plural(hosts.length, 'host');
   return {
     reason: 'probe or lifecycle host',
     detail: `${subject} ${quotedList(containers)} ${verb} probe or lifecycle ${noun} ${quotedList(hosts)}`,

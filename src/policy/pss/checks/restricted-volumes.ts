@@ -1,8 +1,9 @@
 import { celList } from '../../../kube/cel.ts';
+import { plural } from '../../../kube/text.ts';
 import { type PodFields, VOLUME_SOURCES, type VolumeFields } from '../../pod/pod.ts';
 import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { celNames, celPlural, celQuotedList, type CelRule, sortedSet } from '../cel.ts';
-import { type Check, distinct, type Finding, forbidden, formatNames, plural, quotedList } from '../check.ts';
+import { type Check, distinct, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
   'configMap',
@@ -52,7 +53,7 @@ function onlyAllowedSources(pod: PodFields): Finding | undefined {
   if (offenders.length === 0) return undefined;
   const types = distinct(offenders.map(({ sources }) => sources[0] ?? 'unknown'));
   const verb = plural(offenders.length, 'uses', 'use');
-  const noun = plural(types.length, 'type', 'types');
+  const noun = plural(types.length, 'type');
   return {
     reason: 'restricted volume types',
     detail: `${formatNames('volume', offenders)} ${verb} restricted volume ${noun} ${quotedList(types)}`,

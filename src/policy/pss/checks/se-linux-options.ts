@@ -1,5 +1,6 @@
 import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
+import { plural } from '../../../kube/text.ts';
 import type { SecurityContextFields } from '../../pod/pod.ts';
 import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
@@ -10,7 +11,6 @@ import {
   forbidden,
   formatSetters,
   joinTexts,
-  plural,
   quotedList,
   type Rule,
   type Setter,
@@ -59,7 +59,7 @@ function onlyTypes(allowedTypes: readonly string[]): Rule {
 
 function createFinding(setters: readonly Setter[], hasBadType: (setter: Setter) => boolean): Finding {
   const types = distinct(setters.filter(hasBadType).map((setter) => setter.seLinuxOptions?.type ?? ''));
-  const typeText = types.length === 0 ? '' : `${plural(types.length, 'type', 'types')} ${quotedList(types)}`;
+  const typeText = types.length === 0 ? '' : `${plural(types.length, 'type')} ${quotedList(types)}`;
   const userText = setters.some(setsUser) ? 'user may not be set' : '';
   const roleText = setters.some(setsRole) ? 'role may not be set' : '';
   const data = joinTexts(joinTexts(typeText, '; ', userText), '; ', roleText);

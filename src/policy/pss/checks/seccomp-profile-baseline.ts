@@ -1,17 +1,9 @@
 import { celList, celString } from '../../../kube/cel.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import { quote } from '../../../kube/text.ts';
+import { plural, quote } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
 import { celPlural, type CelRule } from '../cel.ts';
-import {
-  type Check,
-  distinct,
-  findAnnotations,
-  type Finding,
-  forbiddenAnnotation,
-  plural,
-  setterRule,
-} from '../check.ts';
+import { type Check, distinct, findAnnotations, type Finding, forbiddenAnnotation, setterRule } from '../check.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
 const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
@@ -75,7 +67,7 @@ function onlySafeAnnotations(pod: PodFields): Finding | undefined {
   const items = distinct(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
   return {
     reason: 'seccompProfile',
-    detail: `forbidden ${plural(items.length, 'annotation', 'annotations')} ${items.join(', ')}`,
+    detail: `forbidden ${plural(items.length, 'annotation')} ${items.join(', ')}`,
     fields: () => offenders.map(forbiddenAnnotation),
   };
 }

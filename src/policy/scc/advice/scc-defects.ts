@@ -1,6 +1,6 @@
 /** SCCs that are invalid or missing, or that admit no pods. */
 import type { SecurityContextConstraints } from '../../../kube/scc.ts';
-import { compareBytes } from '../../../kube/text.ts';
+import { compareBytes, plural } from '../../../kube/text.ts';
 import { type Compatibility, OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from '../mode.ts';
 import { createSccSet } from '../order.ts';
 import { prepareScc } from '../scc.ts';
@@ -47,7 +47,7 @@ export function formatSccProblems({ broken, brokenBlocks, missing, required }: S
 }
 
 function formatMissing(names: readonly string[]): string {
-  return `${names.length === 1 ? 'SCC' : 'SCCs'} ${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} missing`;
+  return `${plural(names.length, 'SCC')} ${names.join(', ')} ${plural(names.length, 'is', 'are')} missing`;
 }
 
 /** Returns the reason why a valid SCC admits no pods, or `undefined` if it can admit pods. */

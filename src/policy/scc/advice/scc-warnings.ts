@@ -1,5 +1,5 @@
 /** Warnings about SCCs: values without effect, SCCs that admit no pods, and pods that would move to another SCC. */
-import { printCount, quote } from '../../../kube/text.ts';
+import { printCount, quote, plural } from '../../../kube/text.ts';
 import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
 import { type PreparedScc, prepareScc } from '../scc.ts';
 import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
@@ -68,7 +68,7 @@ function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput):
   const isForAll = scc.groups.includes('system:authenticated') || canUse(ANY_USER, scc.name, '');
   if (preceded.length === 0 || !isForAll) return [];
   const common = ['anyuid', 'restricted-v2'].filter((name) => preceded.includes(name));
-  const names = formatNames(common.length === 0 ? limitNames(preceded, 2) : common);
+  const names = joinNames(common.length === 0 ? limitNames(preceded, 2) : common);
   return [
     `SCC ${quote(scc.name)} is usable by all users, and its priority ${priority} puts it before ${names}, so it will admit every pod that it allows`,
   ];
@@ -96,7 +96,7 @@ function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Evaluat
 function comparisonWarning(name: string, { from, reason, namespaces, pods }: TakenOverPods): string {
   const cause = reason === 'ordered by name' ? 'it comes first by name' : `it ${reason}`;
   for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
-    const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${formatNames(limitNames(namespaces, shown))}`;
+    const where = `${plural(namespaces.length, 'namespace')} ${joinNames(limitNames(namespaces, shown))}`;
     const text = `SCC ${quote(name)} would admit ${printCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} if recreated, because ${cause}`;
     if (text.length <= MAX_WARNING_LENGTH || shown <= 1) return text;
   }
@@ -107,6 +107,6 @@ function limitNames(names: readonly string[], shown: number): readonly string[] 
   return names.length <= shown ? names : [...names.slice(0, shown), `${names.length - shown} more`];
 }
 
-function formatNames(names: readonly string[]): string {
+function joinNames(names: readonly string[]): string {
   return names.length === 1 ? (names[0] ?? '') : `${names.slice(0, -1).join(', ')} and ${names.at(-1) ?? ''}`;
 }
