@@ -1,7 +1,8 @@
 /** The files with which other tools use the program: the GitHub action, the pre-commit hook, workflows, the krew plugin. */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -100,6 +101,58 @@ test('the pre-commit hook checks the files of a commit', async () => {
   const failed = await run('--level=baseline', 'examples/pods/restricted.yaml', 'examples/pods/privileged.yaml');
   assert.equal(failed.code, 1);
   assert.match(failed.stdout, /\n1 passed, 1 failed\n$/);
+});
+
+const hasPreCommit = spawnSync('pre-commit', ['--version']).status === 0;
+
+suite('pre-commit', { skip: !hasPreCommit && 'there is no pre-commit' }, () => {
+  let folder = '';
+  before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-pre-commit-'))));
+  after(() => rm(folder, { recursive: true }));
+
+  /** Runs git in a folder. Returns its output. */
+  const git = (cwd: string, ...args: readonly string[]): string => {
+    const identity = ['-c', 'user.name=test', '-c', 'user.email=test@example.com'];
+    const { status, stdout, stderr } = spawnSync('git', [...identity, ...args], { cwd, encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    return stdout;
+  };
+
+  /** Creates a repository with the files of this repository. Returns its commit. */
+  async function cloneSources(target: string): Promise<string> {
+    for (const file of git('.', 'ls-files', '-z').split('\0'))
+      if (file !== '' && existsSync(file)) await cp(file, join(target, file));
+    git(target, 'init', '--quiet');
+    git(target, 'add', '--all');
+    git(target, 'commit', '--quiet', '--message=test');
+    return git(target, 'rev-parse', 'HEAD').trim();
+  }
+
+  test('installs the hook from the repository and runs it', async () => {
+    const [sources, project, path] = ['sources', 'project', 'bin'].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    const revision = await cloneSources(sources);
+    await mkdir(path);
+    // nodeenv prefers a program with the name nodejs to node.
+    for (const name of ['node', 'nodejs']) await symlink(process.execPath, join(path, name));
+    await cp('examples/pods', join(project, 'deploy'), { recursive: true });
+    git(project, 'init', '--quiet');
+    const hook = 'id: portcullis-check, args: [--level=baseline], language_version: system';
+    const config = `repos: [{ repo: ${sources}, rev: ${revision}, hooks: [{ ${hook} }] }]\n`;
+    await writeFile(join(project, '.pre-commit-config.yaml'), config);
+    git(project, 'add', '--all');
+    const env = { ...process.env, PATH: `${path}:${process.env['PATH'] ?? ''}`, PRE_COMMIT_HOME: join(folder, 'home') };
+    const run = (file: string) =>
+      spawnSync('pre-commit', ['run', '--files', file], { cwd: project, env, encoding: 'utf8' });
+    const passed = run('deploy/restricted.yaml');
+    assert.match(passed.stdout, /^Pod Security Standards\.+Passed$/m, passed.stdout + passed.stderr);
+    const failed = run('deploy/privileged.yaml');
+    assert.match(failed.stdout, /- exit code: 1\n\nPod default\/privileged violates PodSecurity "baseline:latest"\n/);
+    assert.match(failed.stdout, /\n0 passed, 1 failed\n/);
+  });
 });
 
 interface Workflow {

@@ -1,0 +1,17 @@
+/** Builds `dist/` when npm packs the repository or installs it from git, which is how pre-commit installs its hook. */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+
+// `npm ci` prepares a clone for development, which runs the sources.
+if (process.env['npm_command'] !== 'ci') {
+  // npm does not install the development dependencies of a repository for `npm install --global`.
+  if (!existsSync('node_modules/esbuild')) {
+    const { status } = spawnSync('npm ci --ignore-scripts --no-audit --no-fund', {
+      shell: true,
+      stdio: 'inherit',
+      env: { ...process.env, NODE_ENV: '', npm_config_global: 'false' },
+    });
+    if (status !== 0) process.exit(1);
+  }
+  await import('./build.ts');
+}
