@@ -2,13 +2,13 @@
 import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Pod } from '../kube/types.ts';
-import { MAX_WAIT_MS, remainingMs, type WaitingRoom } from './waiting-room.ts';
+import { MARGIN_MS, MAX_WAIT_MS, remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
 
 /** Maximum concurrent reads. Clients other than API servers can also trigger reads. */
 const MAX_READS = 100;
-/** Part of the response margin that a read may use after waiting for the namespace. */
-const MIN_READ_MS = 250;
+/** Part of the reserved time that a read may use after waiting for the namespace. */
+const MIN_READ_MS = MARGIN_MS / 2;
 
 /** A review that waits for a read. */
 interface Reader extends PromiseWithResolvers<Pod> {

@@ -154,7 +154,7 @@ function createWait(context: WebhookContext, { isFulfilled, subscribe }: Conditi
 /** Time for which OpenShift waits for a namespace's ranges. */
 export const MAX_WAIT_MS = 10_000;
 /** Reserved for the decision after the wait. */
-const MARGIN_MS = 100;
+export const MARGIN_MS = 100;
 
 /** Returns how long a review may wait while its response can still arrive in time. */
 export function remainingMs({ deadlineMs, now }: Pick<WebhookContext, 'deadlineMs' | 'now'>): number {

@@ -29,9 +29,16 @@ interface Rig {
   received(count: number): Promise<void>;
 }
 
-async function startRig(t: TestContext): Promise<Rig> {
+interface RigOptions {
+  /** Annotations of the namespace, by default its ranges. */
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Timeout of the API server. */
+  readonly timeout?: string;
+}
+
+async function startRig(t: TestContext, { annotations, timeout = '10s' }: RigOptions = {}): Promise<Rig> {
   const store = createStore();
-  store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES } });
+  store.put('Namespace', { metadata: { name: 'shop', annotations: annotations ?? RANGES } });
   const reads: Read[] = [];
   const get = (_kind: string, name: string): Promise<never> => {
     const read = Promise.withResolvers<Pod>();
@@ -58,7 +65,7 @@ async function startRig(t: TestContext): Promise<Rig> {
       const body = JSON.stringify({ request: podRequest(null, { name, operation: 'CONNECT', subResource: 'exec' }) });
       const reply = await post(
         server,
-        '/scc/exec?timeout=10s',
+        `/scc/exec?timeout=${timeout}`,
         body.padEnd(bytes),
         'application/json',
         new Map(agents).get(address),
@@ -89,6 +96,14 @@ suite('reads of pods', () => {
       for (const read of rig.reads) read.answer();
     }
     assert.deepEqual([...new Set(await Promise.all(results))], ['allowed']);
+  });
+
+  test('a read after the wait for the namespace ends before the deadline', async (t) => {
+    const rig = await startRig(t, { annotations: {}, timeout: '3s' });
+    const result = rig.exec('web');
+    await eventually(() => assert.equal(rig.reads.length, 1));
+    rig.reads[0]?.answer();
+    assert.equal(await result, 'failed to get pod: no answer within 0.05 s');
   });
 
   test('waiting requests for a pod share a read, which starts after all of them', async (t) => {
