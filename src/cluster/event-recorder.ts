@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Clock, TokenBucket } from './clock.ts';
 import { createTokenBucket } from './clock.ts';
-import type { ClusterEvent } from './cluster.ts';
+import type { Cluster, ClusterEvent } from './cluster.ts';
 import { type Connection, httpStatusCode } from './connection.ts';
 
 interface RecorderOptions {
@@ -78,6 +79,15 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
     remember(series, identity, next);
     await next;
   };
+}
+
+/** Writes an event. Failures are logged. */
+export function writeEvent(
+  { recordEvent }: Pick<Cluster, 'recordEvent'>,
+  logger: Logger,
+  event: ClusterEvent,
+): Promise<void> {
+  return recordEvent(event).catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
 }
 
 /** Sets an entry and drops the oldest entry if there are too many. */

@@ -1,5 +1,6 @@
 /** Events that controllers record. */
 import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
+import { writeEvent } from '../cluster/event-recorder.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { typeMeta } from '../kube/resources.ts';
 import type { KubeObject, ObjectMeta } from '../kube/types.ts';
@@ -15,15 +16,6 @@ export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEven
 
 /** The API server rejects longer messages. */
 const MAX_EVENT_MESSAGE = 1000;
-
-/** Writes an event. Failures are logged. */
-export function writeEvent(
-  { recordEvent }: Pick<Cluster, 'recordEvent'>,
-  logger: Logger,
-  event: ClusterEvent,
-): Promise<void> {
-  return recordEvent(event).catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
-}
 
 /** Creates the event recorder of a controller. `track` receives the promise of each write. */
 export function createEventRecorder(

@@ -1,4 +1,5 @@
 /** Maintains the status of PodSecurityExceptions, and announces when they expire. */
+import { writeEvent } from '../cluster/event-recorder.ts';
 import { readException } from '../cluster/exceptions.ts';
 import { readExemptionUses } from '../cluster/exemptions.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
@@ -24,7 +25,6 @@ import {
   type Reconciler,
   watch,
 } from './controller.ts';
-import { writeEvent } from './events.ts';
 import { statusRule } from './permissions.ts';
 
 const NAME = 'exception-controller';
@@ -50,7 +50,8 @@ const ANNOUNCED_MS = 7 * 24 * 3_600_000;
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, date, metrics } = context;
   const uses = createUseCounter();
-  const announced = new Set<string>();
+  /** The last announcement of each exception, with its UID. */
+  const announced = new Map<string, string>();
   return {
     resyncMs: RESYNC_MS,
     sources: [watch(KIND, (object) => [objectKey(object)])],
@@ -62,6 +63,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const labels = { exception: key };
       if (!object || !exception) {
         metrics.podSecurity.exceptionExpiry.remove(labels);
+        announced.delete(key);
         return undefined;
       }
       const nowMs = date().getTime();
@@ -73,8 +75,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       await writeStatus(object, { exception, problem, pods, added, nowMs }, context, reconcileContext);
       const announcement = announce(exception, problem, nowMs);
       const id = `${object.metadata?.uid} ${announcement?.reason}`;
-      if (announcement && !announced.has(id)) {
-        announced.add(id);
+      if (announcement && announced.get(key) !== id) {
+        announced.set(key, id);
         record(object, announcement, pods, reconcileContext);
       }
       const leftMs = exception.rule.expiresAtMs - nowMs;

@@ -1,5 +1,6 @@
-/** Reports pods that were admitted without review but that the policy denies. No pod is changed or deleted. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
+/** Reports pods that were admitted without review but that the policy denies. No pod is changed or deleted. */
+import { writeEvent } from '../cluster/event-recorder.ts';
 import { activeExceptions } from '../cluster/exceptions.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
@@ -29,7 +30,6 @@ import {
   type Reconciler,
   watchChanges,
 } from './controller.ts';
-import { writeEvent } from './events.ts';
 import { statusRule } from './permissions.ts';
 
 const NAME = 'unreviewed-pods-controller';

@@ -1,6 +1,7 @@
 /** Events about workloads whose pods the webhooks deny, so `kubectl describe deployment` shows the reason. */
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { writeEvent } from '../cluster/event-recorder.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import type { AdmissionRequest, Denied } from '../kube/admission.ts';
 import { isWorkloadController } from '../kube/controller-pod.ts';
@@ -35,9 +36,7 @@ export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptio
     const [, level] = LEVEL.exec(text) ?? [];
     const policy = level === undefined ? 'SCC' : 'PodSecurity';
     const event = refusalEvent(workload, { policy, action: 'CreatePod', text, level });
-    cluster
-      .recordEvent({ ...event, regarding: workload, reportingController: INSTALLATION.name })
-      .catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
+    void writeEvent(cluster, logger, { ...event, regarding: workload, reportingController: INSTALLATION.name });
   };
 }
 
