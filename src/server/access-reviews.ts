@@ -8,7 +8,7 @@ import type { SccDecision } from '../policy/scc/decision.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WithAccess } from './scc-review.ts';
-import { remainingMs } from './waiting-room.ts';
+import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 
 /**
  * Values of `spec.scc.authorization`: the roles and bindings in the store, or SubjectAccessReviews by the API server.
@@ -22,30 +22,42 @@ export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUse
 const MAX_CONCURRENT = 16;
 
 /**
- * Checks access with as few SubjectAccessReviews as the decision needs. Access that is not reviewed in time is denied.
+ * Checks access with as few SubjectAccessReviews as the decision needs. Access that is not reviewed in time, or before the
+ * review is displaced from the waiting room, is denied.
  */
-export function withReviewedAccess(review: ReviewAccess): WithAccess {
+export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<WaitingRoom, 'enter'>): WithAccess {
   return async (decide: (canUse: CanUse) => SccDecision, context) => {
     const answers = new Map<string, boolean>();
-    const untilMs = context.now() + remainingMs(context);
+    const displaced = Promise.withResolvers<undefined>();
+    let untilMs = context.now() + remainingMs(context);
     const signal = context.getSignal?.();
     const leftMs = (): number => (signal?.aborted ? 0 : untilMs - context.now());
-    do {
-      const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
-      if ('decision' in step) return step.decision;
-      const open = step.questions.values();
-      const reviewNext = async (): Promise<void> => {
-        for (const question of open) {
-          const timeoutMs = leftMs();
-          if (timeoutMs <= 0) return;
-          answers.set(accessQuestionKey(question), await review(question, timeoutMs));
-        }
-      };
-      await Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
-    } while (leftMs() > 0);
-    return decide(
-      (subject, sccName, namespaceName) => answers.get(accessQuestionKey({ subject, sccName, namespaceName })) ?? false,
-    );
+    const leave = waitingRoom.enter(context, () => {
+      untilMs = -Infinity;
+      displaced.resolve(undefined);
+    });
+    try {
+      do {
+        const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
+        if ('decision' in step) return step.decision;
+        const open = step.questions.values();
+        const reviewNext = async (): Promise<void> => {
+          for (const question of open) {
+            const timeoutMs = leftMs();
+            if (timeoutMs <= 0) return;
+            answers.set(accessQuestionKey(question), await review(question, timeoutMs));
+          }
+        };
+        const reviewed = Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
+        await Promise.race([reviewed, displaced.promise]);
+      } while (leftMs() > 0);
+      return decide(
+        (subject, sccName, namespaceName) =>
+          answers.get(accessQuestionKey({ subject, sccName, namespaceName })) ?? false,
+      );
+    } finally {
+      leave();
+    }
   };
 }
 

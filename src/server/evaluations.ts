@@ -1,7 +1,7 @@
 /** Evaluates existing pods for warnings without delaying reviews. A small review can cause a long evaluation. */
 import { setImmediate } from 'node:timers/promises';
 import { createTokenBucket, systemClock } from '../cluster/clock.ts';
-import type { WebhookContext } from './webhook.ts';
+import type { MaybePromise, WebhookContext } from './webhook.ts';
 
 /** Maximum time without yielding to other reviews. */
 const SLICE_MS = 10;
@@ -22,14 +22,11 @@ export function createEvaluations(now: () => number) {
     await (last = last.then(() => setImmediate()));
     return now() < endMs && slices.tryTake();
   };
-  return async <T>(
-    evaluation: Generator<void, T, boolean>,
-    { deadlineMs = Infinity }: Pick<WebhookContext, 'deadlineMs'>,
-  ): Promise<T> => {
+  const run = async <T>(evaluation: Evaluation<T>, deadlineMs: number): Promise<T> => {
     const endMs = (now() + deadlineMs) / 2;
     let isTimeLeft = await startSlice(endMs);
     let startMs = now();
-    let step = evaluation.next();
+    let step = evaluation.next(isTimeLeft);
     while (!step.done) {
       if (isTimeLeft && now() - startMs >= SLICE_MS) {
         isTimeLeft = await startSlice(endMs);
@@ -39,4 +36,14 @@ export function createEvaluations(now: () => number) {
     }
     return step.value;
   };
+  return <T>(
+    evaluation: Evaluation<T>,
+    { deadlineMs = Infinity }: Pick<WebhookContext, 'deadlineMs'>,
+  ): MaybePromise<T> => {
+    // Most evaluations end without a step.
+    const first = evaluation.next();
+    return first.done ? first.value : run(evaluation, deadlineMs);
+  };
 }
+
+type Evaluation<T> = Generator<void, T, boolean>;

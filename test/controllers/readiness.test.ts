@@ -12,6 +12,7 @@ import {
   type PodSecurityConfiguration,
 } from '../../src/policy/psa/configuration.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
@@ -538,6 +539,7 @@ suite('readiness', () => {
         podSecurity: () => podSecurity,
         metrics: metrics.podSecurity,
         waitingRoom: createWaitingRoom(),
+        evaluate: createEvaluations(() => 0),
       });
       asked.length = 0;
       return startVerdictWebhook(cluster, ['namespaces'], (request) => {

@@ -12,6 +12,7 @@ import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createRangePreview } from '../../src/policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
+import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
@@ -34,7 +35,7 @@ import {
 import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
-type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'workloads' | 'preview' | 'previewLabels'>;
+type WebhookOptions = Partial<Parameters<typeof createPsaWebhook>[0]>;
 
 interface Rig {
   readonly store: WritableStore;
@@ -57,6 +58,7 @@ function createRig(labels: Labels = {}, options: WebhookOptions = {}, arePodsRea
     podSecurity: () => podSecurity,
     metrics: metrics.podSecurity,
     waitingRoom: createWaitingRoom(),
+    evaluate: createEvaluations(() => 0),
     ...options,
   });
   const context = { store, now: () => 0 };
@@ -212,15 +214,15 @@ suite('the version of the API server', () => {
     });
   }
 
-  test('determines the warnings for a new label', () => {
-    const { store, decide } = createRig({});
+  test('determines the warnings for a new label', async () => {
+    const { store, decideWithin } = createRig({});
     store.put('Pod', pod);
-    const warnings = (version: 'v1.33' | 'v1.34'): number => {
+    const warnings = async (version: 'v1.33' | 'v1.34'): Promise<number> => {
       store.emulationVersion = version;
       const request = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
-      return decide(request).warnings?.length ?? 0;
+      return (await decideWithin(10_000, request)).warnings?.length ?? 0;
     };
-    assert.deepEqual([warnings('v1.33'), warnings('v1.34')], [0, 2]);
+    assert.deepEqual([await warnings('v1.33'), await warnings('v1.34')], [0, 2]);
   });
 });
 
@@ -236,8 +238,8 @@ suite('metrics', () => {
   }
 });
 
-test('decisions follow the namespaces and pods of the store', () => {
-  const { decide, store } = createRig({ enforce: 'baseline' });
+test('decisions follow the namespaces and pods of the store', async () => {
+  const { decide, decideWithin, store } = createRig({ enforce: 'baseline' });
   const request = podRequest(hostNetworkPod());
   assert.equal(decide(request).allowed, false);
   store.put('Namespace', namespaceWith({ enforce: 'privileged' }));
@@ -245,10 +247,30 @@ test('decisions follow the namespaces and pods of the store', () => {
   store.put('Pod', hostNetworkPod());
   store.put('Pod', { ...hostNetworkPod(), metadata: { name: 'p', namespace: 'other' } });
   const tighten = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
-  assert.deepEqual(decide(tighten).warnings, [
+  assert.deepEqual((await decideWithin(10_000, tighten)).warnings, [
     'existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"',
     'p: host namespaces',
   ]);
+});
+
+test('the evaluation of many pods lets other reviews proceed', async () => {
+  let nowMs = 0;
+  const { decideWithin, store } = createRig({}, { evaluate: createEvaluations(() => nowMs++) });
+  for (let index = 0; index < 2000; index++) {
+    store.put('Pod', { ...hostNetworkPod(), metadata: { name: `p${index}`, namespace: 'ns' } });
+  }
+  const tighten = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
+  let turns = 0;
+  let isDecided = false;
+  const countTurns = (): void => {
+    turns++;
+    if (!isDecided) setImmediate(countTurns);
+  };
+  setImmediate(countTurns);
+  const { warnings } = await decideWithin(60_000, tighten);
+  isDecided = true;
+  assert.deepEqual(warnings?.slice(1), ['p0 (and 1999 other pods): host namespaces']);
+  assert.ok(turns >= 100, String(turns));
 });
 
 suite('a stricter level before all pods are read', () => {

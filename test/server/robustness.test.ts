@@ -11,6 +11,7 @@ import { runInNewContext } from 'node:vm';
 import { drain } from '../../src/cli/serve/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
@@ -36,6 +37,7 @@ async function startPodSecurity(
       podSecurity: () => podSecurity,
       metrics: psaMetrics.podSecurity,
       waitingRoom: createWaitingRoom(NO_ROOM),
+      evaluate: createEvaluations(() => performance.now()),
     }),
     ...others,
   ]);

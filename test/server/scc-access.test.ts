@@ -286,6 +286,18 @@ suite('failed reviews deny access', () => {
       assert.deepEqual(rig.reviews, []);
     });
 
+    test('beyond 16 MiB of waiting requests, the oldest is denied', async () => {
+      const rig = createSarRig(() => new Promise(() => {}));
+      const sendLarge = async (): Promise<boolean> =>
+        (await rig.send('/scc/mutate', podRequest(buildPod()), 15_000, { bodyBytes: 4 * 1024 * 1024 })).allowed;
+      const oldest = sendLarge();
+      const others = [sendLarge(), sendLarge(), sendLarge()];
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(rig.reviews.length > 0, true);
+      others.push(sendLarge());
+      assert.equal(await Promise.race([oldest, ...others.map((other) => other.then(() => 'another'))]), false);
+    });
+
     test('no further review after the client disconnects', async () => {
       const rig = createSlowRig('none');
       const controller = new AbortController();

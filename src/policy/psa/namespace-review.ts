@@ -18,15 +18,18 @@ import {
   setsMode,
 } from './policy.ts';
 
+/** Each `yield` ends the evaluation of a pod and returns whether time is left for another one. */
+type NamespaceReview<T = Decision> = Generator<void, T, boolean>;
+
 /**
  * Reviews a request for a namespace. Denies invalid labels, and warns about existing pods that violate a stricter
  * policy. These reviews are not counted in metrics, and users are not exempt.
  */
-export function reviewNamespace(input: PodSecurityInput): Decision {
+export function* reviewNamespace(input: PodSecurityInput): NamespaceReview {
   const { request } = input;
   if (request.requestSubResource) return allow();
   if (request.operation === 'CREATE') return reviewCreate(input);
-  return request.operation === 'UPDATE' ? reviewUpdate(input) : allow();
+  return request.operation === 'UPDATE' ? yield* reviewUpdate(input) : allow();
 }
 
 function reviewCreate(input: PodSecurityInput): Decision {
@@ -39,7 +42,7 @@ function reviewCreate(input: PodSecurityInput): Decision {
   return podSecurity.exemptions.namespace(request.namespace) ? warnOfExemption(namespace, policies, input) : allow();
 }
 
-function reviewUpdate(input: PodSecurityInput): Decision {
+function* reviewUpdate(input: PodSecurityInput): NamespaceReview {
   const { request, podSecurity } = input;
   const decoded = decodeObject(request.object, request.kind);
   if (!isCore(decoded, 'Namespace')) return denyUndecodable(decoded, 'namespace');
@@ -52,7 +55,7 @@ function reviewUpdate(input: PodSecurityInput): Decision {
   if (policies.errors.length > 0 && !areEqual(policies.errors, oldPolicies.errors)) return denyLabels(input, policies);
   if (!canAddViolations(policies, oldPolicies)) return allow();
   if (podSecurity.exemptions.namespace(request.namespace)) return warnOfExemption(namespace, policies, input);
-  return allowWithWarnings(findPodWarnings(namespace.metadata?.name ?? '', policies, input));
+  return allowWithWarnings(yield* findPodWarnings(namespace.metadata?.name ?? '', policies, input));
 }
 
 /** Existing errors do not prevent other changes. */
@@ -97,21 +100,24 @@ function allowWithWarnings(warnings: readonly string[]): Decision {
  * Returns warnings about existing pods that violate the new policy. Pods with the same violations share one warning.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
-function findPodWarnings(namespace: string, { enforce }: NamespacePolicy, input: PodSecurityInput): readonly string[] {
+function* findPodWarnings(
+  namespace: string,
+  { enforce }: NamespacePolicy,
+  input: PodSecurityInput,
+): NamespaceReview<readonly string[]> {
   const { podSecurity, limits, emulationVersion } = input;
   const isOver = createTimeLimit(input);
   const pods = input.listPods(namespace);
   if (!pods) return ['failed to list pods while checking new PodSecurity enforce level'];
-  const candidates = onePerControllerFirst(
-    pods.filter((pod) => !podSecurity.exemptions.runtimeClass(pod.spec?.runtimeClassName)),
-  );
+  const isTimeLeft = pods.length === 0 || (yield);
+  const candidates = pods.filter((pod) => !podSecurity.exemptions.runtimeClass(pod.spec?.runtimeClassName));
   const groups = new Map<string, Group>();
   let checked = 0;
-  for (const pod of candidates.slice(0, limits.maxPods)) {
+  for (const pod of isTimeLeft ? onePerControllerFirst(candidates).slice(0, limits.maxPods) : []) {
     const { allowed, reason } = evaluatePod(pod, { ...enforce, emulationVersion });
     if (!allowed) addToGroup(groups, reason, pod.metadata?.name ?? '');
     checked++;
-    if (isOver()) break;
+    if (!(yield) || isOver()) break;
   }
   const warnings: string[] = [];
   if (checked < candidates.length) {

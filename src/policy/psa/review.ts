@@ -32,8 +32,14 @@ import { isFullyPrivileged, type Mode, type NamespacePolicy, printPolicy } from 
 export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {
   const { group, resource } = input.request.resource;
   // An absent or empty group is the core group.
-  if (!group && resource === 'namespaces') return { decision: reviewNamespace(input), counts: [] };
+  if (!group && resource === 'namespaces') return { decision: complete(reviewNamespace(input)), counts: [] };
   return !group && resource === 'pods' ? reviewPod(input) : reviewWorkload(input);
+}
+
+function complete<T>(review: Generator<void, T, boolean>): T {
+  let step = review.next();
+  while (!step.done) step = review.next(true);
+  return step.value;
 }
 
 /** Subresources that do not change the pod spec. Unknown subresources are reviewed and must contain a pod. */

@@ -94,12 +94,14 @@ const WEBHOOKS: readonly WebhookEntry[] = [
       exceptions,
       review: { waitingRoom, previewRanges },
       metrics,
+      evaluate,
     }) =>
       createPsaWebhook({
         podSecurity,
         workloadResources,
         metrics: metrics.podSecurity,
         waitingRoom,
+        evaluate,
         scc,
         workloads: createWorkloadAdmission({ settings: scc, podDefaults, previewRanges }),
         exceptions,
@@ -165,12 +167,13 @@ export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.fl
 /** Creates all webhooks. */
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const { scc: settings, cluster, logger, metrics, now } = options;
-  const withSentReviews = withReviewedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
+  const waitingRoom = createWaitingRoom();
+  const accessReviews = createAccessReviews({ cluster, logger, metrics: metrics.scc, now });
+  const withSentReviews = withReviewedAccess(accessReviews, waitingRoom);
   const withAccess: WithAccess = (decide, context) =>
     (settings().authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
   const previewRanges = createRangePreview(options.ranges ?? (() => DEFAULT_RANGES));
   const { restoresStandardSccs = () => false } = options;
-  const waitingRoom = createWaitingRoom();
   const evaluate = createEvaluations(now);
   const deps = {
     ...options,

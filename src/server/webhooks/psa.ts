@@ -7,7 +7,8 @@ import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import { findExemption, isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../policy/psa/decision.ts';
 import type { ExceptionSettings } from '../../policy/psa/exceptions.ts';
-import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
+import { DEFAULT_LIMITS, type PodSecurityInput } from '../../policy/psa/input.ts';
+import { reviewNamespace } from '../../policy/psa/namespace-review.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import { compareVersions, type Policy } from '../../policy/pss/policy.ts';
@@ -16,16 +17,19 @@ import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { PreviewEnforcement, PreviewLabels } from '../enforcement-preview.ts';
+import type { Evaluations } from '../evaluations.ts';
 import type { AdmittedWorkload, WorkloadAdmission } from '../scc-review.ts';
 import type { WaitingRoom } from '../waiting-room.ts';
 import {
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
+  type MaybePromise,
   type Postponed,
   relevantUpdate,
   rule,
   type Webhook,
   type WebhookContext,
+  whenAvailable,
   WRITES,
 } from '../webhook.ts';
 
@@ -73,6 +77,8 @@ interface PsaWebhookOptions {
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   readonly metrics: Metrics['podSecurity'];
   readonly waitingRoom: WaitingRoom;
+  /** Evaluates the pods of namespaces. */
+  readonly evaluate: Evaluations;
   /** Validates the SCC mode label on namespaces. If absent, the labels have no effect. */
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Defaults workload templates where SCCs or pod defaults apply. Absent if they apply to no namespace. */
@@ -93,12 +99,13 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const record = createRecorder(options.metrics);
   const recordUse = createUseRecorder(options.metrics);
 
-  const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
+  const review = (request: AdmissionRequest, context: WebhookContext): MaybePromise<Review> => {
+    const { store, now, deadlineMs } = context;
     let missing: string | undefined;
     let needsPods = false;
     const resources = options.workloadResources?.() ?? NO_RESOURCES;
     const workload = isWorkload(request) ? workloads?.admit(request, resources, store) : undefined;
-    const { decision, counts } = reviewPodSecurity({
+    const input: PodSecurityInput = {
       limits: DEFAULT_LIMITS,
       request,
       workload: workload?.object,
@@ -120,9 +127,16 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       },
       now,
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
+    };
+    return whenAvailable(evaluatePodSecurity(input, context), (reviewed) => {
+      const awaited = workload?.isPending === true ? request.namespace : missing;
+      return { ...reviewed, workload, awaited, needsPods };
     });
-    const awaited = workload?.isPending === true ? request.namespace : missing;
-    return { decision, counts, workload, awaited, needsPods };
+  };
+  const evaluatePodSecurity = (input: PodSecurityInput, context: WebhookContext): MaybePromise<PodSecurityReview> => {
+    if (!isNamespace(input.request)) return reviewPodSecurity(input);
+    const decided = options.evaluate(reviewNamespace(input), context);
+    return whenAvailable(decided, (decision) => ({ decision, counts: [] }));
   };
   const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
     record(request, counts);
@@ -149,8 +163,10 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     path: COMMON.path,
     enforces: (request, store) => enforces(request, store, options.podSecurity()),
     decide(request, context) {
-      const first = review(request, context);
-      return postpone(request, context, first) ?? conclude(request, first, context.store);
+      return whenAvailable<Review, Decision | Postponed>(
+        review(request, context),
+        (first) => postpone(request, context, first) ?? conclude(request, first, context.store),
+      );
     },
   };
 }
@@ -174,10 +190,14 @@ interface Review extends PodSecurityReview {
 function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecurity): boolean {
   const { group, resource } = request.resource;
   if (group || !RESOURCES.has(resource)) return false;
-  if (resource === 'namespaces') return true;
+  if (isNamespace(request)) return true;
   const namespace = store.get('Namespace', request.namespace ?? '');
   if (namespace) return isLimited(request, namespace, podSecurity);
   return findExemption(request, podSecurity.exemptions) === undefined;
+}
+
+function isNamespace({ resource: { group, resource } }: AdmissionRequest): boolean {
+  return !group && resource === 'namespaces';
 }
 
 /** True for a write to an object with a pod template. */

@@ -11,7 +11,7 @@ import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
 import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Evaluations } from '../evaluations.ts';
-import { rule, type Webhook, WRITES } from '../webhook.ts';
+import { rule, type Webhook, whenAvailable, WRITES } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.SecurityContextConstraints;
 const KIND = { group, kind: 'SecurityContextConstraints' };
@@ -77,7 +77,7 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
       // OpenShift does not warn about SCCs.
       if (deps.settings().compatibility === 'openshift') return allow();
       const evaluation = findWarnings(scc, request, context.store, deps);
-      return deps.evaluate(evaluation, context).then((warnings) => allow({ warnings }));
+      return whenAvailable(deps.evaluate(evaluation, context), (warnings) => allow({ warnings }));
     },
   };
 }
