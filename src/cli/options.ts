@@ -1,10 +1,10 @@
-import { dnsLabelErrors } from '../kube/names.ts';
-import { quote } from '../kube/text.ts';
-import { parseDurationMs } from '../kube/units.ts';
 /**
  * Typed tables of command options. A table maps each option name to its description and parser. `program.ts` registers
  * the table with commander, which reads the arguments, and then converts the raw values of each option.
  */
+import { dnsLabelErrors } from '../kube/names.ts';
+import { quote } from '../kube/text.ts';
+import { parseDurationMs } from '../kube/units.ts';
 import { UserError } from '../kube/user-error.ts';
 import { VERSION_RULE } from '../policy/psa/policy.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';

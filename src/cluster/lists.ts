@@ -1,9 +1,9 @@
+/** Complete, paginated lists of resources, and a snapshot of several kinds. */
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { metadataProblem } from '../kube/names.ts';
 import { resourceName, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-/** Complete, paginated lists of resources, and a snapshot of several kinds. */
 import { UserError } from '../kube/user-error.ts';
 import type { Connection } from './connection.ts';
 import { WITH_OWNERSHIP } from './projection.ts';

@@ -1,7 +1,7 @@
+/** Grants of an SCC, from the SCC itself and from roles and bindings. */
 import { objectName } from '../kube/resources.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
-/** Grants of an SCC, from the SCC itself and from roles and bindings. */
 import { UserError } from '../kube/user-error.ts';
 import type { RbacObjects } from '../policy/rbac/rules.ts';
 import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';

@@ -1,7 +1,7 @@
+/** A directory of self-signed certificates. */
 import { X509Certificate } from 'node:crypto';
 import { mkdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-/** A directory of self-signed certificates. */
 import { replaceFile } from '../config/files.ts';
 import { type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import {

@@ -1,6 +1,6 @@
+/** Elements that all pages share. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-/** Elements that all pages share. */
 import { plural } from '../kube/text.ts';
 
 type Tone = 'ok' | 'bad' | 'warn' | 'plain';

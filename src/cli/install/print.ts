@@ -1,9 +1,9 @@
+/** Prints the manifests of an installation for a cluster, which is the output of `install` and `upgrade`. */
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
-/** Prints the manifests of an installation for a cluster, which is the output of `install` and `upgrade`. */
 import { valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { withCluster } from '../cluster.ts';

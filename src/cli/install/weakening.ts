@@ -1,7 +1,7 @@
+/** Settings changes that weaken enforcement. */
 import type { Settings } from '../../config/settings.ts';
 import { decodePolicy } from '../../install/index.ts';
 import type { JsonObject } from '../../kube/types.ts';
-/** Settings changes that weaken enforcement. */
 import { UserError } from '../../kube/user-error.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/policy.ts';

@@ -1,7 +1,7 @@
+/** Reads the manifests of `--filename`. */
 import { type Manifests, readManifests, STDIN } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
 import type { ManifestError } from '../../config/yaml.ts';
-/** Reads the manifests of `--filename`. */
 import { UserError } from '../../kube/user-error.ts';
 import type { Io } from '../command.ts';
 import { list, type Option, text, UsageError } from '../options.ts';

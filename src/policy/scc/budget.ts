@@ -1,6 +1,6 @@
+/** Limits the cost of a single decision, so a huge pod or a large number of SCCs does not block other requests. */
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-/** Limits the cost of a single decision, so a huge pod or a large number of SCCs does not block other requests. */
 import { printCount } from '../../kube/text.ts';
 import type { PodFields } from '../pod/pod.ts';
 import type { PodInNamespace } from './namespace.ts';
