@@ -56,7 +56,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   server: 'access-reviews dashboard denial-events probes scc-health server webhook webhooks/index',
   controllers: `admission-policies controller index leadership permissions readiness-evaluator replica-leases replica required-webhooks
     runtime standard-sccs`,
-  install: 'index settings',
+  install: 'break-glass-state index live-webhooks settings webhook-comparison',
 };
 
 /** The folders and files that may import a package, or any package of a scope. */
@@ -80,6 +80,12 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
 
 /** The package of Kubernetes API types. Every file may import its types. */
 const TYPES_PACKAGE = '@kubernetes/client-node';
+
+/**
+ * The folders of the command line that have no commands. All other folders may import them, and each of them the ones
+ * before it. No folder imports a folder with commands.
+ */
+const SHARED_FOLDERS = ['', 'output', 'installed', 'inventory', 'report'];
 
 /** The file that may import commands: the command tree. */
 const COMMAND_TREE = 'cli/program.ts';
@@ -200,11 +206,27 @@ function fileViolations(sources: Sources, path: string, specifier: string): stri
   if (/[=\n] +(?:return )?defineCommand\(/.test(text) && path !== COMMAND_TREE) {
     return [`imports src/${target}, which is a command`];
   }
+  const [folder, imported] = [cliFolder(path), cliFolder(target)];
+  if (folder !== undefined && imported !== undefined && !isSharedFolder(imported, folder) && path !== COMMAND_TREE) {
+    return [`imports src/${target}: cli/${folder} may not import from cli/${imported}`];
+  }
   const [from, to] = [findPart(path), findPart(target)];
   if (from === undefined || to === undefined || from === to) return [];
   if (layerIndex(to) >= layerIndex(from)) return [`imports src/${target}: ${from} may not import from ${to}`];
   const isPublic = PUBLIC_FILES[to]?.split(/\s+/).includes(target.slice(to.length + 1).replace(/\.ts$/, '')) ?? true;
   return isPublic ? [] : [`imports src/${target}, which is private to ${to}`];
+}
+
+/** Returns the folder of a file of the command line. `''` is `cli` itself. */
+function cliFolder(path: string): string | undefined {
+  return /^cli\/(?:([^/]+)\/)?/.exec(path)?.slice(1).join('');
+}
+
+function isSharedFolder(folder: string, importer: string): boolean {
+  if (folder === importer) return true;
+  const [index = 0, limit = 0] = [folder, importer].map((one) => SHARED_FOLDERS.indexOf(one));
+  // Formats are printed with the options of commands, so `output` and the files of `cli` import each other.
+  return index >= 0 && (limit < 0 || index < limit || (importer === '' && folder === 'output'));
 }
 
 function packageViolations(path: string, specifier: string, isPure: boolean, typeOnly: boolean): string[] {
@@ -389,6 +411,12 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
   ['cli/a.ts', `const x = (name: string) => import(name);`, 'imports a computed specifier'],
   ['cli/a.ts', `import x from '../../package.json';`, 'imports ../../package.json, which is not a file of src/'],
   ['cli/a.ts', `import { x } from './scc/command.ts';`, 'imports src/cli/scc/command.ts, which is a command'],
+  [
+    'cli/inventory/a.ts',
+    `import { x } from '../options.ts'; import { x } from '../scc/shared.ts';`,
+    'imports src/cli/scc/shared.ts: cli/inventory may not import from cli/scc',
+  ],
+  ['cli/scc/a.ts', `import { x } from '../inventory/a.ts'; import { x } from './shared.ts';`],
   ['policy/new/a.ts', '', 'its folder is in no layer'],
   ['cli/a.ts', `import type { X } from '@scope/name/part';`, 'imports @scope/name, which no file may import'],
   [
@@ -410,7 +438,10 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
 ];
 
 test('violations are found', () => {
-  const files = ['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts'];
+  const files = [
+    ...['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts'],
+    ...['cli/options.ts', 'cli/inventory/a.ts', 'cli/scc/shared.ts'],
+  ];
   const command = ['cli/scc/command.ts', 'export const command = defineCommand({});'] as const;
   for (const [path, text, ...violations] of CASES) {
     assert.deepEqual(

@@ -8,7 +8,6 @@ import type { KubeObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import { type Io, PROGRAM, VERSION } from './command.ts';
-import { inventoryOptions } from './inventory/inventory.ts';
 import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
 
 /** The options that select the cluster. */
@@ -16,7 +15,7 @@ export const clusterOptions = {
   kubeconfig: option('FILE', text, undefined, {
     help: 'Kubeconfig of the cluster. Default: $KUBECONFIG, then ~/.kube/config, then the service account of the pod',
   }),
-  context: inventoryOptions.context,
+  context: option('NAME', text, undefined, { help: 'Kubeconfig context. Default: the current context' }),
 };
 
 const DRY_RUNS = ['none', 'client', 'server'] as const;

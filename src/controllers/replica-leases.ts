@@ -10,6 +10,12 @@ export function isReplicaLease({ metadata }: Lease): boolean {
   return metadata?.labels?.[COMPONENT_LABEL] === REPLICA;
 }
 
+/** True if the holder renewed the Lease in time according to this machine's clock. */
+export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs = 0): boolean {
+  const renewedMs = Date.parse(spec?.renewTime ?? '');
+  return renewedMs + (spec?.leaseDurationSeconds ?? 0) * 1000 + toleranceMs >= now.getTime();
+}
+
 /**
  * Creates the function that reads the replica states from their Leases. It times Lease changes with its own clock, so
  * clocks of different machines are never compared.

@@ -28,7 +28,7 @@ export {
   type ManifestSettings,
   type Profile,
 } from './settings.ts';
-export { webhookConfigurations } from './webhooks.ts';
+export { DEV_CLUSTER_ENFORCEMENT, type Enforcement, webhookConfigurations } from './webhooks.ts';
 
 const SETTINGS_CRD = withLabels({
   ...portcullisConfigurations,

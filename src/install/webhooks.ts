@@ -18,6 +18,8 @@ function injectionAnnotations({ certificates, namespace }: ManifestSettings): Re
   return certificates === 'cert-manager' ? { 'cert-manager.io/inject-ca-from': `${namespace}/${CERTIFICATE}` } : {};
 }
 
+export type { Enforcement };
+
 type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
 /**
@@ -58,3 +60,15 @@ export function webhookConfigurations(
     webhooks: configuration.webhooks,
   }));
 }
+
+/** The development cluster has the webhooks of all features because the settings may change at run time. */
+export const DEV_CLUSTER_ENFORCEMENT = {
+  podSecurity: true,
+  exceptions: true,
+  rollout: true,
+  kubelet: true,
+  kubeletCertificates: true,
+  kubeletNodeWrites: true,
+  olm: true,
+  defaults: [],
+} as const;

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { resolveValues } from '../../src/cli/options.ts';
+import { serveOptions, type ServeValues } from '../../src/cli/serve-options.ts';
 import {
   createServedCertificate,
   readCertificateFiles,
@@ -13,7 +14,6 @@ import {
   trustCheck,
   watchCertificateFiles,
 } from '../../src/cli/serve/certificates.ts';
-import { serveOptions, type ServeValues } from '../../src/cli/serve/options.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { draft } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { V1ClusterRole, V1Deployment } from '@kubernetes/client-node';
 import { resolveValues } from '../../src/cli/options.ts';
-import { serveOptions } from '../../src/cli/serve/options.ts';
+import { serveOptions } from '../../src/cli/serve-options.ts';
 import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
 import { buildManifests, defaultSettings, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };

@@ -9,8 +9,8 @@ import type { Kind } from '../../kube/kinds.ts';
 import { printCount } from '../../kube/text.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
-import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
 
 const DETAILS = `
 Lists everything that the policies do not apply to, for audits:

@@ -1,9 +1,9 @@
+import type { BreakGlassStatus } from '../../install/break-glass-state.ts';
 import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import { clusterOptions, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import type { BreakGlassStatus } from '../install/break-glass-state.ts';
-import { readPolicyObjects } from '../install/policies.ts';
+import { readPolicyObjects } from '../installed/serverless.ts';
 import {
   type Cell,
   DATA_AND_TABLE,
@@ -20,7 +20,7 @@ import type { Finding, Severity } from './facts.ts';
 import { printFix } from './fix.ts';
 import { gatherFacts } from './gather.ts';
 import { type Outage, simulateOutage } from './outage.ts';
-import { diagnosePolicies, hasServer } from './policies.ts';
+import { diagnosePolicies, hasServer } from './serverless.ts';
 
 const DETAILS = `
 Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is

@@ -4,11 +4,11 @@
  */
 import type { AnyObject, Server } from '../../cluster/client.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
+import type { Configuration } from '../../install/live-webhooks.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
-import type { InstalledPolicy } from '../install/policies.ts';
-import type { Configuration } from '../install/webhooks.ts';
+import type { InstalledPolicy } from '../installed/serverless.ts';
 import type { ShellCommand } from '../output/shell.ts';
 
 /** A value, or the reason it could not be read. */

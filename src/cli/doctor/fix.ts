@@ -1,8 +1,8 @@
+import type { Configuration } from '../../install/live-webhooks.ts';
 /** Fixes that several checks use, and the function that prints fixes. */
 import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
-import { findIncompatibility } from '../install/installed.ts';
-import type { Configuration } from '../install/webhooks.ts';
+import { findIncompatibility } from '../installed/deployment.ts';
 import { printable } from '../output/print.ts';
 import { kubectl, printCommand } from '../output/shell.ts';
 import { type Facts, factValue, type Fix } from './facts.ts';
@@ -66,8 +66,8 @@ export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, f
     const addition = feature === undefined ? '' : `, with the ${feature} feature`;
     return instruction(`apply the manifests of ${marks[mark]} again with ${tool}${addition}`);
   }
-  const isUpgrade = findIncompatibility({ deployment }, false) !== undefined;
-  const reason = isUpgrade ? findIncompatibility({ deployment }, true) : undefined;
+  const isUpgrade = findIncompatibility(deployment, false) !== undefined;
+  const reason = isUpgrade ? findIncompatibility(deployment, true) : undefined;
   if (reason !== undefined) return instruction(reason);
   const options = [
     ...(namespace === INSTALLATION.namespace ? [] : [`--namespace=${namespace}`]),

@@ -9,6 +9,7 @@ import {
   type Manifest,
   type ManifestSettings,
 } from '../../install/index.ts';
+import { type Configuration, readConfigurations } from '../../install/live-webhooks.ts';
 import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { setApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
@@ -30,13 +31,11 @@ import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS }
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
-import { effectiveSpec, readRolloutState } from '../install/enforcement.ts';
-import { deploymentSettings, findObsolete, readObjects } from '../install/installed.ts';
-import { hasSettings, type InstalledPolicy, readServerless } from '../install/policies.ts';
-import { deploymentFile } from '../install/replicas.ts';
-import { findWeakerThanPolicies } from '../install/weakening.ts';
-import { type Configuration, readConfigurations } from '../install/webhooks.ts';
-import { readServerCertificate } from '../served-certificate.ts';
+import { deploymentFile, deploymentSettings } from '../installed/deployment.ts';
+import { effectiveSpec, readRolloutState } from '../installed/enforcement.ts';
+import { findObsolete, readObjects } from '../installed/objects.ts';
+import { hasSettings, type InstalledPolicy, readServerless } from '../installed/serverless.ts';
+import { findWeakerThanPolicies } from '../installed/weakening.ts';
 import {
   type Fact,
   type Facts,
@@ -49,6 +48,7 @@ import {
   type ServerlessFacts,
 } from './facts.ts';
 import { namespaceTier, type Tier } from './matching.ts';
+import { readServerCertificate } from './served-certificate.ts';
 
 type Deployment = Kinds['Deployment'];
 

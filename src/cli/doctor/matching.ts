@@ -1,8 +1,8 @@
+import { isOff, otherConditions } from '../../install/break-glass-state.ts';
+import type { Configuration, Webhook } from '../../install/live-webhooks.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
 import { EXEMPT_CONDITION, isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
-import { isOff, otherConditions } from '../install/break-glass-state.ts';
-import type { Configuration, Webhook } from '../install/webhooks.ts';
 import type { NamespaceFact } from './facts.ts';
 
 /** Request attributes that webhooks match on. */

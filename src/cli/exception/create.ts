@@ -15,10 +15,9 @@ import type { Policy } from '../../policy/pss/policy.ts';
 import { getTemplatePod } from '../../policy/rollout/template-pod.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
-import { listWorkloads, type Workload } from '../explain/workload.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { parseReference, readWorkloads } from '../inventory/references.ts';
 import { findSettings, sccReviewOptions } from '../inventory/settings.ts';
+import { parseReference, readWorkloads, listWorkloads, type Workload } from '../inventory/workloads.ts';
 import { lifetimeMs, nonEmpty, oneOf, option, UsageError } from '../options.ts';
 import { printObjects } from '../output/print.ts';
 

@@ -5,15 +5,15 @@ import type { UserInfo } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { parseReference, readWorkloads, type Reference } from '../inventory/references.ts';
+import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
+import { parseReference, readWorkloads, type Reference, listWorkloads } from '../inventory/workloads.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';
-import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
 import { explainNamespace, printNamespace } from './namespace.ts';
-import { explainPolicies } from './policies.ts';
 import { explainSccs } from './scc-admission.ts';
-import { listWorkloads, type AdmissionResult } from './workload.ts';
+import { explainPolicies } from './serverless.ts';
+import type { AdmissionResult } from './workload.ts';
 
 const DETAILS = `
 Without manifests, explains resources in the cluster: workloads and pods, such as deployment/web, and

@@ -16,8 +16,8 @@ import {
 import { getSyncState } from '../../policy/rollout/sync-state.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { findNamespace } from '../inventory/inventory.ts';
+import type { RolloutFacts } from '../inventory/rollout.ts';
 import { printable, printTable, type Style } from '../output/print.ts';
-import type { RolloutFacts } from '../rollout/facts.ts';
 
 /** Returns the effective policy of each mode with its source, the exemptions and the SCC mode. */
 export function explainNamespace(name: string, facts: RolloutFacts) {

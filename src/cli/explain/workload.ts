@@ -1,35 +1,8 @@
-/** Workloads to explain, which are objects that create pods, and the format of an explanation. */
-import { POD_SOURCES } from '../../cluster/workloads.ts';
-import { manifestName, manifestNamespace } from '../../config/objects.ts';
-import type { PodCreator } from '../../kube/controller-pod.ts';
-import { getApiVersion } from '../../kube/resources.ts';
+/** The explanation of the decision about a workload. */
 import type { ServiceAccount, UserInfo } from '../../kube/types.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
-import { findCustomSources } from '../inventory/custom-resources.ts';
-import type { Subject } from '../inventory/references.ts';
+import type { Workload } from '../inventory/workloads.ts';
 import { printable, printTable, type Style } from '../output/print.ts';
-
-/** An object that creates pods, with its name and namespace. */
-export interface Workload {
-  readonly source: PodCreator;
-  readonly name: string;
-  readonly namespace: string;
-}
-
-/** Lists the workloads, the pods, and the pod templates of custom resources. */
-export function listWorkloads(subjects: readonly Subject[], fallback: string): readonly Workload[] {
-  return subjects.flatMap((subject): readonly Workload[] => {
-    const { apiVersion, value } = subject;
-    const name = manifestName(value);
-    const kind = POD_SOURCES.find((one) => one === subject.kind && getApiVersion(one) === apiVersion);
-    if (kind) return [{ source: { kind, object: value }, name, namespace: manifestNamespace(value) ?? fallback }];
-    return findCustomSources([subject], fallback).customSources.map((source) => ({
-      source,
-      name,
-      namespace: source.object.metadata?.namespace ?? fallback,
-    }));
-  });
-}
 
 /** Creator of the workload's pods, and their service account. */
 export interface Creation {

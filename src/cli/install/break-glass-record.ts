@@ -1,3 +1,4 @@
+import type { Target } from '../../install/break-glass-state.ts';
 /**
  * The levels and versions of namespaces before break-glass, in an annotation of a webhook configuration. Clients that
  * may change namespaces can change the labels that contain the same levels, but not this record.
@@ -9,7 +10,6 @@ import { isStricter, printPolicy } from '../../policy/psa/policy.ts';
 import { compareVersions, isLevel, parseVersion } from '../../policy/pss/policy.ts';
 import { labeledPolicy, type ObjectWrite } from '../../policy/rollout/relaxation.ts';
 import { type BreakGlassRun, changeObject, type FormerLevels, type LevelRecord } from './break-glass-labels.ts';
-import type { Target } from './break-glass-state.ts';
 
 const KIND = 'ValidatingWebhookConfiguration';
 

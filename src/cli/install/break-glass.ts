@@ -1,5 +1,19 @@
 import { reviewSelf } from '../../cluster/access.ts';
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
+import { isCurrentLease } from '../../controllers/replica-leases.ts';
+import {
+  type BreakGlassNote,
+  type BreakGlassStatus,
+  breakGlassStatus,
+  formatNote,
+  isOff,
+  parseFloorPolicy,
+  parseTarget,
+  planSwitch,
+  type Target,
+  targetPhase,
+} from '../../install/break-glass-state.ts';
+import { readConfigurations } from '../../install/live-webhooks.ts';
 import { isFloorPolicy } from '../../kube/admission-policies.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -23,20 +37,6 @@ import {
   restoreLabels,
 } from './break-glass-labels.ts';
 import { openRecord } from './break-glass-record.ts';
-import {
-  type BreakGlassNote,
-  type BreakGlassStatus,
-  breakGlassStatus,
-  formatNote,
-  isOff,
-  parseFloorPolicy,
-  parseTarget,
-  planSwitch,
-  type Target,
-  targetPhase,
-} from './break-glass-state.ts';
-import { isCurrentLease } from './replicas.ts';
-import { readConfigurations } from './webhooks.ts';
 
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.

@@ -10,8 +10,8 @@ import { withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { flag, nonEmpty, oneOf, option, type Sources, type Values } from '../options.ts';
 import { printable } from '../output/print.ts';
+import { printForCluster } from './for-cluster.ts';
 import { applyOptions, DEFAULTS, planOptions } from './plan.ts';
-import { printForCluster } from './print.ts';
 import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from './without-server.ts';
 
 /** Profile for the authorization webhook. It contains static pods and does not install anything in the cluster. */

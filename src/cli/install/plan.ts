@@ -1,4 +1,3 @@
-/** Options of `install` and `upgrade`, and the settings derived from them and from the cluster. */
 import { type ClusterClient, DEFINITIONS, readServer, type Server } from '../../cluster/client.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { readDocuments } from '../../config/yaml.ts';
@@ -12,6 +11,8 @@ import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions } from '../cluster.ts';
 import { VERSION } from '../command.ts';
+/** Options of `install` and `upgrade`, and the settings derived from them and from the cluster. */
+import { CHART_CONSEQUENCE } from '../installed/settings.ts';
 import {
   boolean,
   flag,
@@ -24,11 +25,7 @@ import {
   type OptionText,
   type Values,
 } from '../options.ts';
-import { NODES_CONFIG } from './installed.ts';
-
-/** Consequence of SCC CRDs without enforcement. Charts detect OpenShift by the SCC API group. */
-export const CHART_CONSEQUENCE =
-  'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
+import { NODES_CONFIG } from './installation.ts';
 
 /** Cluster properties that affect its installation. */
 export interface ClusterFacts extends Server {

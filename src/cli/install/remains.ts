@@ -11,8 +11,8 @@ import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
 import { PROGRAM } from '../command.ts';
+import { readPolicyObjects } from '../installed/serverless.ts';
 import { kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
-import { readPolicyObjects } from './policies.ts';
 import { findLabelManagers, type UninstallScope } from './removal.ts';
 
 const PURGE = uninstall('--purge-crds');

@@ -1,11 +1,7 @@
 /** The summary of the changes to an installation. */
 import { listSettings } from '../../config/setting-paths.ts';
-import type { Manifest, ManifestSettings } from '../../install/index.ts';
-import { NODES_CONFIG } from './installed.ts';
-
-export function objectPathName({ kind, metadata: { name, namespace } }: Pick<Manifest, 'kind' | 'metadata'>): string {
-  return namespace === undefined ? `${kind}/${name}` : `${kind}/${namespace}/${name}`;
-}
+import type { ManifestSettings } from '../../install/index.ts';
+import { NODES_CONFIG } from './installation.ts';
 
 /** Summary lines with the settings and customized fields that keep their values, and the settings that change. */
 export function summarizeSettings(

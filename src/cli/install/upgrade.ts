@@ -1,9 +1,9 @@
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, VERSION } from '../command.ts';
-import { type Installation, installedImage } from './installed.ts';
+import { printForCluster } from './for-cluster.ts';
+import { type Installation, installedImage } from './installation.ts';
 import { planOptions } from './plan.ts';
-import { printForCluster } from './print.ts';
 
 const DETAILS = `
 Prints the manifests of this version for the installation in the cluster of the kubeconfig, and to stderr a

@@ -19,10 +19,8 @@ import { newestVersion } from '../../policy/pss/index.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { docsUrl, type Io, PROGRAM, VERSION } from '../command.ts';
-import type { Sources } from '../options.ts';
-import { printable } from '../output/print.ts';
-import { printCommand } from '../output/shell.ts';
-import { findLostEnforcement } from './enforcement.ts';
+import { findLostEnforcement } from '../installed/enforcement.ts';
+import { objectPathName } from '../installed/objects.ts';
 import {
   comparePolicies,
   deleteCommand,
@@ -31,9 +29,12 @@ import {
   servedKinds,
   serverlessPolicies,
   type ServerlessSettings,
-} from './policies.ts';
-import { listOrNothing, objectPathName, summarizeSettings } from './summary.ts';
-import { checkWeakenings, findWeakenings } from './weakening.ts';
+} from '../installed/serverless.ts';
+import { checkWeakenings, findWeakenings } from '../installed/weakening.ts';
+import type { Sources } from '../options.ts';
+import { printable } from '../output/print.ts';
+import { printCommand } from '../output/shell.ts';
+import { listOrNothing, summarizeSettings } from './summary.ts';
 
 /** Options of `install` and `upgrade` that do not require a server. */
 const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'allow-weaker', 'set'];

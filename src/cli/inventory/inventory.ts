@@ -1,4 +1,3 @@
-/** The inventory of a command: the objects in a cluster, or the objects in manifests as if they made up a cluster. */
 import { reviewSelf } from '../../cluster/access.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
@@ -30,8 +29,10 @@ import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import { findPodTemplates, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
+/** The inventory of a command: the objects in a cluster, or the objects in manifests as if they made up a cluster. */
+import { clusterOptions } from '../cluster.ts';
 import { type Io, PROGRAM, VERSION } from '../command.ts';
-import { flag, nonEmpty, option, text, type Values } from '../options.ts';
+import { flag, nonEmpty, option, type Values } from '../options.ts';
 import { withProgress } from '../output/print.ts';
 import {
   assumeClusterAdmin,
@@ -49,10 +50,7 @@ export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSel
 /** The source of the objects: manifests or a cluster. */
 export const inventoryOptions = {
   filename: filenameOption('Manifests to read instead of a cluster'),
-  kubeconfig: option('FILE', text, undefined, {
-    help: 'Kubeconfig of the cluster. Default: $KUBECONFIG, then ~/.kube/config, then the cluster of the pod',
-  }),
-  context: option('NAME', text, undefined, { help: 'Kubeconfig context. Default: the current context' }),
+  ...clusterOptions,
 };
 
 /** Options of the commands that evaluate the pods in manifests together with the objects in a cluster. */

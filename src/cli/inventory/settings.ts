@@ -7,7 +7,7 @@ import { quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { type NamespaceMode, SCC_MODES, type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../install/policies.ts';
+import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../installed/serverless.ts';
 import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { subjectOptions } from './inventory.ts';

@@ -15,7 +15,7 @@ import {
   OPENSHIFT_OLM,
 } from '../../policy/olm/auto-labeler.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { deploymentFeatures } from '../install/replicas.ts';
+import { deploymentFeatures } from '../installed/deployment.ts';
 import {
   inventoryOptions,
   listNamespaces,

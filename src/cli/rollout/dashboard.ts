@@ -5,10 +5,10 @@ import { createLiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { POLICY_SCOPE } from '../inventory/inventory.ts';
+import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../inventory/rollout.ts';
+import { explainAddressError } from '../listen.ts';
 import { integer, option } from '../options.ts';
-import { explainAddressError } from '../serve/cluster.ts';
-import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from './facts.ts';
-import { openDashboard } from './live-report.ts';
+import { openDashboard } from '../report/live-report.ts';
 
 const { kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode } = rolloutOptions;
 

@@ -4,11 +4,11 @@ import type { Version } from '../../policy/pss/policy.ts';
 import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
+import { gatherRollout, type RolloutFacts, rolloutOptions } from '../inventory/rollout.ts';
 import { oneOf, option, policyVersion, time, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
-import { gatherRollout, type RolloutFacts, rolloutOptions } from './facts.ts';
+import { planNamespaces, planUpgrades, selectNamespaces } from '../report/namespaces.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
-import { planNamespaces, planUpgrades, selectNamespaces } from './namespaces.ts';
 
 const DETAILS = `
 Shows the level in force in each namespace, the level with enforcement, the workloads that these levels deny,

@@ -1,12 +1,12 @@
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { nonEmpty, option } from '../options.ts';
 import { bundlePage } from '../output/bundle.ts';
 import { renderPage } from '../output/html.ts';
 import { outputOption, printData } from '../output/print.ts';
-import { gatherRollout, rolloutOptions } from './facts.ts';
-import { computeReport } from './report-data.ts';
+import { computeReport } from '../report/report-data.ts';
 
 const DETAILS = `
 Writes one self-contained HTML file: the state of the enforcement rollout, the denied workloads

@@ -2,12 +2,12 @@ import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import { rolloutBlockers } from '../../policy/rollout/state.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
+import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import type { Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing, printTable } from '../output/print.ts';
-import { gatherRollout, rolloutOptions } from './facts.ts';
+import { planNamespaces, selectNamespaces } from '../report/namespaces.ts';
+import { describeState } from '../report/state-rows.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
-import { planNamespaces, selectNamespaces } from './namespaces.ts';
-import { describeState } from './state-rows.ts';
 
 const SERVERLESS = {
   blockers: ['the policies in the API server have a constant default, without a rollout'],

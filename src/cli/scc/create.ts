@@ -8,9 +8,9 @@ import { workloadPod } from '../../policy/scc/advice/plan.ts';
 import { dryRunOption, dryRunSuffix, withCluster, writeObject } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { parseReference, readWorkloads } from '../inventory/references.ts';
 import { workloadContext } from '../inventory/scc-input.ts';
 import { sccReviewOptions, sccSettings } from '../inventory/settings.ts';
+import { parseReference, readWorkloads } from '../inventory/workloads.ts';
 import { UsageError } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
 

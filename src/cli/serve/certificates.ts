@@ -29,7 +29,7 @@ import {
   findTrustProblems,
   type Service,
 } from '../../tls/trust.ts';
-import type { ServeValues } from './options.ts';
+import type { ServeValues } from '../serve-options.ts';
 
 /** The server's certificate and its client CAs. Both can be replaced while the server runs. */
 export interface ServedCertificate extends ServedPair {

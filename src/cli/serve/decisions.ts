@@ -2,7 +2,7 @@
 import type { CallWebhook, WebhookReply } from '../../dev-cluster/index.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { Decision } from '../../web/report-data.ts';
-import type { DecisionLog } from '../rollout/live-report.ts';
+import type { DecisionLog } from '../report/live-report.ts';
 
 /** Number of decisions to keep. */
 const CAPACITY = 200;

@@ -16,6 +16,7 @@ import {
   ALL_FEATURES,
   CRDS,
   defaultSettings,
+  DEV_CLUSTER_ENFORCEMENT,
   type Manifest,
   type ManifestSettings,
   namespaceObjects,
@@ -27,9 +28,9 @@ import { UserError } from '../../kube/user-error.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { VERSION } from '../command.ts';
-import { DEV_CLUSTER_ENFORCEMENT } from '../install/webhooks.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
-import { type ClusterOptions, explainAddressError, type RunningCluster, urlHost } from './cluster.ts';
+import { explainAddressError } from '../listen.ts';
+import { type ClusterOptions, type RunningCluster, urlHost } from './cluster.ts';
 
 /** Kinds on which other kinds depend, in creation order. All other kinds follow. */
 const CREATION_ORDER = [
@@ -153,7 +154,7 @@ const UNREAD = { source: 'cluster', customSources: [], assumptions: [], unread: 
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
   // These modules are not needed for a live cluster.
-  const { openDashboard } = await import('../rollout/live-report.ts');
+  const { openDashboard } = await import('../report/live-report.ts');
   const { KUBERNETES_VERSION, OLM_DEFINITIONS } = await import('../../dev-cluster/index.ts');
   const manifests = await readClusterManifests(values.manifests, settings, OLM_DEFINITIONS);
   const { definitions, namespace, seed, configurations, sccs } = manifests;

@@ -23,9 +23,9 @@ import type { HealthCheck } from '../../server/probes.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
 import type { Service } from '../../tls/trust.ts';
 import { PROGRAM, VERSION } from '../command.ts';
+import type { ServeValues } from '../serve-options.ts';
 import { serverNames } from './certificates.ts';
 import { type ClusterOptions, type RunningCluster, urlHost, type WebhookAddress } from './cluster.ts';
-import type { ServeValues } from './options.ts';
 
 /** True if the options or `KUBECONFIG` select a live cluster. Throws a UserError if options contradict each other. */
 export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean {

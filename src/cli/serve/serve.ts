@@ -33,6 +33,8 @@ import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/ind
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
+import { listen } from '../listen.ts';
+import { serveOptions, type ServeValues } from '../serve-options.ts';
 import {
   createServedCertificate,
   readCertificateFiles,
@@ -41,10 +43,9 @@ import {
   trustCheck,
   watchCertificateFiles,
 } from './certificates.ts';
-import { clientHost, listen, type RunningCluster } from './cluster.ts';
+import { clientHost, type RunningCluster } from './cluster.ts';
 import { startDevCluster } from './dev-cluster.ts';
 import { connectLiveCluster, isLive } from './live-cluster.ts';
-import { serveOptions, type ServeValues } from './options.ts';
 
 const DETAILS = `
 Serves admission reviews for the cluster of --kubeconfig, for the cluster in which the pod runs

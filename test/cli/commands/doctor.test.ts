@@ -13,10 +13,16 @@ import {
 } from '../../../src/cli/doctor/facts.ts';
 import { printFix } from '../../../src/cli/doctor/fix.ts';
 import { simulateOutage } from '../../../src/cli/doctor/outage.ts';
-import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/install/webhooks.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';
-import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
+import {
+  buildManifests,
+  decodePolicy,
+  defaultSettings,
+  DEV_CLUSTER_ENFORCEMENT,
+  webhookConfigurations,
+} from '../../../src/install/index.ts';
+import { parseWebhookConfiguration } from '../../../src/install/live-webhooks.ts';
 import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';

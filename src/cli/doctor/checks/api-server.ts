@@ -3,7 +3,7 @@ import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { latestVersion } from '../../../policy/pss/evaluate.ts';
 import type { Version } from '../../../policy/pss/policy.ts';
-import { CHART_CONSEQUENCE } from '../../install/plan.ts';
+import { CHART_CONSEQUENCE } from '../../installed/settings.ts';
 import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, unknown } from '../facts.ts';
 import { instruction, run } from '../fix.ts';
 

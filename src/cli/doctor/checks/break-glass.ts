@@ -1,12 +1,12 @@
-import { summarizeNames } from '../../../kube/text.ts';
-import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { RELAXED_LABEL } from '../../../kube/well-known.ts';
 import {
   type BreakGlassStatus,
   breakGlassStatus,
   formatNote,
   parseFloorPolicy,
-} from '../../install/break-glass-state.ts';
+} from '../../../install/break-glass-state.ts';
+import { summarizeNames } from '../../../kube/text.ts';
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
+import { RELAXED_LABEL } from '../../../kube/well-known.ts';
 import { type Check, type Facts, factValue, ok, problem } from '../facts.ts';
 import { END_BREAK_GLASS } from '../fix.ts';
 

@@ -1,7 +1,7 @@
 import { webhookConfigurations } from '../../../install/index.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { deleteObsolete } from '../../install/installed.ts';
+import { deleteObsolete } from '../../installed/objects.ts';
 import {
   type Check,
   type CheckResult,

@@ -1,6 +1,6 @@
+import { isCurrentLease } from '../../../controllers/replica-leases.ts';
 import type { Lease } from '../../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION } from '../../../kube/well-known.ts';
-import { isCurrentLease } from '../../install/replicas.ts';
 import { type Check, type CheckResult, evaluateFact, type Facts, ok, problem } from '../facts.ts';
 import { replicaLogs } from '../fix.ts';
 

@@ -1,6 +1,6 @@
+import type { Configuration } from '../../../install/live-webhooks.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { patchSettings } from '../../install/installed.ts';
-import type { Configuration } from '../../install/webhooks.ts';
+import { patchSettings } from '../../installed/settings.ts';
 import {
   type Check,
   type CheckResult,

@@ -1,6 +1,6 @@
+import { isOff } from '../../../install/break-glass-state.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { docsUrl } from '../../command.ts';
-import { isOff } from '../../install/break-glass-state.ts';
 import {
   type Check,
   type CheckResult,

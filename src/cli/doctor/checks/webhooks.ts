@@ -1,18 +1,12 @@
-import { decodePolicy, webhookConfigurations } from '../../../install/index.ts';
-import { deepEqual } from '../../../kube/equality.ts';
+import { decodePolicy, DEV_CLUSTER_ENFORCEMENT, type Enforcement } from '../../../install/index.ts';
+import type { Configuration, Webhook } from '../../../install/live-webhooks.ts';
+import { expectedConfigurations, findDifferences } from '../../../install/webhook-comparison.ts';
 import { printCount } from '../../../kube/text.ts';
 import { isKnownConfiguration, isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { PART_OF, PART_OF_LABEL } from '../../../kube/well-known.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { sccMode } from '../../../policy/scc/mode.ts';
-import { otherConditions } from '../../install/break-glass-state.ts';
-import {
-  type Configuration,
-  DEV_CLUSTER_ENFORCEMENT,
-  parseWebhookConfiguration,
-  type Webhook,
-} from '../../install/webhooks.ts';
 import {
   type Check,
   type CheckResult,
@@ -38,20 +32,18 @@ export const webhooks: Check = {
     evaluateFact(facts.spec, 'webhooks', () => {
       const own = facts.configurations.filter(isPartOfPortcullis);
       return [
-        ...expectedConfigurations(facts).flatMap((expected) => compareConfiguration(facts, expected)),
+        ...findExpectedAll(facts).flatMap((expected) => compareConfiguration(facts, expected)),
         ...own.flatMap((configuration) => findUnknown(facts, configuration)),
       ];
     }),
 };
 
-function expectedConfigurations(facts: Facts): readonly Configuration[] {
-  return webhookConfigurations(facts.settings, enforcementState(facts)).map((manifest) =>
-    parseWebhookConfiguration(manifest.kind as Configuration['kind'], manifest),
-  );
+function findExpectedAll(facts: Facts): readonly Configuration[] {
+  return expectedConfigurations(facts.settings, enforcementState(facts));
 }
 
 function findExpected(facts: Facts, { kind, name }: Configuration): Configuration | undefined {
-  return expectedConfigurations(facts).find((one) => one.kind === kind && one.name === name);
+  return findExpectedAll(facts).find((one) => one.kind === kind && one.name === name);
 }
 
 /** True if the leader maintains the configurations. */
@@ -62,7 +54,7 @@ function isManaged(facts: Facts): boolean {
 /**
  * State that determines which configurations are registered. The leader registers the configurations that are in use.
  */
-function enforcementState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
+function enforcementState(facts: Facts): Partial<Enforcement> {
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
   if (!isManaged(facts)) return {};
   const { settings, namespaces, server } = facts;
@@ -126,27 +118,13 @@ function compareWebhook({ webhooks: all }: Configuration, expected: Webhook, fix
   const { name } = expected;
   const live = all.find((webhook) => webhook.name === name);
   if (!live) return [problem(name, NOT_REGISTERED, { impact: MISSING, fix })];
-  const actual = comparableFields(live);
-  const differences = Object.entries(comparableFields(expected)).filter(
-    ([field, value]) => !deepEqual(actual[field], value),
-  );
+  const differences = findDifferences(live, expected);
   if (differences.length === 0) return [];
-  const create = differences.some(([field]) => ESSENTIAL_FIELDS.has(field)) ? problem : warning;
+  const create = differences.some(({ isEssential }) => isEssential) ? problem : warning;
   const texts = differences.map(
-    ([field, value]) => `${field} is ${JSON.stringify(actual[field])}, expected ${JSON.stringify(value)}`,
+    ({ field, actual, expected }) => `${field} is ${JSON.stringify(actual)}, expected ${JSON.stringify(expected)}`,
   );
   return [create(name, texts.join('; '), { impact: 'its behavior differs from the documentation', fix })];
-}
-
-/** A difference in one of these fields breaks the webhook. Other differences may be intended. */
-const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
-
-/** The fields of a webhook. The host, the caBundle and the break-glass condition may differ. */
-function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
-  const { clientConfig, ...fields } = webhook;
-  const { url, service } = clientConfig;
-  const path = url == null ? service?.path : URL.parse(url)?.pathname;
-  return { path, ...fields, matchConditions: otherConditions(webhook) };
 }
 
 /** Finds configurations and webhooks with the Portcullis label that this version does not define. */

@@ -1,4 +1,3 @@
-/** Decision of the policies in the API server about the pods of an object, in a cluster without SCC admission. */
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { createPod } from '../../kube/controller-pod.ts';
@@ -7,7 +6,9 @@ import { completeTemplate } from '../../policy/psa/defaults.ts';
 import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { type Creation, describeWorkload, type Explanation, printExplanation, type Workload } from './workload.ts';
+/** Decision of the policies in the API server about the pods of an object, in a cluster without SCC admission. */
+import { type Workload } from '../inventory/workloads.ts';
+import { type Creation, describeWorkload, type Explanation, printExplanation } from './workload.ts';
 
 interface PolicyContext extends Creation {
   readonly store: Store;

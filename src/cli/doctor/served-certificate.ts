@@ -1,6 +1,6 @@
 /** Certificate that a server presents at a URL. */
 import { connect } from 'node:tls';
-import { networkError } from '../cluster/network-error.ts';
+import { networkError } from '../../cluster/network-error.ts';
 
 const TIMEOUT_MS = 5000;
 

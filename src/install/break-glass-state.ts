@@ -4,12 +4,12 @@
  * removing the condition or requirement restores it.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
-import { deepEqual } from '../../kube/equality.ts';
-import type { Kinds } from '../../kube/kinds.ts';
-import type { KubeObject, ObjectMeta, Wire } from '../../kube/types.ts';
-import { BREAK_GLASS_ANNOTATION, INSTALLATION, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
-import type { ObjectWrite } from '../../policy/rollout/relaxation.ts';
-import { type Configuration, parseWebhookConfiguration, type Webhook } from './webhooks.ts';
+import { deepEqual } from '../kube/equality.ts';
+import type { Kinds } from '../kube/kinds.ts';
+import type { KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
+import { BREAK_GLASS_ANNOTATION, INSTALLATION, NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
+import type { ObjectWrite } from '../policy/rollout/relaxation.ts';
+import { type Configuration, parseWebhookConfiguration, type Webhook } from './live-webhooks.ts';
 
 /** Match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;

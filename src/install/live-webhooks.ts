@@ -1,20 +1,8 @@
 /** The webhook configurations of a cluster. */
-import type { ClusterClient } from '../../cluster/client.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import type { ObjectMeta } from '../../kube/types.ts';
-import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../../kube/webhooks.ts';
-
-/** The development cluster has the webhooks of all features because the settings may change at run time. */
-export const DEV_CLUSTER_ENFORCEMENT = {
-  podSecurity: true,
-  exceptions: true,
-  rollout: true,
-  kubelet: true,
-  kubeletCertificates: true,
-  kubeletNodeWrites: true,
-  olm: true,
-  defaults: [],
-} as const;
+import type { ClusterClient } from '../cluster/client.ts';
+import { RESOURCES } from '../kube/resources.ts';
+import type { ObjectMeta } from '../kube/types.ts';
+import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
 
 /** Common fields of validating and mutating webhooks. */
 export type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];

@@ -8,23 +8,16 @@ import { valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
+import { findIncompatibility } from '../installed/deployment.ts';
+import { deleteObsolete, findObsolete, objectPathName, readObjects } from '../installed/objects.ts';
+import { checkWeakenings, findWeakenings, findWeakerThanPolicies } from '../installed/weakening.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand, type ShellCommand } from '../output/shell.ts';
 import { keepCustomized } from './customized.ts';
-import {
-  deleteObsolete,
-  divideSettings,
-  findIncompatibility,
-  findObsolete,
-  type Installation,
-  lostVersions,
-  readInstallation,
-  readObjects,
-} from './installed.ts';
+import { divideSettings, type Installation, lostVersions, readInstallation } from './installation.ts';
 import { gatherFacts, planForCluster, type PlanValues, requestedChanges } from './plan.ts';
-import { listOrNothing, objectPathName, summarizeSettings } from './summary.ts';
-import { checkWeakenings, findWeakenings, findWeakerThanPolicies } from './weakening.ts';
+import { listOrNothing, summarizeSettings } from './summary.ts';
 import { checkServerless, printPolicies } from './without-server.ts';
 
 interface Upgrade {
@@ -44,7 +37,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
       return EXIT.passed;
     }
     const image = upgrade?.findImage(installation) ?? options.image;
-    const problem = findIncompatibility(installation, upgrade !== undefined);
+    const problem = findIncompatibility(deployment, upgrade !== undefined);
     if (problem !== undefined) throw new UserError(problem);
     // Without a Deployment, the policies enforce their settings, and an existing PortcullisConfiguration has no effect.
     const carried = deployment ? [] : listSettings(serverless?.spec ?? {});

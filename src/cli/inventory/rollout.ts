@@ -2,7 +2,7 @@ import { activeExceptions, proposedExceptions } from '../../cluster/exceptions.t
 import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
-import { isReplicaLease } from '../../controllers/replica-leases.ts';
+import { isReplicaLease, isCurrentLease } from '../../controllers/replica-leases.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
@@ -17,17 +17,10 @@ import { type ManagementSettings, managementSettings } from '../../policy/rollou
 import { computeState, type RolloutState } from '../../policy/rollout/state.ts';
 import { getSyncState, isAwaitingLabel } from '../../policy/rollout/sync-state.ts';
 import { type Io, VERSION } from '../command.ts';
-import { isCurrentLease } from '../install/replicas.ts';
-import {
-  type Inventory,
-  type InventoryNeeds,
-  inventoryOptions,
-  listNamespaces,
-  readInventory,
-} from '../inventory/inventory.ts';
-import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { nonEmpty, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
+import { type Inventory, type InventoryNeeds, inventoryOptions, listNamespaces, readInventory } from './inventory.ts';
+import { findSettings, sccOptions } from './settings.ts';
 
 /** The options of all rollout commands. */
 export const rolloutOptions = {

@@ -4,7 +4,7 @@ import { UserError } from '../../kube/user-error.ts';
 import { type Dashboard, type DashboardEvent, startDashboard, type SubscribeEvents } from '../../server/dashboard.ts';
 import type { Decision, ReportData } from '../../web/report-data.ts';
 import type { Inventory } from '../inventory/inventory.ts';
-import type { RolloutValues } from './facts.ts';
+import type { RolloutValues } from '../inventory/rollout.ts';
 
 /** Decisions of webhooks, newest first. */
 export interface DecisionLog {
@@ -32,7 +32,7 @@ export async function openDashboard({ port, decisions, signal, ...source }: Dash
   const io = { stdin: emptyInput(), stdout: SILENT, text: SILENT, stderr: SILENT, env: {}, signal };
   const compute = async (): Promise<ReportData> => {
     const [{ computeRollout }, { computeReport }] = await Promise.all([
-      import('./facts.ts'),
+      import('../inventory/rollout.ts'),
       import('./report-data.ts'),
     ]);
     const date = new Date();

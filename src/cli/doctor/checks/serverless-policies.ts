@@ -2,8 +2,8 @@ import { type Setting } from '../../../config/setting-paths.ts';
 import { decodePolicy } from '../../../install/index.ts';
 import { type JsonObject, valueAt } from '../../../kube/types.ts';
 import { LABELS } from '../../../policy/psa/policy.ts';
-import { patchSettings } from '../../install/installed.ts';
-import { deleteAllCommand } from '../../install/policies.ts';
+import { deleteAllCommand } from '../../installed/serverless.ts';
+import { patchSettings } from '../../installed/settings.ts';
 import { type Check, type Facts, factValue, type Fix, type ServerlessFacts, warning } from '../facts.ts';
 import { instruction } from '../fix.ts';
 

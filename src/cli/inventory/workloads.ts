@@ -1,13 +1,15 @@
-/** Resources in the arguments of a command, such as `deployment/web`. */
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
+/** The workloads that a command evaluates: resources in its arguments, such as `deployment/web`, or manifests. */
+import { type PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
+import { findCustomSources } from './custom-resources.ts';
 import { readInventory, readSubjects, type SubjectValues } from './inventory.ts';
 import { SCC_INPUT_KINDS } from './scc-input.ts';
 
@@ -44,7 +46,7 @@ export function parseReference(text: string): Reference {
   throw new UsageError(`${quote(text)} must be TYPE/NAME, where TYPE is one of ${types}`);
 }
 
-export type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
+type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
 
 /**
  * Reads the workloads that a command evaluates, and their inventory: resources from manifests or from the cluster.
@@ -80,4 +82,26 @@ export async function readWorkloads(references: readonly Reference[], options: S
 
 function notFound(kind: Kind, name: string, namespace: string): never {
   throw new UserError(`${resourceName(kind)} ${quote(name)} not found in namespace ${quote(namespace)}`);
+}
+
+/** An object that creates pods, with its name and namespace. */
+export interface Workload {
+  readonly source: PodCreator;
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Lists the workloads, the pods, and the pod templates of custom resources. */
+export function listWorkloads(subjects: readonly Subject[], fallback: string): readonly Workload[] {
+  return subjects.flatMap((subject): readonly Workload[] => {
+    const { apiVersion, value } = subject;
+    const name = manifestName(value);
+    const kind = POD_SOURCES.find((one) => one === subject.kind && getApiVersion(one) === apiVersion);
+    if (kind) return [{ source: { kind, object: value }, name, namespace: manifestNamespace(value) ?? fallback }];
+    return findCustomSources([subject], fallback).customSources.map((source) => ({
+      source,
+      name,
+      namespace: source.object.metadata?.namespace ?? fallback,
+    }));
+  });
 }

@@ -17,9 +17,9 @@ import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import type { ReportData, ReportScc } from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
+import type { RolloutFacts } from '../inventory/rollout.ts';
 import { planInput } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
-import type { RolloutFacts } from './facts.ts';
 import { evaluatePolicy, planNamespaces } from './namespaces.ts';
 import { describeState } from './state-rows.ts';
 

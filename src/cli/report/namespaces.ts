@@ -18,9 +18,9 @@ import {
 } from '../../policy/rollout/plan.ts';
 import type { Io } from '../command.ts';
 import { findNamespace, listNamespaces, type selectorOption } from '../inventory/inventory.ts';
+import type { RolloutFacts } from '../inventory/rollout.ts';
 import type { Values } from '../options.ts';
 import { mapNamespaces } from '../output/print.ts';
-import type { RolloutFacts } from './facts.ts';
 
 /**
  * Computes the effect of enforcement on one or all namespaces, except terminating ones. Prints progress on a terminal.

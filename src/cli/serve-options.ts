@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
-import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { quote } from '../../kube/text.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
-import { UserError } from '../../kube/user-error.ts';
-import { DEFAULT_FEATURES, FEATURES, INSTALLATION } from '../../kube/well-known.ts';
-import { LOG_FORMATS, LOG_LEVELS } from '../../telemetry/logger.ts';
-import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/protocol.ts';
+import { dnsSubdomainErrors } from '../kube/names.ts';
+import { quote } from '../kube/text.ts';
+import { isObject, type JsonObject } from '../kube/types.ts';
+import { UserError } from '../kube/user-error.ts';
+import { DEFAULT_FEATURES, FEATURES, INSTALLATION } from '../kube/well-known.ts';
+import { LOG_FORMATS, LOG_LEVELS } from '../telemetry/logger.ts';
+import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../tls/protocol.ts';
 import {
   decimal,
   durationMs,
@@ -21,7 +21,7 @@ import {
   text,
   type Values,
   withEnvironment,
-} from '../options.ts';
+} from './options.ts';
 
 const port = integer(0, 65_535);
 

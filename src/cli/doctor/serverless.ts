@@ -4,6 +4,7 @@ import { type ClusterClient, readServer, type Server } from '../../cluster/clien
 import { settingsFromObject } from '../../config/configuration.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { readConfigurations } from '../../install/live-webhooks.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
@@ -12,6 +13,7 @@ import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { PROGRAM, VERSION } from '../command.ts';
+import { objectPathName } from '../installed/objects.ts';
 import {
   comparePolicies,
   deleteCommand,
@@ -21,9 +23,7 @@ import {
   serverlessConfiguration,
   serverlessPolicies,
   type ServerlessSettings,
-} from '../install/policies.ts';
-import { objectPathName } from '../install/summary.ts';
-import { readConfigurations } from '../install/webhooks.ts';
+} from '../installed/serverless.ts';
 import { kubectl } from '../output/shell.ts';
 import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
 import { type CheckResult, type Finding, type Fix, info, ok, type Probe, problem, unknown, warning } from './facts.ts';

@@ -1,0 +1,162 @@
+/** The installation that `install` and `upgrade` change: its settings with their owners. */
+import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
+import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
+import { INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import type { Kinds } from '../../kube/kinds.ts';
+import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
+import { quote } from '../../kube/text.ts';
+import { isObject, type JsonObject, type PortcullisConfiguration } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
+import { deploymentSettings, replicaContainer } from '../installed/deployment.ts';
+import { readPolicyObjects, readServerless, type ServerlessSettings } from '../installed/serverless.ts';
+import { patchSettings } from '../installed/settings.ts';
+import type { ShellCommand } from '../output/shell.ts';
+
+/** Name of the CRD for the minimum kubelet version. */
+export const NODES_CONFIG = 'nodes.config.openshift.io';
+
+type Deployment = Kinds['Deployment'];
+
+/** An installation in a cluster. */
+export interface Installation {
+  /** Absent if only the settings exist. */
+  readonly deployment: Deployment | undefined;
+  readonly configuration: PortcullisConfiguration | undefined;
+  /** Settings derived from the objects. */
+  readonly settings: Partial<ManifestSettings>;
+  /** Settings that the leader applies. */
+  readonly initial: JsonObject;
+  /** Settings of the policies of a serverless installation. */
+  readonly serverless: ServerlessSettings | undefined;
+}
+
+/**
+ * Reads the installation in a namespace. Rejects with an ApiError if an object cannot be read, and with a UserError if
+ * the installation is in another namespace or belongs to Helm.
+ */
+export async function readInstallation(client: ClusterClient, namespace: string): Promise<Installation> {
+  const { name } = INSTALLATION;
+  const [deployment, configuration, binding, policies] = await Promise.all([
+    client.get(RESOURCES.Deployment, name, namespace) as Promise<Deployment | undefined>,
+    client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
+    client.get(RESOURCES.ClusterRoleBinding, name) as Promise<Kinds['ClusterRoleBinding'] | undefined>,
+    readPolicyObjects(client),
+  ]);
+  const serverless = readServerless(policies);
+  const other = binding?.subjects?.[0]?.namespace ?? namespace;
+  if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
+    throw new UserError(`Portcullis is installed in namespace ${other}: use --namespace=${other}`);
+  }
+  const labels = deployment?.metadata?.labels ?? {};
+  if (labels['app.kubernetes.io/managed-by'] === 'Helm') {
+    throw new UserError(`the installation in namespace ${namespace} belongs to Helm: use helm upgrade --reuse-values`);
+  }
+  const initial = deployment ? readInitialSettings(deployment) : {};
+  const settings = deployment ? await readSettings(client, deployment, namespace) : {};
+  const existing = configuration?.spec ?? (deployment ? initial : serverless?.spec);
+  const policy = existing ? { policy: existing } : {};
+  return { deployment, configuration, initial, serverless, settings: { ...settings, ...policy } };
+}
+
+async function readSettings(
+  client: ClusterClient,
+  deployment: Deployment,
+  namespace: string,
+): Promise<Partial<ManifestSettings>> {
+  const { name } = INSTALLATION;
+  const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
+  const { features, ...shown } = deploymentSettings(deployment);
+  const [monitor, rules, nodes] = await Promise.all([
+    client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
+    client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
+    client.get(DEFINITIONS, NODES_CONFIG),
+  ]);
+  const image = replicaContainer(deployment)?.image;
+  const [, runbook] = /"runbook_url":"([^#"]+)/.exec(JSON.stringify(rules ?? {})) ?? [];
+  return {
+    replicas: deployment.spec?.replicas ?? 1,
+    monitoring: monitor ? 'prometheus-operator' : 'none',
+    // The CRD may remain from an installation with the feature.
+    nodesConfig: features.kubelet && nodes !== undefined && isPartOfPortcullis(nodes),
+    features,
+    ...shown,
+    ...(image == null ? {} : { image }),
+    ...(runbook === undefined ? {} : { runbook }),
+  };
+}
+
+function readInitialSettings(deployment: Deployment): JsonObject {
+  const text = replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}';
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    throw new UserError(`deployments/${INSTALLATION.name}: ${INITIAL_SETTINGS} is not JSON: ${quote(text)}`);
+  }
+}
+
+/** Image of the replicas. */
+export function installedImage({ deployment }: Installation): string | undefined {
+  return replicaContainer(deployment)?.image ?? undefined;
+}
+
+/** Stored versions of a CRD that its manifest no longer contains. */
+export function lostVersions(manifest: Manifest, live: AnyObject | undefined): readonly string[] {
+  if (manifest.kind !== 'CustomResourceDefinition' || !live) return [];
+  const { status } = live as { readonly status?: { readonly storedVersions?: readonly string[] } };
+  const { spec } = manifest as Manifest & {
+    readonly spec: { readonly versions: readonly { readonly name: string }[] };
+  };
+  return (status?.storedVersions ?? []).filter((stored) => !spec.versions.some(({ name }) => name === stored));
+}
+
+/** The field manager of `kubectl apply --server-side`. */
+const KUBECTL = 'kubectl';
+
+/** How changed settings take effect. */
+interface DividedSettings {
+  /** Settings that the leader applies because they have no other owner. */
+  readonly initial: JsonObject;
+  /** The object with changed settings that other clients own, for `kubectl apply`. */
+  readonly object: Manifest | undefined;
+  /** Changed settings that kubectl replaces only with `--force-conflicts`. */
+  readonly conflicts: readonly string[];
+  /** Command that removes settings owned by other clients, which server-side apply cannot do. */
+  readonly removal: ShellCommand | undefined;
+}
+
+/**
+ * Divides settings by owner, because the leader does not overwrite other managers' fields. The object keeps all fields
+ * that kubectl applied, because server-side apply removes omitted fields.
+ */
+export function divideSettings(
+  { configuration, initial }: Pick<Installation, 'configuration' | 'initial'>,
+  changes: readonly Setting[],
+): DividedSettings {
+  const ownersAt = (path: readonly string[]): readonly string[] =>
+    configuration ? settingOwners(configuration, path) : [];
+  const own = listSettings(changes.reduce(withSetting, initial)).filter(
+    ({ path, value }) => value !== null && ownersAt(path).length === 0,
+  );
+  const owned = changes.filter(({ path }) => ownersAt(path).length > 0);
+  const foreign = owned.filter(({ value }) => value !== null);
+  const removed = owned.filter(({ value }) => value === null);
+  const applied = listSettings(configuration?.spec ?? {}).filter(({ path }) => ownersAt(path).includes(KUBECTL));
+  const object = {
+    apiVersion: getApiVersion('PortcullisConfiguration'),
+    kind: 'PortcullisConfiguration',
+    metadata: { name: CONFIGURATION_NAME },
+    spec: [...applied, ...foreign].reduce(withSetting, {}),
+  };
+  return {
+    initial: own.reduce(withSetting, {}),
+    object: foreign.length === 0 ? undefined : object,
+    conflicts: foreign.flatMap(({ path }) => {
+      const others = ownersAt(path).filter((owner) => owner !== KUBECTL);
+      return others.length === 0 ? [] : [`spec.${path.join('.')} belongs to ${others.join(', ')}`];
+    }),
+    removal: removed.length === 0 ? undefined : patchSettings(removed),
+  };
+}

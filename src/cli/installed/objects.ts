@@ -1,0 +1,56 @@
+/** Objects of an installation in a cluster, and those that it no longer needs. */
+import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
+import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import type { Kind } from '../../kube/kinds.ts';
+import { objectPath, RESOURCES } from '../../kube/resources.ts';
+import { CONFIGURATION_KINDS, configurationFeature } from '../../kube/webhooks.ts';
+import { FEATURES, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
+import { kubectl, type ShellCommand } from '../output/shell.ts';
+
+/** Reads the objects in manifests, in the same order. Absent objects are `undefined`. */
+export async function readObjects(
+  { send }: ClusterClient,
+  manifests: readonly Manifest[],
+): Promise<readonly (AnyObject | undefined)[]> {
+  const responses = manifests.map((manifest) => ignoreNotFound(send({ method: 'GET', path: manifestPath(manifest) })));
+  return (await Promise.all(responses)) as unknown as readonly (AnyObject | undefined)[];
+}
+
+const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
+
+/**
+ * Returns roles, bindings and webhook configurations that the settings do not require, such as
+ * `clusterroles/portcullis-olm`, in deletion order. Without its roles, the leader cannot restore webhooks.
+ */
+export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
+  const names = new Set(buildManifests(settings).map(({ kind, metadata: { name } }) => `${kind} ${name}`));
+  const isNeeded = (kind: Kind, name: string): boolean => {
+    if (!CONFIGURATION_KINDS.some((one) => one === kind)) return names.has(`${kind} ${name}`);
+    const feature = FEATURES.find((one) => one === configurationFeature(name));
+    return feature === undefined || settings.features[feature];
+  };
+  const lists = [...ROLE_KINDS, ...CONFIGURATION_KINDS].map(async (kind) => {
+    const { namespace } = settings;
+    const objects = await client.list(RESOURCES[kind], { namespace, labels: `${PART_OF_LABEL}=${PART_OF}` });
+    const obsolete = objects.filter(({ metadata: { name } }) => !isNeeded(kind, name));
+    return obsolete.map(({ metadata: { name } }) => `${RESOURCES[kind].resource}/${name}`);
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+/** Returns the command that deletes obsolete objects. The leader may already have deleted some of them. */
+export function deleteObsolete(namespace: string, obsolete: readonly string[]): ShellCommand {
+  const scope = obsolete.some((one) => one.startsWith('role')) ? ['-n', namespace] : [];
+  return kubectl(...scope, 'delete', '--ignore-not-found', ...obsolete);
+}
+
+/** API path of the object in a manifest. The plurals of its kinds are regular. */
+function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
+  return objectPath({ group, version, resource }, name, namespace);
+}
+
+export function objectPathName({ kind, metadata: { name, namespace } }: Pick<Manifest, 'kind' | 'metadata'>): string {
+  return namespace === undefined ? `${kind}/${name}` : `${kind}/${namespace}/${name}`;
+}

@@ -1,0 +1,14 @@
+/** Changes to the settings of an installation, and their consequences. */
+import { type Setting, withSetting } from '../../config/setting-paths.ts';
+import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import { kubectl, type ShellCommand } from '../output/shell.ts';
+
+/** Consequence of SCC CRDs without enforcement. Charts detect OpenShift by the SCC API group. */
+export const CHART_CONSEQUENCE =
+  'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
+
+/** Returns the command that changes settings regardless of their owner. A `null` value removes a setting. */
+export function patchSettings(settings: readonly Setting[]): ShellCommand {
+  const patch = JSON.stringify({ spec: settings.reduce(withSetting, {}) });
+  return kubectl('patch', 'portcullisconfiguration', CONFIGURATION_NAME, '--type=merge', '-p', patch);
+}

@@ -1,0 +1,49 @@
+/** Listening on an address that the options of a command set. */
+import type { AddressInfo } from 'node:net';
+import { UserError } from '../kube/user-error.ts';
+import type { AdmissionServer } from '../server/server.ts';
+
+/** Address on which a server listens, and its options. */
+interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly option: string;
+  /** Host option, if it differs. */
+  readonly hostOption?: string;
+}
+
+/** Starts a server and returns its port. Rejects with a UserError if the address is unavailable. */
+export async function listen(
+  app: Pick<AdmissionServer['app'], 'listen' | 'server'>,
+  address: ListenAddress,
+): Promise<number> {
+  const { host, port } = address;
+  await explainAddressError(app.listen({ host, port }), address);
+  return (app.server.address() as AddressInfo).port;
+}
+
+/** Converts system errors about the address to a UserError that names the option. */
+export async function explainAddressError<T>(listening: Promise<T>, address: ListenAddress): Promise<T> {
+  try {
+    return await listening;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (typeof code !== 'string') throw error;
+    const reason = REASONS[code];
+    if (reason === undefined) throw error;
+    const { host, port, option, hostOption = option } = address;
+    const fix = `set another with --${HOST_ERRORS.has(code) ? hostOption : option}`;
+    throw new UserError(`cannot listen on ${host}:${port}: ${reason}; ${fix}`, { cause: error });
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use',
+  EACCES: 'permission denied',
+  EADDRNOTAVAIL: 'this machine does not have the address',
+  ENOTFOUND: 'the address cannot be resolved',
+  EAI_AGAIN: 'the address cannot be resolved',
+};
+
+/** Errors that concern the host, not the port. */
+const HOST_ERRORS: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);

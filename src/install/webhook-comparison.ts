@@ -1,0 +1,48 @@
+/** Compares the webhook configurations of a cluster with those that the settings require in this version. */
+import type { Enforcement } from '../controllers/required-webhooks.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { otherConditions } from './break-glass-state.ts';
+import { type Configuration, parseWebhookConfiguration, type Webhook } from './live-webhooks.ts';
+import type { ManifestSettings } from './settings.ts';
+import { webhookConfigurations } from './webhooks.ts';
+
+/** Returns the required configurations. `state` is that of `webhookConfigurations`. */
+export function expectedConfigurations(
+  settings: ManifestSettings,
+  state: Partial<Enforcement>,
+): readonly Configuration[] {
+  return webhookConfigurations(settings, state).map((manifest) =>
+    parseWebhookConfiguration(manifest.kind as Configuration['kind'], manifest),
+  );
+}
+
+/** A field of a webhook that differs from the required value. */
+interface FieldDifference {
+  readonly field: string;
+  readonly actual: unknown;
+  readonly expected: unknown;
+  /** True if the difference breaks the webhook. Other differences may be intended. */
+  readonly isEssential: boolean;
+}
+
+const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
+
+/** Returns the differences of a webhook. The host, the caBundle and the break-glass condition may differ. */
+export function findDifferences(live: Webhook, expected: Webhook): readonly FieldDifference[] {
+  const actual = comparableFields(live);
+  return Object.entries(comparableFields(expected))
+    .filter(([field, value]) => !deepEqual(actual[field], value))
+    .map(([field, value]) => ({
+      field,
+      actual: actual[field],
+      expected: value,
+      isEssential: ESSENTIAL_FIELDS.has(field),
+    }));
+}
+
+function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
+  const { clientConfig, ...fields } = webhook;
+  const { url, service } = clientConfig;
+  const path = url == null ? service?.path : URL.parse(url)?.pathname;
+  return { path, ...fields, matchConditions: otherConditions(webhook) };
+}
