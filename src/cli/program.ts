@@ -58,20 +58,8 @@ const GROUPS: Readonly<
       'Show the subjects that may use an SCC, and how its use was granted',
       () => import('./scc/who-can.ts'),
     ],
-    [
-      'scc grant',
-      'Grant the use of an SCC to users, groups and service accounts',
-      async () => ({
-        command: (await import('./scc/grant.ts')).grant,
-      }),
-    ],
-    [
-      'scc revoke',
-      'Revoke grants of an SCC',
-      async () => ({
-        command: (await import('./scc/grant.ts')).revoke,
-      }),
-    ],
+    ['scc grant', 'Grant the use of an SCC to users, groups and service accounts', () => import('./scc/grant.ts')],
+    ['scc revoke', 'Revoke grants of an SCC', () => import('./scc/revoke.ts')],
     ['scc create', 'Create a custom SCC for a workload', () => import('./scc/create.ts')],
   ],
   'Exceptions from Pod Security:': [

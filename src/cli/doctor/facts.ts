@@ -68,7 +68,7 @@ export interface Facts {
   readonly settings: ManifestSettings;
   readonly server: Fact<Server>;
   /** All webhook configurations in the cluster. */
-  readonly configurations: readonly Configuration[];
+  readonly webhookConfigurations: readonly Configuration[];
   readonly serverless?: ServerlessFacts | undefined;
   /** The floor policies and their bindings. */
   readonly policies: Fact<readonly FloorObject[]>;
@@ -85,7 +85,7 @@ export interface Facts {
   readonly certificate: Fact<ServedCertificate>;
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
-  readonly configuration: Fact<PortcullisConfiguration | undefined>;
+  readonly settingsObject: Fact<PortcullisConfiguration | undefined>;
   /** Spec of the PortcullisConfiguration that the replicas apply: that of the object, or the last valid one. */
   readonly spec: Fact<JsonObject>;
   /** CRDs, roles, bindings and policies for the service account that are missing or differ from the manifests. */
@@ -94,6 +94,23 @@ export interface Facts {
   readonly obsolete: Fact<readonly string[]>;
   readonly probes: readonly Probe[];
 }
+
+export type CheckName =
+  | 'api-server'
+  | 'break-glass'
+  | 'certificates'
+  | 'configuration'
+  | 'deadlocks'
+  | 'enforcement'
+  | 'floor'
+  | 'installation'
+  | 'leases'
+  | 'other-admission'
+  | 'policies'
+  | 'reachability'
+  | 'replicas'
+  | 'tiers'
+  | 'webhooks';
 
 /** `problem`: something fails now, or will fail when it is needed. `unknown`: a fact could not be read. */
 export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
@@ -105,7 +122,7 @@ export interface Fix {
   /** A comment on the commands, or an instruction if there are none. */
   readonly note?: string;
   /** Checks that must report no problems before the fix is applied. */
-  readonly after?: readonly string[];
+  readonly after?: readonly CheckName[];
 }
 
 /** One result of a check. */
@@ -120,11 +137,11 @@ export interface CheckResult {
 
 /** A result with the name of its check. */
 export interface Finding extends CheckResult {
-  readonly check: string;
+  readonly check: CheckName;
 }
 
 export interface Check {
-  readonly name: string;
+  readonly name: CheckName;
   evaluate(facts: Facts): readonly CheckResult[];
 }
 

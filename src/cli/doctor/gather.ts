@@ -107,7 +107,7 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
     settings,
     spec,
     server,
-    configurations,
+    webhookConfigurations: configurations,
     policies,
     serverless: await readServerlessFacts(client, options.serverless, settings),
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
@@ -119,7 +119,7 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
     leases,
     certificate,
     urlCertificates,
-    configuration,
+    settingsObject: configuration,
     changedObjects,
     obsolete,
     probes,
@@ -320,7 +320,7 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
 }
 
 /** Returns the spec that the replicas apply. It is unknown if neither the object nor its status contains a valid one. */
-function specInForce(configuration: Facts['configuration'], namespace: string): Fact<JsonObject> {
+function specInForce(configuration: Facts['settingsObject'], namespace: string): Fact<JsonObject> {
   if (!('value' in configuration)) return configuration;
   const specs = [configuration.value?.spec ?? {}, lastValidObject(configuration.value)?.spec];
   const valid = specs.find((spec) => spec !== undefined && invalidReason(spec, namespace) === undefined);

@@ -28,7 +28,7 @@ const TIERS: readonly Tier[] = ['fail-closed', 'fail-open', 'excluded'];
 export function simulateOutage(facts: Facts): readonly Outage[] {
   const { namespaces } = facts;
   if (!('value' in namespaces) || !isInstalled(facts)) return [];
-  const configurations = withoutBreakGlass(facts.configurations);
+  const configurations = withoutBreakGlass(facts.webhookConfigurations);
   const outages = namespaces.value.map((namespace) => {
     const tier = namespaceTier(configurations, namespace);
     const update: Request = { operation: 'UPDATE', group: '', resource: 'namespaces', namespace };

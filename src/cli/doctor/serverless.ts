@@ -26,7 +26,18 @@ import {
 } from '../installed/serverless.ts';
 import { kubectl } from '../output/shell.ts';
 import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
-import { type CheckResult, type Finding, type Fix, info, ok, type Probe, problem, unknown, warning } from './facts.ts';
+import {
+  type CheckName,
+  type CheckResult,
+  type Finding,
+  type Fix,
+  info,
+  ok,
+  type Probe,
+  problem,
+  unknown,
+  warning,
+} from './facts.ts';
 import { instruction } from './fix.ts';
 import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
 
@@ -58,7 +69,8 @@ export async function diagnosePolicies(
   client: ClusterClient,
   objects: readonly InstalledPolicy[],
 ): Promise<readonly Finding[]> {
-  const named = (check: string, ...results: readonly CheckResult[]) => results.map((result) => ({ check, ...result }));
+  const named = (check: CheckName, ...results: readonly CheckResult[]) =>
+    results.map((result) => ({ check, ...result }));
   let settings, podSecurity;
   try {
     settings = readServerless(objects);

@@ -354,7 +354,7 @@ function registered(change: (webhook: Record<string, unknown>) => object = (webh
       change({ ...webhook, clientConfig: { ...webhook.clientConfig, caBundle } }),
     );
     const object = { ...manifest, webhooks } as WebhookConfiguration;
-    return parseWebhookConfiguration(manifest.kind as Facts['configurations'][number]['kind'], object);
+    return parseWebhookConfiguration(manifest.kind as Facts['webhookConfigurations'][number]['kind'], object);
   });
 }
 
@@ -395,7 +395,7 @@ const HEALTHY: Facts = {
   namespace: 'portcullis',
   settings: SETTINGS,
   server: { value: { version: 'v1.36.3', minor: 'v1.36', groups: ['apps', 'security.openshift.io'] } },
-  configurations: registered(),
+  webhookConfigurations: registered(),
   policies: { value: [] },
   namespaces: { value: [namespace('default'), namespace('kube-system'), namespace('portcullis')] },
   nodes: { value: [{ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } }] },
@@ -421,7 +421,7 @@ const HEALTHY: Facts = {
   },
   certificate: served('secrets/portcullis-serving-certificate'),
   urlCertificates: new Map(),
-  configuration: { value: { metadata: { generation: 3 }, spec: SETTINGS.policy } },
+  settingsObject: { value: { metadata: { generation: 3 }, spec: SETTINGS.policy } },
   spec: { value: SETTINGS.policy },
   changedObjects: { value: [] },
   obsolete: { value: [] },
@@ -435,11 +435,11 @@ const HEALTHY: Facts = {
 /** The default settings, with the webhooks that the leader registers for them. */
 const MANAGED = {
   settings: defaultSettings(VERSION),
-  configurations: registered(undefined, webhookConfigurations(defaultSettings(VERSION), { someSccs: false })),
+  webhookConfigurations: registered(undefined, webhookConfigurations(defaultSettings(VERSION), { someSccs: false })),
 };
 
 const NOTHING: Partial<Facts> = {
-  configurations: [],
+  webhookConfigurations: [],
   deployment: { value: undefined },
   leases: { value: [] },
   certificate: { value: { source: 'secrets/portcullis-serving-certificate', chain: undefined } },
@@ -455,17 +455,19 @@ const SWITCHED_OFF = registered((webhook) => ({
 const AT_URL: Partial<Facts> = {
   settings: { ...SETTINGS, webhooks: { url: 'https://127.0.0.1:8443' } },
   deployment: { value: undefined },
-  configurations: registered((webhook) => ({ ...webhook, clientConfig: { url: 'https://127.0.0.1:8443/x' } })),
+  webhookConfigurations: registered((webhook) => ({ ...webhook, clientConfig: { url: 'https://127.0.0.1:8443/x' } })),
   urlCertificates: new Map([['https://127.0.0.1:8443', { unknown: 'https://127.0.0.1:8443: connection refused' }]]),
 };
 
 /** The registered configurations with a change to one webhook. */
-function withWebhook(name: string, change: object): Pick<Facts, 'configurations'> {
-  return { configurations: registered((webhook) => (webhook['name'] === name ? { ...webhook, ...change } : webhook)) };
+function withWebhook(name: string, change: object): Pick<Facts, 'webhookConfigurations'> {
+  return {
+    webhookConfigurations: registered((webhook) => (webhook['name'] === name ? { ...webhook, ...change } : webhook)),
+  };
 }
 
 /** The registered configurations, and one of another product. */
-function withPolicy(webhook: object): Pick<Facts, 'configurations'> {
+function withPolicy(webhook: object): Pick<Facts, 'webhookConfigurations'> {
   const policy = {
     name: 'policy.example.com',
     admissionReviewVersions: ['v1'],
@@ -475,7 +477,9 @@ function withPolicy(webhook: object): Pick<Facts, 'configurations'> {
     ...webhook,
   };
   const object = { metadata: { name: 'policy' }, webhooks: [policy] };
-  return { configurations: [...registered(), parseWebhookConfiguration('ValidatingWebhookConfiguration', object)] };
+  return {
+    webhookConfigurations: [...registered(), parseWebhookConfiguration('ValidatingWebhookConfiguration', object)],
+  };
 }
 
 const MORE = 'podSecurity.defaults.enforce from restricted to baseline';
@@ -488,13 +492,17 @@ function besideServer(policy: ManifestSettings['policy'], ...weaker: readonly st
   const settings = { ...SETTINGS, policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, ...policy } };
   return {
     settings,
-    configurations: registered(undefined, webhookConfigurations(settings)),
+    webhookConfigurations: registered(undefined, webhookConfigurations(settings)),
     serverless: { policies, spec, weaker: { value: weaker } },
   };
 }
 
 /** A configuration with the label of Portcullis, but with another name. */
-function buildCopy(name: string, failurePolicy: 'Fail' | 'Ignore', url?: string): Facts['configurations'][number] {
+function buildCopy(
+  name: string,
+  failurePolicy: 'Fail' | 'Ignore',
+  url?: string,
+): Facts['webhookConfigurations'][number] {
   const { webhooks = [], ...rest } = configuration(name, [`${failurePolicy.toLowerCase()}.psa.portcullis.dev`]);
   const client = url === undefined ? {} : { clientConfig: { url } };
   const object = { ...rest, webhooks: webhooks.map((webhook) => ({ ...webhook, failurePolicy, ...client })) };
@@ -521,7 +529,7 @@ function withFloor(
   const webhooks = webhookConfigurations(settings, { rollout: false, floor: isOpen });
   return {
     settings,
-    configurations: registered(undefined, webhooks),
+    webhookConfigurations: registered(undefined, webhooks),
     policies: { value: policies as unknown as readonly FloorObject[] },
   };
 }
@@ -543,19 +551,19 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   },
   'development cluster': {
     ...NOTHING,
-    configurations: registered(undefined, DEV_CLUSTER),
+    webhookConfigurations: registered(undefined, DEV_CLUSTER),
     leases: { value: [{ metadata: { name: 'portcullis' } }] },
     server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: ['security.openshift.io'] } },
   },
   'maintained by the leader': MANAGED,
-  'not registered by the leader': { ...MANAGED, configurations: MANAGED.configurations.slice(1) },
-  'not registered, no ready replica': { ...MANAGED, configurations: MANAGED.configurations.slice(1) },
+  'not registered by the leader': { ...MANAGED, webhookConfigurations: MANAGED.webhookConfigurations.slice(1) },
+  'not registered, no ready replica': { ...MANAGED, webhookConfigurations: MANAGED.webhookConfigurations.slice(1) },
   'SCCs without enforcement': MANAGED,
   'defaults of pods without MutatingAdmissionPolicies': {
     settings: { ...SETTINGS, policy: { ...SETTINGS.policy, defaults: { mode: 'apply' } } },
   },
-  'missing configuration, no endpoint': { configurations: registered().slice(1) },
-  'missing configuration': { configurations: registered().slice(1) },
+  'missing configuration, no endpoint': { webhookConfigurations: registered().slice(1) },
+  'missing configuration': { webhookConfigurations: registered().slice(1) },
   'different fields': withWebhook('psa.portcullis.dev', {
     failurePolicy: 'Ignore',
     timeoutSeconds: 30,
@@ -564,29 +572,29 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'different path': withWebhook('exec.scc.portcullis.dev', { clientConfig: { url: 'https://127.0.0.1/other' } }),
   'webhooks from another version': withWebhook('advise.psa.portcullis.dev', { name: 'old.psa.portcullis.dev' }),
   'missing label': {
-    configurations: registered().map((one) =>
+    webhookConfigurations: registered().map((one) =>
       one.name === 'psa.portcullis.dev' ? { ...one, metadata: { name: one.name } } : one,
     ),
   },
   'on for one webhook': {
-    configurations: withWebhook('psa.portcullis.dev', { matchConditions: [OFF_CONDITION] }).configurations.map(
-      (one) => ({
-        ...one,
-        metadata: {
-          ...one.metadata,
-          annotations: {
-            'portcullis.dev/break-glass-since': '2026-01-15T11:00:00Z',
-            'portcullis.dev/break-glass-by': 'jo',
-            'portcullis.dev/break-glass-reason': 'INC-1',
-          },
+    webhookConfigurations: withWebhook('psa.portcullis.dev', {
+      matchConditions: [OFF_CONDITION],
+    }).webhookConfigurations.map((one) => ({
+      ...one,
+      metadata: {
+        ...one.metadata,
+        annotations: {
+          'portcullis.dev/break-glass-since': '2026-01-15T11:00:00Z',
+          'portcullis.dev/break-glass-by': 'jo',
+          'portcullis.dev/break-glass-reason': 'INC-1',
         },
-      }),
-    ),
+      },
+    })),
   },
-  'break-glass': { configurations: SWITCHED_OFF },
-  'on, no other problem': { configurations: SWITCHED_OFF },
-  'on, no certificate and no leader': { configurations: SWITCHED_OFF },
-  'on, missing permissions': { configurations: SWITCHED_OFF },
+  'break-glass': { webhookConfigurations: SWITCHED_OFF },
+  'on, no other problem': { webhookConfigurations: SWITCHED_OFF },
+  'on, no certificate and no leader': { webhookConfigurations: SWITCHED_OFF },
+  'on, missing permissions': { webhookConfigurations: SWITCHED_OFF },
   overdue: { certificate: served('secrets/a', 6.5) },
   expired: { certificate: served('secrets/a', 8) },
   'untrusted authority': { certificate: served('secrets/a', 0, createAuthority({ now: NOW, days: 7 })) },
@@ -594,10 +602,10 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     clientConfig: { service: { namespace: 'portcullis', name: 'portcullis', path: '/scc/exec', port: 443 } },
   }),
   'copies of configurations': {
-    configurations: [...registered(), buildCopy('copy-of-psa', 'Fail'), buildCopy('other-copy', 'Ignore')],
+    webhookConfigurations: [...registered(), buildCopy('copy-of-psa', 'Fail'), buildCopy('other-copy', 'Ignore')],
   },
   'a copy with a URL': {
-    configurations: [
+    webhookConfigurations: [
       ...registered(),
       buildCopy('copy-of-psa', 'Fail', 'https://portcullis.portcullis.svc:8443/psa/validate'),
     ],
@@ -749,7 +757,7 @@ test('an outage is simulated by tier', () => {
       'excluded, unaffected, unaffected, unaffected, portcullis',
     ],
   );
-  assert.deepEqual(simulateOutage({ ...HEALTHY, configurations: SWITCHED_OFF, namespaces }), outage);
+  assert.deepEqual(simulateOutage({ ...HEALTHY, webhookConfigurations: SWITCHED_OFF, namespaces }), outage);
   const legacy = namespace('legacy', { 'pod-security.kubernetes.io/enforce': 'privileged' });
   const withLegacy = { value: [...namespaces.value, legacy] };
   assert.deepEqual(

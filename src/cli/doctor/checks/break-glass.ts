@@ -11,11 +11,11 @@ import { type Check, type Facts, factValue, ok, problem } from '../facts.ts';
 import { END_BREAK_GLASS } from '../fix.ts';
 
 /** Returns the break-glass state of the webhooks, the floor and the enforce labels of namespaces. */
-export function readBreakGlass({ configurations, policies, namespaces }: Facts): BreakGlassStatus {
+export function readBreakGlass({ webhookConfigurations, policies, namespaces }: Facts): BreakGlassStatus {
   const floor = (factValue(policies) ?? []).filter(({ kind }) => kind === 'ValidatingAdmissionPolicy');
   const relaxed = (factValue(namespaces) ?? []).filter(({ labels }) => labels[RELAXED_LABEL] !== undefined);
   return breakGlassStatus(
-    [...floor.map(parseFloorPolicy), ...configurations.filter(isPartOfPortcullis)],
+    [...floor.map(parseFloorPolicy), ...webhookConfigurations.filter(isPartOfPortcullis)],
     relaxed.map(({ name }) => name),
   );
 }

@@ -68,7 +68,7 @@ function evaluateServed({ source, chain }: ServedCertificate, facts: Facts): rea
 
 /** Checks that each webhook trusts the certificate served at its address. Webhooks with the same result are grouped. */
 function evaluateBundles(facts: Facts): readonly CheckResult[] {
-  const webhooks = ownWebhooks(facts.configurations);
+  const webhooks = ownWebhooks(facts.webhookConfigurations);
   const results = webhooks.flatMap((registered) => evaluateBundle(registered, facts));
   if (results.length > 0) {
     const groups = Map.groupBy(results, ({ severity, message }) => `${severity} ${message}`);

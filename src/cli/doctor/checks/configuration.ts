@@ -37,7 +37,7 @@ const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new M
 export const configuration: Check = {
   name: 'configuration',
   evaluate: (facts) =>
-    evaluateFact(facts.configuration, 'configuration', (object) => {
+    evaluateFact(facts.settingsObject, 'configuration', (object) => {
       const { namespace, settings } = facts;
       if (!object) return [info(OBJECT, 'does not exist. The leader creates it')];
       const { metadata, spec = {}, status } = object;

@@ -30,10 +30,10 @@ export const deadlocks: Check = {
   name: 'deadlocks',
   evaluate: (all) =>
     evaluateFact(all.namespaces, 'namespaces', (namespaces) => {
-      const facts = { ...all, configurations: withoutBreakGlass(all.configurations) };
+      const facts = { ...all, webhookConfigurations: withoutBreakGlass(all.webhookConfigurations) };
       const own = namespaces.find(({ name }) => name === facts.namespace);
       if (!own) return [info(`namespace ${facts.namespace}`, 'does not exist')];
-      const closed = allWebhooks(facts.configurations).filter(({ webhook }) => failsClosed(webhook));
+      const closed = allWebhooks(facts.webhookConfigurations).filter(({ webhook }) => failsClosed(webhook));
       const results = closed.flatMap((registered) => evaluateWebhook(registered, own, facts));
       const message = 'no fail-closed webhook matches the requests that start the replicas';
       return results.length > 0 ? results : [ok(`namespace ${own.name}`, message)];
@@ -70,7 +70,10 @@ function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, fact
   const namespaceSelector = { matchExpressions: [...matchExpressions, excluded] };
   const fix = changeWebhook(configuration, { name: webhook.name, namespaceSelector });
   const object = `${webhook.name} (${configuration.name})`;
-  if (serviceNamespace === undefined || namespaceTier(facts.configurations, serviceNamespace) !== 'fail-closed') {
+  if (
+    serviceNamespace === undefined ||
+    namespaceTier(facts.webhookConfigurations, serviceNamespace) !== 'fail-closed'
+  ) {
     return [warning(object, message, { impact: 'no replica can start while this webhook does not respond', fix })];
   }
   const impact = `it runs in namespace ${serviceNamespace.name}, where Portcullis fails closed. If both are down, neither can start`;

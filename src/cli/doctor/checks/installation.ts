@@ -18,7 +18,7 @@ import { applyManifests, instruction } from '../fix.ts';
 const HOW_TO_INSTALL = instruction('install Portcullis, see portcullis install --help');
 
 /** False if neither a Deployment nor a webhook configuration exists. */
-export function isInstalled({ configurations, deployment, settings }: Facts): boolean {
+export function isInstalled({ webhookConfigurations: configurations, deployment, settings }: Facts): boolean {
   const names = new Set(webhookConfigurations(settings).map(({ metadata: { name } }) => name));
   const isRegistered = configurations.some((one) => isPartOfPortcullis(one) || names.has(one.name));
   return isRegistered || !('value' in deployment) || deployment.value !== undefined;

@@ -37,8 +37,8 @@ export function podSecurityEvaluator(refusal = ''): 'plugin' | 'policy' | undefi
  * there.
  */
 function evaluatePlugin(facts: Facts): readonly CheckResult[] {
-  const { probes, configurations, namespaces } = facts;
-  const isRegistered = ownWebhooks(configurations).some(({ webhook }) => webhook.name === 'psa.portcullis.dev');
+  const { probes, webhookConfigurations, namespaces } = facts;
+  const isRegistered = ownWebhooks(webhookConfigurations).some(({ webhook }) => webhook.name === 'psa.portcullis.dev');
   const undetected = (reason: string): readonly CheckResult[] => [
     unknown(PLUGIN, `cannot detect whether it is enabled: ${reason}`),
   ];
@@ -80,14 +80,14 @@ const OPENSHIFT_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
 const SCC_OFF: Fix = { commands: [patchSettings([{ path: ['scc', 'mode'], value: 'off' }])] };
 
 function evaluatePlatform(facts: Facts): readonly CheckResult[] {
-  const { server, probes, configurations, namespace } = facts;
+  const { server, probes, webhookConfigurations, namespace } = facts;
   return evaluateFact(server, SCC_ADMISSION, ({ groups }) => {
     const probe = probes.find((candidate) => candidate.id === 'a pod' && candidate.namespace?.name === namespace);
     const isAnnotated = probe?.object?.metadata.annotations?.[SCC_ANNOTATION] !== undefined;
     const isOpenShift = OPENSHIFT_GROUPS.some((group) => groups.includes(group));
     if (!isOpenShift && !isAnnotated) return [];
     const message = `the cluster has its own SCC admission${isOpenShift ? ' (OpenShift)' : ''}`;
-    const registered = configurations.filter((one) => isPartOfPortcullis(one) && hasSccWebhooks(one));
+    const registered = webhookConfigurations.filter((one) => isPartOfPortcullis(one) && hasSccWebhooks(one));
     if (registered.length === 0) return [ok(SCC_ADMISSION, `${message}, and SCC admission of Portcullis is off`)];
     const names = registered.map(({ name }) => name).join(', ');
     const impact = 'both assign SCCs to pods and ranges to namespaces, and overwrite each other';

@@ -49,8 +49,8 @@ function subject({ id, namespace }: Probe): string {
   return namespace ? `${id} in ${namespace.name}` : id;
 }
 
-function isOwnWebhook({ configurations }: Facts, name: string): boolean {
-  return ownWebhooks(configurations).some(({ webhook }) => webhook.name === name);
+function isOwnWebhook({ webhookConfigurations }: Facts, name: string): boolean {
+  return ownWebhooks(webhookConfigurations).some(({ webhook }) => webhook.name === name);
 }
 
 function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
@@ -83,7 +83,7 @@ function findResponding({ object, refusal, namespace, group, resource, body }: P
   const { metadata } = body as { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
   const labels = metadata?.labels ?? {};
   const request = { operation: 'CREATE', group, resource, namespace: selected, labels } as const;
-  return ownWebhooks(facts.configurations)
+  return ownWebhooks(facts.webhookConfigurations)
     .filter(({ webhook }) => failsClosed(webhook) && isCalled(webhook, request))
     .map(({ webhook }) => webhook.name);
 }
@@ -96,7 +96,7 @@ function evaluateRejection(probe: Probe): readonly CheckResult[] {
 }
 
 function untested(facts: Facts, tested: ReadonlySet<string>): readonly CheckResult[] {
-  const webhooks = ownWebhooks(facts.configurations)
+  const webhooks = ownWebhooks(facts.webhookConfigurations)
     .map(({ webhook }) => webhook)
     .filter(({ name }) => !tested.has(name));
   const report = (areOff: boolean, reason: string): readonly CheckResult[] => {

@@ -4,7 +4,15 @@ import { type JsonObject, valueAt } from '../../../kube/types.ts';
 import { LABELS } from '../../../policy/psa/policy.ts';
 import { deleteAllCommand } from '../../installed/serverless.ts';
 import { patchSettings } from '../../installed/settings.ts';
-import { type Check, type Facts, factValue, type Fix, type ServerlessFacts, warning } from '../facts.ts';
+import {
+  type Check,
+  type CheckName,
+  type Facts,
+  factValue,
+  type Fix,
+  type ServerlessFacts,
+  warning,
+} from '../facts.ts';
 import { instruction } from '../fix.ts';
 
 /** Reports the policies of a serverless installation. The fix deletes them if the server is at least as strict. */
@@ -23,7 +31,7 @@ export const policies: Check = {
 };
 
 /** If these checks fail, possibly only the policies enforce the settings. */
-const SERVER_CHECKS = [
+const SERVER_CHECKS: readonly CheckName[] = [
   'installation',
   'webhooks',
   'break-glass',
@@ -37,7 +45,7 @@ const SERVER_CHECKS = [
 function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts, facts: Facts): Fix {
   if (!('value' in comparison)) return instruction(`first determine what the server enforces: ${comparison.unknown}`);
   const weaker = comparison.value;
-  const { conditions = [] } = factValue(facts.configuration)?.status ?? {};
+  const { conditions = [] } = factValue(facts.settingsObject)?.status ?? {};
   if (conditions.some(({ type, status }) => type === 'Applied' && status === 'False')) {
     return instruction('wait until the settings are in force');
   }

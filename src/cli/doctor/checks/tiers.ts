@@ -8,7 +8,7 @@ export const tiers: Check = {
   name: 'tiers',
   evaluate: (facts) =>
     evaluateFact(facts.namespaces, 'namespaces', (namespaces) => {
-      const configurations = withoutBreakGlass(facts.configurations);
+      const configurations = withoutBreakGlass(facts.webhookConfigurations);
       const closed = namespaces.filter((one) => namespaceTier(configurations, one) === 'fail-closed');
       const results = closed.flatMap(({ name }) => evaluateNamespace(name, facts));
       return results.length > 0

@@ -30,7 +30,7 @@ export const webhooks: Check = {
   name: 'webhooks',
   evaluate: (facts) =>
     evaluateFact(facts.spec, 'webhooks', () => {
-      const own = facts.configurations.filter(isPartOfPortcullis);
+      const own = facts.webhookConfigurations.filter(isPartOfPortcullis);
       return [
         ...findExpectedAll(facts).flatMap((expected) => compareConfiguration(facts, expected)),
         ...own.flatMap((configuration) => findUnknown(facts, configuration)),
@@ -94,7 +94,7 @@ const UNKNOWN = 'API servers still call it. It may belong to another version';
 function compareConfiguration(facts: Facts, expected: Configuration): readonly CheckResult[] {
   const { kind, name } = expected;
   const object = `${kind} ${name}`;
-  const live = facts.configurations.find((one) => one.kind === kind && one.name === name);
+  const live = facts.webhookConfigurations.find((one) => one.kind === kind && one.name === name);
   const fix = restoreConfigurations(facts);
   if (!live) {
     const create = name.includes('scc') ? warning : problem;

@@ -1,0 +1,118 @@
+/** Changes to the grants of an SCC: the subjects in the options, and the messages. */
+import type { ClusterClient } from '../../cluster/client.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { quote } from '../../kube/text.ts';
+import type { ClusterRole, ClusterRoleBinding, RoleBinding } from '../../kube/types.ts';
+import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
+import { EXIT, type Io } from '../command.ts';
+import { list, namespaceName, nonEmpty, option, UsageError, type Values } from '../options.ts';
+import { printObjects, referenceName, writtenOutputOption } from '../output/print.ts';
+
+export type Binding = ClusterRoleBinding | RoleBinding;
+
+/** A written or deleted object. */
+export interface Written {
+  readonly object: Binding | ClusterRole | SecurityContextConstraints;
+  readonly verb: 'created' | 'configured' | 'deleted';
+}
+
+type Subject = NonNullable<Binding['subjects']>[number];
+
+/** Options of the commands that change grants. */
+export const grantOptions = {
+  user: list('USER', nonEmpty, { short: 'u', help: 'Users' }),
+  group: list('GROUP', nonEmpty, { short: 'g', help: 'Groups' }),
+  serviceaccount: list('NAME', nonEmpty, { short: 'z', help: 'Service accounts' }),
+  namespace: option('NAME', namespaceName, undefined, {
+    short: 'n',
+    help: 'Namespace of the grant and its service accounts. Default: a grant for all namespaces, with the service accounts in the kubeconfig namespace',
+  }),
+  ...dryRunOption,
+  output: writtenOutputOption,
+  ...clusterOptions,
+};
+
+/** The change to a grant. */
+export interface Change {
+  readonly client: ClusterClient;
+  readonly scc: string;
+  readonly subjects: readonly Subject[];
+  readonly values: Values<typeof grantOptions>;
+}
+
+const RBAC = RESOURCES.ClusterRoleBinding.group;
+const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
+
+/**
+ * Returns the subjects of a binding. A user whose name is that of a service account is treated as the service account.
+ */
+function readSubjects({ user, group, serviceaccount }: Change['values'], namespace: string): readonly Subject[] {
+  return [
+    ...user.map((name): Subject => {
+      const [, scope, account] = SERVICE_ACCOUNT.exec(name) ?? [];
+      return scope === undefined || account === undefined
+        ? { apiGroup: RBAC, kind: 'User', name }
+        : { kind: 'ServiceAccount', name: account, namespace: scope };
+    }),
+    ...group.map((name): Subject => ({ apiGroup: RBAC, kind: 'Group', name })),
+    ...serviceaccount.map((name): Subject => ({ kind: 'ServiceAccount', name, namespace })),
+  ];
+}
+
+export function includes(subjects: readonly Subject[], { kind, name, namespace }: Subject): boolean {
+  return subjects.some((one) => one.kind === kind && one.name === name && one.namespace === namespace);
+}
+
+/** Prints the objects, or a line for each of them and oc's message, which names roles and SCCs. */
+export function printChange(
+  io: Io,
+  verb: 'added' | 'removed',
+  { subjects, values }: Change,
+  changed: readonly Written[],
+) {
+  const { output, 'dry-run': dryRun } = values;
+  if (output !== undefined) {
+    printObjects(
+      io,
+      output,
+      changed.map(({ object }) => object),
+    );
+    return;
+  }
+  const names = subjects.map(({ name }) => quote(name));
+  const targets = names.length === 1 ? names.join('') : `[${names.join(' ')}]`;
+  const suffix = dryRunSuffix(dryRun);
+  for (const { object, verb: done } of changed) {
+    const namespace = object.metadata?.namespace;
+    const scope = namespace === undefined ? '' : ` ${done === 'deleted' ? 'from' : 'in'} namespace ${namespace}`;
+    io.stdout.write(`${referenceName(object)} ${done}${scope}${suffix}\n`);
+  }
+  for (const { object } of changed) {
+    const isBinding = 'roleRef' in object;
+    const title = isBinding
+      ? `${object.roleRef.kind.toLowerCase()}.${RBAC}/${object.roleRef.name}`
+      : referenceName(object);
+    if (isBinding || !('rules' in object)) io.stdout.write(`${title} ${verb}: ${targets}${suffix}\n`);
+  }
+}
+
+/**
+ * Runs a change in the cluster of the options.
+ * @throws {UsageError} if the options contain no subjects
+ */
+export async function withChange(
+  values: Change['values'],
+  scc: string,
+  io: Io,
+  run: (change: Change) => Promise<void>,
+): Promise<number> {
+  if (values.user.length + values.group.length + values.serviceaccount.length === 0) {
+    throw new UsageError('at least one of --user, --group and --serviceaccount is required');
+  }
+  return await withCluster(values, io, async (client) => {
+    const namespace = values.namespace ?? client.connection.namespace;
+    await run({ client, scc, subjects: readSubjects(values, namespace), values });
+    return EXIT.passed;
+  });
+}

@@ -1,0 +1,120 @@
+import { USE_SCC } from '../../cluster/access.ts';
+import { getApiVersion, objectName, RESOURCES } from '../../kube/resources.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import type { ClusterRole } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
+import { readRules, type Rule, ruleAllows } from '../../policy/rbac/rules.ts';
+import { createUseRole, useRoleName } from '../../policy/scc/standard.ts';
+import { writeObject } from '../cluster.ts';
+import { defineCommand } from '../command.ts';
+import { type Binding, type Change, grantOptions, includes, printChange, withChange, type Written } from './change.ts';
+
+const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
+
+/**
+ * Returns the rules of the role that a binding refers to. The role that grants the SCC is not read, because users may
+ * lack permission to read it.
+ */
+async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
+  const { kind, name } = roleRef;
+  if (kind === 'ClusterRole' && name === useRoleName(scc)) return readRules(createUseRole(scc).rules);
+  const resource = kind === 'ClusterRole' ? RESOURCES.ClusterRole : RESOURCES.Role;
+  const role = await client.get(resource, name, kind === 'ClusterRole' ? undefined : metadata?.namespace);
+  return readRules((role as ClusterRole | undefined)?.rules);
+}
+
+/** A binding or an SCC with a subject, and the same object without it. */
+interface Removal {
+  readonly kind: 'ClusterRoleBinding' | 'RoleBinding' | 'SecurityContextConstraints';
+  readonly object: Binding | SecurityContextConstraints;
+  readonly isDeleted: boolean;
+}
+
+/**
+ * Finds the bindings that grant the SCC to the subjects in the namespace or in all namespaces.
+ * @throws {UserError} if a role also grants other permissions, which the subjects would lose
+ */
+async function findBindings(change: Change): Promise<readonly Removal[]> {
+  const { client, scc, subjects, values } = change;
+  const { namespace } = values;
+  const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
+  const all = (await client.list(RESOURCES[kind], { namespace })) as unknown as readonly Binding[];
+  const removals: Removal[] = [];
+  for (const binding of all) {
+    const before = binding.subjects ?? [];
+    const after = before.filter((subject) => !includes(subjects, subject));
+    if (after.length === before.length) continue;
+    const rules = await readRole(change, binding);
+    if (!rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }))) continue;
+    const { name } = binding.roleRef;
+    if (!rules.every((rule) => grantsOnly(rule, scc))) {
+      const command = `kubectl${namespace === undefined ? '' : ` -n ${namespace}`} edit ${kind.toLowerCase()} ${objectName(binding)}`;
+      throw new UserError(`role ${name} also grants other permissions: remove the subjects with ${command}`);
+    }
+    const isDeleted = after.length === 0 && binding.metadata?.annotations?.[AUTO_UPDATE] !== 'false';
+    removals.push({ kind, object: { ...binding, apiVersion: getApiVersion(kind), kind, subjects: after }, isDeleted });
+  }
+  return removals;
+}
+
+function grantsOnly({ verbs, apiGroups, resources, resourceNames, nonResourceURLs }: Rule, scc: string): boolean {
+  const isOnly = (list: readonly string[], name: string | undefined): boolean => list.every((one) => one === name);
+  const { verb, apiGroup, resource } = USE_SCC;
+  const isUse = isOnly(verbs, verb) && isOnly(apiGroups, apiGroup) && isOnly(resources, resource);
+  return isUse && nonResourceURLs.length === 0 && resourceNames.length > 0 && isOnly(resourceNames, scc);
+}
+
+/** The user and group lists in the SCC apply to all namespaces. */
+async function findLists({ client, scc: name, subjects }: Change): Promise<readonly Removal[]> {
+  const scc = (await client.get(RESOURCES.SecurityContextConstraints, name)) as SecurityContextConstraints | undefined;
+  if (!scc) return [];
+  const removed = subjects.map(({ kind, name, namespace = '' }) =>
+    kind === 'ServiceAccount' ? `User system:serviceaccount:${namespace}:${name}` : `${kind} ${name}`,
+  );
+  const users = (scc.users ?? []).filter((one) => !removed.includes(`User ${one}`));
+  const groups = (scc.groups ?? []).filter((one) => !removed.includes(`Group ${one}`));
+  const isChanged = users.length !== (scc.users ?? []).length || groups.length !== (scc.groups ?? []).length;
+  const kind = 'SecurityContextConstraints';
+  return isChanged ? [{ kind, object: { ...scc, users, groups }, isDeleted: false }] : [];
+}
+
+/**
+ * Removes the subjects from all grants of the SCC in the scope, and deletes bindings that have no subjects left.
+ * Returns the changed objects.
+ */
+async function removeSubjects(change: Change): Promise<readonly Written[]> {
+  const { client, scc, subjects, values } = change;
+  const { 'dry-run': dryRun, namespace } = values;
+  const removals = [...(await findBindings(change)), ...(namespace === undefined ? await findLists(change) : [])];
+  if (removals.length === 0) {
+    const names = subjects.map(({ name }) => name).join(' ');
+    const scope = namespace === undefined ? 'for all namespaces' : `in namespace ${namespace}`;
+    throw new UserError(
+      `unable to find target [${names}] in the grants of ${scc} ${scope}; see all grants with: portcullis scc who-can ${scc}`,
+    );
+  }
+  const changed: Written[] = [];
+  for (const { kind, object, isDeleted } of removals) {
+    const written = await writeObject(client, kind, object, dryRun, isDeleted ? 'DELETE' : undefined);
+    changed.push(isDeleted ? { object, verb: 'deleted' } : { object: written, verb: 'configured' });
+  }
+  return changed;
+}
+
+const DETAILS = `
+Removes subjects from all grants of an SCC that "portcullis scc who-can SCC" lists: with --namespace, from the
+RoleBindings of that namespace; otherwise from the ClusterRoleBindings, and from the users and groups of the
+SCC. A binding without subjects is deleted. A role that also grants other permissions is not changed.
+
+Examples:
+  portcullis scc revoke anyuid -z builder -n shop
+  portcullis scc revoke nonroot-v2 --group developers
+`;
+
+export const command = defineCommand({
+  operands: '<scc>',
+  details: DETAILS,
+  options: grantOptions,
+  run: (values, [scc = ''], io) =>
+    withChange(values, scc, io, async (change) => printChange(io, 'removed', change, await removeSubjects(change))),
+});
