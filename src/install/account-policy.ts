@@ -1,5 +1,4 @@
 /** The ValidatingAdmissionPolicy that limits the service account of the replicas further than RBAC can. */
-import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
 import { CONTROLLERS } from '../controllers/index.ts';
 import { celList, celString } from '../kube/cel.ts';
 import type { Kind } from '../kube/kinds.ts';
@@ -18,7 +17,7 @@ import {
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
-import { clusterMetadata, type Manifest, type ManifestOf, type ManifestSettings } from './settings.ts';
+import { type Manifest, type ManifestSettings, type PolicySpec, policyWithBinding } from './settings.ts';
 
 /** Objects that the replicas write only with fixed content. */
 const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])[] = [
@@ -162,8 +161,6 @@ function callsReplicas({ namespace, webhooks }: ManifestSettings): string {
   return `variables.webhooks.all(webhook, ${isReplica})`;
 }
 
-type Spec = NonNullable<ManifestOf<V1ValidatingAdmissionPolicy>['spec']>;
-
 function resourceRules() {
   const named = NAMES.map(([kind]) => ({
     kind,
@@ -178,7 +175,7 @@ function resourceRules() {
   });
 }
 
-function variables(): NonNullable<Spec['variables']> {
+function variables(): NonNullable<PolicySpec['variables']> {
   const byResource = (lists: typeof NAMES): string =>
     celValue(Object.fromEntries(lists.map(([kind, list]) => [RESOURCES[kind].resource, list])));
   return [
@@ -214,7 +211,7 @@ const IS_STANDARD = [
 
 const REPLICAS = 'the replicas of Portcullis may';
 
-function validations(settings: ManifestSettings): NonNullable<Spec['validations']> {
+function validations(settings: ManifestSettings): NonNullable<PolicySpec['validations']> {
   const { namespace } = settings;
   const keys = `'${REPLICAS} change only these labels and annotations of ' + ${RESOURCE} + ': ' + variables.permitted.join(', ')`;
   return [
@@ -259,26 +256,12 @@ function validations(settings: ManifestSettings): NonNullable<Spec['validations'
  * other users.
  */
 export function accountPolicy(settings: ManifestSettings): readonly Manifest[] {
-  const apiVersion = 'admissionregistration.k8s.io/v1';
-  const metadata = clusterMetadata(INSTALLATION.accountPolicy);
   const user = `system:serviceaccount:${settings.namespace}:${INSTALLATION.name}`;
-  const policy: ManifestOf<V1ValidatingAdmissionPolicy> = {
-    apiVersion,
-    kind: 'ValidatingAdmissionPolicy',
-    metadata,
-    spec: {
-      failurePolicy: 'Fail',
-      matchConstraints: { resourceRules: resourceRules() },
-      matchConditions: [{ name: 'replicas', expression: `request.userInfo.username == '${user}'` }],
-      variables: variables(),
-      validations: validations(settings),
-    },
-  };
-  const binding: ManifestOf<V1ValidatingAdmissionPolicyBinding> = {
-    apiVersion,
-    kind: 'ValidatingAdmissionPolicyBinding',
-    metadata,
-    spec: { policyName: INSTALLATION.accountPolicy, validationActions: ['Deny'] },
-  };
-  return [policy, binding];
+  return policyWithBinding(INSTALLATION.accountPolicy, {
+    failurePolicy: 'Fail',
+    matchConstraints: { resourceRules: resourceRules() },
+    matchConditions: [{ name: 'replicas', expression: `request.userInfo.username == '${user}'` }],
+    variables: variables(),
+    validations: validations(settings),
+  });
 }

@@ -2,11 +2,10 @@
  * The ValidatingAdmissionPolicy for PodSecurityExceptions. API servers evaluate it even if no replica responds, and while
  * exceptions or webhooks are off, so an approval is always written by a user who may approve it.
  */
-import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
 import { celString } from '../kube/cel.ts';
 import { AUTHORS_ANNOTATION } from '../kube/pod-security-exception.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { clusterMetadata, type Manifest, type ManifestOf } from './settings.ts';
+import { type Manifest, policyWithBinding } from './settings.ts';
 
 const NAME = 'portcullis-exceptions';
 const { group, resource } = RESOURCES.PodSecurityException;
@@ -52,8 +51,6 @@ const VALIDATIONS = [
 
 /** The policy and its binding. */
 export function exceptionPolicy(): readonly Manifest[] {
-  const apiVersion = 'admissionregistration.k8s.io/v1';
-  const metadata = clusterMetadata(NAME);
   const resourceRules = [
     {
       apiGroups: [group],
@@ -62,22 +59,10 @@ export function exceptionPolicy(): readonly Manifest[] {
       resources: [resource, `${resource}/status`],
     },
   ];
-  const policy: ManifestOf<V1ValidatingAdmissionPolicy> = {
-    apiVersion,
-    kind: 'ValidatingAdmissionPolicy',
-    metadata,
-    spec: {
-      failurePolicy: 'Fail',
-      matchConstraints: { resourceRules },
-      variables: VARIABLES,
-      validations: VALIDATIONS,
-    },
-  };
-  const binding: ManifestOf<V1ValidatingAdmissionPolicyBinding> = {
-    apiVersion,
-    kind: 'ValidatingAdmissionPolicyBinding',
-    metadata,
-    spec: { policyName: NAME, validationActions: ['Deny'] },
-  };
-  return [policy, binding];
+  return policyWithBinding(NAME, {
+    failurePolicy: 'Fail',
+    matchConstraints: { resourceRules },
+    variables: VARIABLES,
+    validations: VALIDATIONS,
+  });
 }

@@ -1,3 +1,4 @@
+import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
 import { settingsFromObject } from '../config/configuration.ts';
 import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import type { Settings } from '../config/settings.ts';
@@ -148,3 +149,21 @@ export type CustomManifest = Manifest & { readonly spec: JsonObject };
 
 /** A built-in resource manifest. */
 export type ManifestOf<T> = Wire<T> & Manifest;
+
+export type PolicySpec = NonNullable<Wire<V1ValidatingAdmissionPolicy>['spec']>;
+
+/** Returns a policy that denies requests, and its binding. */
+export function policyWithBinding(
+  name: string,
+  spec: PolicySpec,
+): readonly [ManifestOf<V1ValidatingAdmissionPolicy>, ManifestOf<V1ValidatingAdmissionPolicyBinding>] {
+  const common = { apiVersion: 'admissionregistration.k8s.io/v1', metadata: clusterMetadata(name) };
+  return [
+    { ...common, kind: 'ValidatingAdmissionPolicy', spec },
+    {
+      ...common,
+      kind: 'ValidatingAdmissionPolicyBinding',
+      spec: { policyName: name, validationActions: ['Deny'] },
+    },
+  ];
+}

@@ -8,7 +8,7 @@ import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 
 /** An event for the page. `data` is JSON on one line. */
 export interface DashboardEvent {
-  readonly event: 'report' | 'problem' | 'decisions';
+  readonly event: 'report' | 'problem';
   readonly data: string;
 }
 

@@ -60,19 +60,3 @@ interface ReportGrant {
   /** The list, binding or role that contains the grant. */
   readonly through: string;
 }
-
-/** An admission webhook review. */
-export interface Decision {
-  /** RFC 3339. */
-  readonly time: string;
-  /** Path of the webhook. */
-  readonly webhook: string;
-  readonly operation: string;
-  readonly kind: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly user: string;
-  readonly verdict: 'allowed' | 'changed' | 'warned' | 'denied' | 'failed';
-  /** Denial message or warnings. */
-  readonly text: string;
-}

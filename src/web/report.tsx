@@ -2,9 +2,8 @@
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
-import { Decisions } from './decisions.tsx';
 import { HeatMap } from './heat-map.tsx';
-import type { Decision, ReportData, ReportNamespace, ReportScc } from './report-data.ts';
+import type { ReportData, ReportNamespace, ReportScc } from './report-data.ts';
 import { RolloutDiagram } from './rollout-diagram.tsx';
 import { Chip, count, Header, Section, Table, useLimit } from './ui.tsx';
 import './style.css';
@@ -13,30 +12,26 @@ import './style.css';
 interface Live {
   readonly status: string;
   readonly isConnected: boolean;
-  /** Absent for a cluster whose decisions are unknown. */
-  readonly decisions?: readonly Decision[] | undefined;
 }
 
-/** Subscribes to events from the server. The most recent decisions come first. */
+/** Subscribes to events from the server. */
 function LiveReport() {
   const [data, setData] = useState<ReportData>();
   const [problem, setProblem] = useState<string>();
   const [live, setLive] = useState<Live>({ status: 'connecting', isConnected: false });
   useEffect(() => {
     const events = new EventSource('/events');
-    const update = (change: Partial<Live>): void => setLive((before) => ({ ...before, ...change }));
     const read = (event: Event): unknown => JSON.parse((event as MessageEvent<string>).data);
-    events.addEventListener('open', () => update({ status: 'live', isConnected: true }));
+    events.addEventListener('open', () => setLive({ status: 'live', isConnected: true }));
     events.addEventListener('error', () => {
       const isClosed = events.readyState === EventSource.CLOSED;
-      update({ status: isClosed ? 'disconnected: start the program again' : 'reconnecting', isConnected: false });
+      setLive({ status: isClosed ? 'disconnected: start the program again' : 'reconnecting', isConnected: false });
     });
     events.addEventListener('report', (event) => {
       setData(read(event) as ReportData);
       setProblem(undefined);
     });
     events.addEventListener('problem', (event) => setProblem(read(event) as string));
-    events.addEventListener('decisions', (event) => update({ decisions: read(event) as readonly Decision[] }));
     return () => events.close();
   }, []);
   return (
@@ -76,7 +71,6 @@ function Report({ data, live }: ReportProps) {
       </Header>
       <main class="report">
         <Tiles data={data} />
-        {live?.decisions && <Decisions decisions={live.decisions} />}
         <Section title="Rollout of enforcement">
           {!rollout.isInstalled && <p class="note">Portcullis is not installed in this cluster.</p>}
           <RolloutDiagram steps={rollout.steps} />

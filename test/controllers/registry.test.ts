@@ -48,130 +48,53 @@ const OBSERVER = 'pod-security-config-observer';
 const READINESS = 'PodSecurityReadinessController';
 const OLM = 'olm-auto-labeler';
 
+/** The controllers of an installation with all features that are on by default, in order. */
+const NAMES = [
+  ...[CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, POLICY_STANDBY, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS],
+  ...[RUN_LEVEL_ZERO, OBSERVER, READINESS],
+];
+
 suite('the enabled controllers', () => {
-  const cases: readonly (readonly [
-    name: string,
-    features: Partial<Features>,
-    disabled: string[],
-    expected: string[],
-  ])[] = [
-    [
-      'all features',
-      { kubelet: true, olm: true },
-      [],
-      [
-        CERTIFICATE,
-        REPLICA,
-        SETTINGS,
-        WEBHOOKS,
-        POLICIES,
-        POLICY_STANDBY,
-        UNREVIEWED,
-        RANGES,
-        STANDBY,
-        SCCS,
-        LABELS,
-        RUN_LEVEL_ZERO,
-        OBSERVER,
-        READINESS,
-        OLM,
-        'kubelet-minimum-controller',
-        'kubelet-enforcement-controller',
-        'kubelet-reporter',
-      ],
-    ],
-    [
-      'SCC admission off',
-      { scc: false },
-      [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, POLICY_STANDBY, UNREVIEWED, OBSERVER, READINESS],
-    ],
-    [
-      'rollout disabled',
-      { rollout: false },
-      [],
-      [
-        CERTIFICATE,
-        REPLICA,
-        SETTINGS,
-        WEBHOOKS,
-        POLICIES,
-        POLICY_STANDBY,
-        UNREVIEWED,
-        RANGES,
-        STANDBY,
-        SCCS,
-        LABELS,
-        OBSERVER,
-        READINESS,
-      ],
-    ],
+  const cases: readonly (readonly [name: string, features: Partial<Features>, missing: string[]])[] = [
+    ['default features', {}, []],
+    ['SCC admission off', { scc: false }, [RANGES, STANDBY, SCCS, LABELS, RUN_LEVEL_ZERO]],
+    ['rollout disabled', { rollout: false }, [RUN_LEVEL_ZERO]],
     [
       'rollout not installed',
       { rollout: false, evaluation: false, scc: false },
-      [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, POLICY_STANDBY, UNREVIEWED, LABELS, OBSERVER],
+      [RANGES, STANDBY, SCCS, RUN_LEVEL_ZERO, READINESS],
     ],
-    [
-      'standard SCCs ignored',
-      { standardSccs: false, rollout: false },
-      [],
-      [
-        CERTIFICATE,
-        REPLICA,
-        SETTINGS,
-        WEBHOOKS,
-        POLICIES,
-        POLICY_STANDBY,
-        UNREVIEWED,
-        RANGES,
-        STANDBY,
-        LABELS,
-        OBSERVER,
-        READINESS,
-      ],
-    ],
+    ['standard SCCs ignored', { standardSccs: false, rollout: false }, [SCCS, RUN_LEVEL_ZERO]],
     [
       'settings from a file, static webhooks',
       { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
-      [],
-      [REPLICA, POLICIES, POLICY_STANDBY, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS, OBSERVER, READINESS],
+      [CERTIFICATE, SETTINGS, WEBHOOKS, RUN_LEVEL_ZERO],
     ],
     [
       'development cluster',
       { ...DEVELOPMENT, rollout: false },
-      [],
-      [SETTINGS, POLICIES, UNREVIEWED, RANGES, SCCS, LABELS, OBSERVER, READINESS],
-    ],
-    [
-      'one disabled',
-      { rollout: false },
-      [RANGES],
-      [
-        CERTIFICATE,
-        REPLICA,
-        SETTINGS,
-        WEBHOOKS,
-        POLICIES,
-        POLICY_STANDBY,
-        UNREVIEWED,
-        STANDBY,
-        SCCS,
-        LABELS,
-        OBSERVER,
-        READINESS,
-      ],
+      [CERTIFICATE, REPLICA, WEBHOOKS, POLICY_STANDBY, STANDBY, RUN_LEVEL_ZERO],
     ],
   ];
-  for (const [name, features, disabled, expected] of cases) {
-    test(name, () => {
-      const enabled = enabledControllers({ ...ALL, ...features }, disabled);
+  const enabledNames = (features: Partial<Features>, disabled: readonly string[] = []): readonly string[] =>
+    enabledControllers({ ...ALL, ...features }, disabled).map(({ name }) => name);
+  for (const [name, features, missing] of cases) {
+    test(name, () =>
       assert.deepEqual(
-        enabled.map((one) => one.name),
-        expected,
-      );
-    });
+        enabledNames(features),
+        NAMES.filter((one) => !missing.includes(one)),
+      ),
+    );
   }
+  test('optional features', () => {
+    const optional = [OLM, 'kubelet-minimum-controller', 'kubelet-enforcement-controller', 'kubelet-reporter'];
+    assert.deepEqual(enabledNames({ kubelet: true, olm: true }), [...NAMES, ...optional]);
+  });
+  test('one disabled', () =>
+    assert.deepEqual(
+      enabledNames({}, [RANGES]),
+      NAMES.filter((one) => one !== RANGES),
+    ));
 
   test('every definition creates a controller of that name, and has a one-line description', () => {
     assert.equal(new Set(CONTROLLER_NAMES).size, CONTROLLERS.length);

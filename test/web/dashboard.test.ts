@@ -12,7 +12,6 @@ import { type Dashboard, startDashboard } from '../../src/server/dashboard.ts';
 import {
   type Browser,
   findAccessibilityProblems,
-  findForeignRequests,
   launchBrowser,
   noBrowser,
   saveScreenshot,
@@ -132,29 +131,6 @@ describe('dashboard in a browser', { skip: noBrowser }, () => {
         [2, '', `error: cannot listen on 127.0.0.1:${port}: the port is in use; set another with --port\n`],
       ],
     );
-  });
-
-  test('shows the decisions of the development cluster as they happen', async () => {
-    const [url = ''] = /http:\/\/127\.0\.0\.1:\d+\/\?token=\S+/.exec(server.output().stdout) ?? [];
-    const { page, errors, requests, texts } = await browser.open(url);
-    await page.waitForSelector('.report');
-    assert.equal(page.url(), url.replace(/\?.*/, ''));
-    await createPod('restricted', 'shell', { hostPID: true });
-    await createPod('shop', 'batch', {});
-    await page.waitForFunction('document.querySelectorAll(".decisions tbody tr").length === 2');
-    assert.deepEqual(
-      (await texts('.decisions tbody tr')).map((row) => row.split('\t').slice(1, 5)),
-      [
-        ['warned', 'create Pod shop/batch', 'portcullis-admin', '/psa/validate'],
-        ['denied', 'create Pod restricted/shell', 'portcullis-admin', '/psa/validate'],
-      ],
-    );
-    await page.click('.check');
-    await page.waitForFunction('document.querySelectorAll(".decisions tbody tr").length > 2');
-    await page.click('.check');
-    assert.deepEqual(await findAccessibilityProblems(page), []);
-    assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
-    await saveScreenshot(page, 'decisions');
   });
 
   test('shows a cluster, and updates while it changes', async () => {

@@ -67,25 +67,11 @@ interface GatherOptions {
 export async function gatherFacts(client: ClusterClient, options: GatherOptions): Promise<Facts> {
   const { namespace, now } = options;
   const configurations = await readConfigurations(client);
-  const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
-    readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
-  const [server, namespaces, nodes, deployment, pods, endpointSlices, disruptionBudgets, leases] = await Promise.all([
-    readFact(() => readServer(client)),
-    list<AnyObject>(RESOURCES.Namespace),
-    list<Kinds['Node']>(RESOURCES.Node),
-    readFact(() => client.get(RESOURCES.Deployment, INSTALLATION.name, namespace) as Promise<Deployment | undefined>),
-    list<Kinds['Pod']>(RESOURCES.Pod, namespace),
-    list<EndpointSlice>(RESOURCES.EndpointSlice, namespace),
-    list<AnyObject>(namespaced('policy/v1', 'poddisruptionbudgets'), namespace),
-    list<Lease>(RESOURCES.Lease, namespace),
-  ]);
+  const { namespaces, deployment, ...objects } = await readClusterObjects(client, namespace);
+  const { server, settingsObject } = objects;
   const running = factValue(deployment);
-  const configuration = await readFact(
-    () =>
-      client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
-  );
   const groups = factValue(server)?.groups ?? [];
-  const spec = specInForce(configuration, namespace);
+  const spec = specInForce(settingsObject, namespace);
   const installed = { namespace, configurations, groups, spec: factValue(spec), deployment: running };
   const settings = deriveSettings(installed);
   const policies = await readFact(() => readFloor(client));
@@ -102,28 +88,43 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
+    ...objects,
     now,
     namespace,
     settings,
     spec,
-    server,
     webhookConfigurations: configurations,
     policies,
     serverless: await readServerlessFacts(client, options.serverless, settings),
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
-    nodes,
     deployment,
-    pods,
-    endpointSlices,
-    disruptionBudgets,
-    leases,
     certificate,
     urlCertificates,
-    settingsObject: configuration,
     changedObjects,
     obsolete,
     probes,
   };
+}
+
+/** Reads the objects that do not depend on each other. */
+async function readClusterObjects(client: ClusterClient, namespace: string) {
+  const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
+    readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
+  const get = <T>(resource: GroupVersionResource, name: string, within?: string): Promise<Fact<T | undefined>> =>
+    readFact(() => client.get(resource, name, within) as Promise<T | undefined>);
+  const [server, namespaces, nodes, deployment, pods, endpointSlices, disruptionBudgets, leases, settingsObject] =
+    await Promise.all([
+      readFact(() => readServer(client)),
+      list<AnyObject>(RESOURCES.Namespace),
+      list<Kinds['Node']>(RESOURCES.Node),
+      get<Deployment>(RESOURCES.Deployment, INSTALLATION.name, namespace),
+      list<Kinds['Pod']>(RESOURCES.Pod, namespace),
+      list<EndpointSlice>(RESOURCES.EndpointSlice, namespace),
+      list<AnyObject>(namespaced('policy/v1', 'poddisruptionbudgets'), namespace),
+      list<Lease>(RESOURCES.Lease, namespace),
+      get<PortcullisConfiguration>(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME),
+    ]);
+  return { server, namespaces, nodes, deployment, pods, endpointSlices, disruptionBudgets, leases, settingsObject };
 }
 
 /** Reads the floor policies and their bindings. The items of a list have no kind. */

@@ -2,16 +2,9 @@
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { type Dashboard, type DashboardEvent, startDashboard, type SubscribeEvents } from '../../server/dashboard.ts';
-import type { Decision, ReportData } from '../../web/report-data.ts';
+import type { ReportData } from '../../web/report-data.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import type { RolloutValues } from '../inventory/rollout.ts';
-
-/** Decisions of webhooks, newest first. */
-export interface DecisionLog {
-  list(): readonly Decision[];
-  /** Calls the listener after each decision. Returns a function that ends the subscription. */
-  subscribe(listener: () => void): () => void;
-}
 
 interface DashboardSource {
   readonly port: number;
@@ -20,14 +13,12 @@ interface DashboardSource {
   /** Returns the objects of a cluster whose store is kept up to date. */
   inventory(): Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>;
   readonly values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>;
-  /** Absent if the decisions of the cluster are unknown. */
-  readonly decisions?: DecisionLog;
   /** Aborts computations. */
   readonly signal: AbortSignal;
 }
 
 /** Starts the dashboard of a cluster. Nothing is loaded or computed while no page is open. */
-export async function openDashboard({ port, decisions, signal, ...source }: DashboardSource): Promise<Dashboard> {
+export async function openDashboard({ port, signal, ...source }: DashboardSource): Promise<Dashboard> {
   const { values } = source;
   const io = { stdin: emptyInput(), stdout: SILENT, text: SILENT, stderr: SILENT, env: {}, signal };
   const compute = async (): Promise<ReportData> => {
@@ -41,7 +32,6 @@ export async function openDashboard({ port, decisions, signal, ...source }: Dash
     const isFromFile = values.config !== undefined;
     return await computeReport({ facts, date, source: source.server, namespace, isFromFile }, io);
   };
-  const reports = createReportFeed(source.inventory().store, compute);
   return await startDashboard({
     port,
     async page() {
@@ -51,20 +41,13 @@ export async function openDashboard({ port, decisions, signal, ...source }: Dash
       ]);
       return renderPage(await bundlePage('report'), { title: 'Portcullis dashboard', isLive: true });
     },
-    subscribe: decisions ? merge(reports, createDecisionFeed(decisions)) : reports,
+    subscribe: createReportFeed(source.inventory().store, compute),
   });
 }
 
 const SILENT = { write: () => undefined };
 
 async function* emptyInput(): AsyncGenerator<string> {}
-
-function merge(...feeds: readonly SubscribeEvents[]): SubscribeEvents {
-  return (listener) => {
-    const subscriptions = feeds.map((subscribe) => subscribe(listener));
-    return () => subscriptions.forEach((unsubscribe) => unsubscribe());
-  };
-}
 
 /** Minimum interval between two computations. Computations use at most a third of the time. */
 const MIN_INTERVAL_MS = 500;
@@ -126,23 +109,4 @@ async function computeEvent(
     const data = JSON.stringify(error instanceof UserError ? message : `the report cannot be computed: ${message}`);
     return { key: data, event: { event: 'problem', data } };
   }
-}
-
-/** Delay for batching decisions. */
-const DECISIONS_MS = 200;
-
-function createDecisionFeed(decisions: DecisionLog): SubscribeEvents {
-  return (listener) => {
-    let timer: NodeJS.Timeout | undefined;
-    const send = (): void => {
-      timer = undefined;
-      listener({ event: 'decisions', data: JSON.stringify(decisions.list()) });
-    };
-    send();
-    const unsubscribe = decisions.subscribe(() => (timer ??= setTimeout(send, DECISIONS_MS).unref()));
-    return () => {
-      clearTimeout(timer);
-      unsubscribe();
-    };
-  };
 }

@@ -160,7 +160,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   const { definitions, namespace, seed, configurations, sccs } = manifests;
   const certificates = await createCertificates(values['cert-dir'], values['bind-address']);
   const authority = certificates.authority.cert;
-  const { cluster, decisions, webhook, caller } = await startCluster(authority, logger);
+  const { cluster, webhook, caller } = await startCluster(authority, logger);
   const api = await serveApi(cluster, certificates, options);
   let running: RunningControllers | undefined;
   let election: LeaderElection | undefined;
@@ -170,7 +170,6 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     server: api.url,
     inventory: () => ({ ...UNREAD, store: cluster.store }),
     values: { config: values.config, 'installation-namespace': SERVICE.namespace, 'scc-mode': undefined },
-    decisions,
     signal: stopping.signal,
   });
 
@@ -211,22 +210,20 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   };
 }
 
-/** Starts a cluster that calls the webhooks at the address of `webhook` and records their decisions. */
+/** Starts a cluster that calls the webhooks at the address of `webhook`. */
 async function startCluster(rootCertificate: string, logger: ClusterOptions['logger']) {
   const { createDevCluster, createHttpsCaller } = await import('../../dev-cluster/index.ts');
-  const { recordDecisions } = await import('./decisions.ts');
   const webhook = { host: HOST, port: 0 };
   const caller = createHttpsCaller(({ namespace, name }) =>
     namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
   );
-  const { call, decisions } = recordDecisions(caller.call);
-  const cluster = createDevCluster({ clock: () => new Date(), call });
+  const cluster = createDevCluster({ clock: () => new Date(), call: caller.call });
   const log = logger.child({ logger: 'cluster' });
   await cluster.start({
     rootCertificate,
     onError: (err, controller, key) => log.warn({ err, controller, key }, 'reconciliation failed, retrying'),
   });
-  return { cluster, decisions, webhook, caller };
+  return { cluster, webhook, caller };
 }
 
 /** Creates or reads the certificates of the API server, the webhooks and the administrator. */

@@ -123,30 +123,3 @@ export function decisionAnnotations(decision: SccDecision): JsonObject | undefin
   const { metadata } = decision.object as { readonly metadata: { readonly annotations?: JsonObject } };
   return metadata.annotations;
 }
-
-/** A row of `strategies.yaml`: a pod under an SCC. */
-interface StrategyRow {
-  readonly name: string;
-  /** The SCC allows everything except for these fields. */
-  readonly scc: JsonObject;
-  /** The security context of the pod, and that of its container `app`. */
-  readonly pod?: JsonObject;
-  readonly container?: JsonObject;
-  /** Other fields of the pod spec, and annotations. */
-  readonly spec?: JsonObject;
-  readonly annotations?: JsonObject;
-}
-
-/** The pods of `strategies.yaml` with their SCC, which is usable, before and after completion. */
-export function strategyInputs() {
-  return readCases<readonly StrategyRow[]>('strategies.yaml').flatMap((row) => {
-    const { name, pod, container, spec, annotations = {} } = row;
-    const scc = laxScc({ name: 'some', groups: ['system:authenticated'], ...row.scc });
-    const app = { name: 'app', ...(container && { securityContext: container }) };
-    const object = podWith({ containers: [app], ...spec, ...(pod && { securityContext: pod }) }, { annotations });
-    const input = request({ object, sccs: [scc] });
-    const decision = assignScc(input);
-    const completed = decision.allowed ? [{ ...input, object: decision.object }] : [];
-    return [input, ...completed].map((one) => ({ name, input: one, scc }));
-  });
-}
