@@ -18,8 +18,17 @@ import { create } from '../test/support/control-plane/installation.ts';
 import { compliantPod } from '../test/support/pod-security.ts';
 import { objectsOf, SMALL } from './cluster.ts';
 import { median } from './compare.ts';
+import { type Peer, startPeers } from './peers/index.ts';
 import type { Row } from './row.ts';
-import { buildBundle, readCpuMicros, startBare, startCluster, startReplica, type Subject } from './subject.ts';
+import {
+  buildBundle,
+  readCpuMicros,
+  readMemory,
+  startBare,
+  startCluster,
+  startReplica,
+  type Subject,
+} from './subject.ts';
 
 /** A way to enforce the level in the namespace of the same name. */
 interface Way {
@@ -36,7 +45,13 @@ interface Way {
 const POD_SECURITY = '/psa/validate';
 const SCC = ['/scc/mutate', POD_SECURITY, '/scc/validate'];
 
-function listWays({ bare, portcullis }: Readonly<Record<'bare' | 'portcullis', Subject>>): readonly Way[] {
+interface Servers {
+  readonly bare: Subject;
+  readonly portcullis: Subject;
+  readonly peers: readonly Peer[];
+}
+
+function listWays({ bare, portcullis, peers }: Servers): readonly Way[] {
   return [
     { name: 'without policy', namespace: 'none' },
     { name: 'PodSecurity plugin', namespace: 'plugin' },
@@ -52,11 +67,15 @@ function listWays({ bare, portcullis }: Readonly<Record<'bare' | 'portcullis', S
       baseline: 'bare3',
       targets: { latency: 130 },
     },
+    ...peers.map((peer) => {
+      const paths = peer.isRegistered ? [] : [POD_SECURITY];
+      return { name: peer.name, namespace: peer.namespace, server: peer, paths, baseline: 'bare' };
+    }),
   ];
 }
 
-/** Requires kube-apiserver and etcd in `KUBEBUILDER_ASSETS`. */
-export async function benchApiServer(): Promise<Row[]> {
+/** Requires kube-apiserver and etcd in `KUBEBUILDER_ASSETS`. Also measures the programs of a folder with peers. */
+export async function benchApiServer(peersFolder: string | undefined): Promise<Row[]> {
   if (ASSETS === undefined) {
     process.stdout.write('api-server is skipped: KUBEBUILDER_ASSETS is not set\n');
     return [];
@@ -80,7 +99,11 @@ export async function benchApiServer(): Promise<Row[]> {
       admissionConfig: await writeAdmissionConfig(folder),
     });
     stops.unshift(() => plane.stop());
-    const ways = listWays({ bare, portcullis });
+    process.stdout.write(`${plane.title}, Portcullis v${VERSION}\n`);
+    const certs = join(folder, 'certs');
+    const peers = peersFolder === undefined ? [] : await startPeers(plane, { peers: peersFolder, certs, folder });
+    for (const { stop } of peers) stops.unshift(() => stop?.());
+    const ways = listWays({ bare, portcullis, peers });
     await install(plane, ways, { folder, main });
     return await measureWays(plane, ways);
   } finally {
@@ -197,6 +220,11 @@ async function measureWays(plane: ControlPlane, ways: readonly Way[]): Promise<R
       }
       rows.push(...createRows(results, clients));
     }
+    for (const server of new Set(ways.flatMap((way) => way.server ?? []))) {
+      const { name, startSeconds } = server;
+      if (startSeconds !== undefined) rows.push({ name: `${name}, start`, value: startSeconds, unit: 's' });
+      rows.push(...(await readMemory(server, 'after load')));
+    }
     return rows;
   } finally {
     client.close();
@@ -251,7 +279,7 @@ async function waitUntilEnforced(client: ApiClient, way: Way): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     const allowed = await createPod(client, way);
     const forbidden = await createPod(client, way, { hostNetwork: true });
-    if (allowed.status === 201 && (!isEnforced || forbidden.status === 403)) return;
+    if (allowed.status === 201 && (!isEnforced || [400, 403].includes(forbidden.status))) return;
     if (attempt === 100) throw new Error(`${way.name} does not enforce: ${allowed.text} ${forbidden.text}`);
     await pause(200);
   }

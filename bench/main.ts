@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --only evaluate|assign|serve|scale|rollout|api-server] [--peer URL [--peer-pid PID]]
- * [--previous FILE] [--json FILE]` runs benchmarks.
+ * `npm run bench [-- --only evaluate|assign|serve|scale|rollout|api-server] [--peers FOLDER]
+ * [--peer URL [--peer-pid PID]] [--previous FILE] [--json FILE]` runs benchmarks.
  */
 import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg } from 'node:os';
@@ -19,6 +19,7 @@ const MAX_LOAD = 0.5;
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
+    peers: { type: 'string' },
     peer: { type: 'string' },
     'peer-pid': { type: 'string' },
     previous: { type: 'string' },
@@ -37,7 +38,7 @@ const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
     }),
   scale: benchScale,
   rollout: benchRollout,
-  'api-server': benchApiServer,
+  'api-server': () => benchApiServer(values.peers),
 };
 const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');
 const rows: Row[] = [];

@@ -15,7 +15,9 @@ export interface Subject {
   target(path: string): Target;
   /** Absent for a peer whose process is unknown. */
   readonly pid?: number | undefined;
-  /** Absent for a peer. */
+  /** Seconds until `portcullis serve` listens, or until the readiness probe of a peer succeeds. */
+  readonly startSeconds?: number;
+  /** Absent for a peer that was started before. */
   stop?(): void;
 }
 
@@ -55,12 +57,13 @@ export async function startReplica(name: string, folder: string, main: string): 
 
 async function startServe(name: string, args: readonly string[], folder: string): Promise<Subject> {
   const log = await open(join(folder, `${name}.log`), 'w');
+  const startMs = performance.now();
   const child = start(args, log.fd);
   const greeting = await firstOutput(child);
   await log.close();
   const port = /https:\/\/[\d.]+:(\d+)/.exec(/reviews at .*/i.exec(greeting)?.[0] ?? '')?.[1];
   if (port === undefined) throw new Error(`the output contains no address: ${greeting}`);
-  return createSubject(name, child, Number(port));
+  return { ...createSubject(name, child, Number(port)), startSeconds: (performance.now() - startMs) / 1000 };
 }
 
 /** Starts the bare server with the certificate of `portcullis serve`. */
