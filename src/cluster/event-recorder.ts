@@ -114,12 +114,17 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   return {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
-    metadata: { name: `${name}.${randomUUID()}`, namespace },
+    metadata: { name: `${toSubdomain(name)}.${randomUUID()}`, namespace },
     eventTime: microTime(now),
     ...event,
     regarding: { apiVersion, kind, name, namespace, uid, resourceVersion },
     reportingInstance: event.reportingController,
   };
+}
+
+/** RBAC objects may have names that other objects, such as events, may not have. */
+function toSubdomain(name: string): string {
+  return /^[a-z0-9.-]+$/.test(name) ? name : name.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 }
 
 /** Formats a MicroTime, which has six digits. */

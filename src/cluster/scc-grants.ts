@@ -1,12 +1,22 @@
 /** Grants of an SCC, from the SCC itself and from roles and bindings. */
 import { objectName } from '../kube/resources.ts';
-import type { SecurityContextConstraints } from '../kube/scc.ts';
+import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
+import type { KubeObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { RbacObjects } from '../policy/rbac/rules.ts';
 import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
 import { USE_SCC } from './access.ts';
 import type { Store } from './store.ts';
+
+/**
+ * Returns the end of the grant of a binding in milliseconds since the epoch, or `undefined` if it has none or an invalid
+ * one.
+ */
+export function bindingEndMs({ metadata }: KubeObject): number | undefined {
+  const end = Date.parse(metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION] ?? '');
+  return Number.isNaN(end) ? undefined : end;
+}
 
 /** A grant of an SCC to a subject. */
 export interface SccGrant {
@@ -14,6 +24,8 @@ export interface SccGrant {
   /** Namespace of the grant. Absent for all namespaces. */
   readonly namespace?: string;
   readonly through: GrantSource;
+  /** Time at which the binding is deleted. */
+  readonly expiresAt?: string;
 }
 
 /** A list in the SCC, a binding with its role, or the group that has all permissions. */
@@ -43,8 +55,16 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
     ...named('Group', ['system:masters'], { group: 'system:masters' }),
     ...findGrants(rbacObjects(store), { ...USE_SCC, name: objectName(scc) }).map(
       ({ subject, role, binding }): SccGrant => {
-        const { namespace } = binding;
-        return { subject, ...(namespace === undefined ? {} : { namespace }), through: { binding, role } };
+        const { kind, name, namespace } = binding;
+        const object = store.get(kind as 'RoleBinding', name, namespace);
+        const expiresAt =
+          object && bindingEndMs(object) !== undefined && object.metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
+        return {
+          subject,
+          ...(namespace === undefined ? {} : { namespace }),
+          through: { binding, role },
+          ...(expiresAt ? { expiresAt } : {}),
+        };
       },
     ),
   ];

@@ -14,6 +14,7 @@ import type { Features } from './permissions.ts';
 import { readiness } from './readiness.ts';
 import { replica } from './replica.ts';
 import { runLevelZeroLabeler } from './run-level-zero-labeler.ts';
+import { sccGrantExpiry } from './scc-grant-expiry.ts';
 import { servingCertificate } from './serving-certificate.ts';
 import { settingsStatus } from './settings-status.ts';
 import { standardSccs } from './standard-sccs.ts';
@@ -34,6 +35,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   uidRangeAllocator,
   uidRangeStandby,
   standardSccs,
+  sccGrantExpiry,
   labelSyncer,
   runLevelZeroLabeler,
   configObserver,

@@ -3,6 +3,7 @@ import { CONTROLLERS } from '../controllers/index.ts';
 import { celList, celString } from '../kube/cel.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { RESOURCES } from '../kube/resources.ts';
+import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
 import { sortedSet } from '../kube/text.ts';
 import { isObject, type KubeObject } from '../kube/types.ts';
 import { type ConfigurationKind, INSTALLED_CONFIGURATIONS, unchangedNamespaces } from '../kube/webhooks.ts';
@@ -14,7 +15,12 @@ import {
   NAMESPACE_NAME_LABEL,
   POD_SECURITY_CONFIG_MAP,
 } from '../kube/well-known.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+  useRoleName,
+} from '../policy/scc/standard.ts';
 import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { type Manifest, type ManifestSettings, type PolicySpec, policyWithBinding } from './settings.ts';
@@ -74,6 +80,9 @@ function standardFields(): Readonly<Record<string, Readonly<Record<string, unkno
     ]),
   );
 }
+
+/** Bindings that the replicas delete at their end. */
+const TEMPORARY: readonly Kind[] = ['RoleBinding', 'ClusterRoleBinding'];
 
 const RESOURCE = 'request.resource.resource';
 
@@ -167,7 +176,8 @@ function resourceRules() {
     operations: CREATED_ONLY.includes(kind) ? ['CREATE'] : ['CREATE', 'UPDATE'],
   }));
   const owned = KEYS.map(([kind]) => ({ kind, operations: ['UPDATE'] }));
-  return [...owned, ...named].map(({ kind, operations }) => {
+  const deleted = TEMPORARY.map((kind) => ({ kind, operations: ['DELETE'] }));
+  return [...owned, ...named, ...deleted].map(({ kind, operations }) => {
     const { group, version, resource } = RESOURCES[kind];
     // Writes to a node's status may also change its labels and annotations.
     const resources = kind === 'Node' ? [resource, `${resource}/status`] : [resource];
@@ -211,7 +221,31 @@ const IS_STANDARD = [
 
 const REPLICAS = 'the replicas of Portcullis may';
 
-function validations(settings: ManifestSettings): NonNullable<PolicySpec['validations']> {
+/** The leader deletes a standard binding to change its role. */
+const IS_STANDARD_BINDING = `${RESOURCE} in variables.standard && request.name in variables.standard[${RESOURCE}]`;
+/** True for a binding that grants an SCC until a time. Policies cannot read the clock. */
+const IS_TEMPORARY = [
+  `request.name.startsWith(${celString(TEMPORARY_GRANT_PREFIX)})`,
+  `${celString(GRANT_EXPIRY_ANNOTATION)} in variables.oldAnnotations`,
+  `variables.oldFields.roleRef.name.startsWith(${celString(useRoleName(''))})`,
+].join(' && ');
+
+type Validations = NonNullable<PolicySpec['validations']>;
+
+function validations(settings: ManifestSettings): Validations {
+  return [
+    ...writeValidations(settings).map(({ expression, ...message }) => ({
+      expression: `request.operation == 'DELETE' || (${expression})`,
+      ...message,
+    })),
+    {
+      expression: `request.operation != 'DELETE' || (${IS_STANDARD_BINDING}) || (${IS_TEMPORARY})`,
+      message: `${REPLICAS} delete only standard bindings and those of "scc grant --for"`,
+    },
+  ];
+}
+
+function writeValidations(settings: ManifestSettings): Validations {
   const { namespace } = settings;
   const keys = `'${REPLICAS} change only these labels and annotations of ' + ${RESOURCE} + ': ' + variables.permitted.join(', ')`;
   return [

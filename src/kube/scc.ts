@@ -1,6 +1,11 @@
 import type { FieldShapes, ShapeValue } from './field-shape.ts';
 import type { KubeObject, Result } from './types.ts';
 
+/** Annotation of a binding: the time at which the leader deletes it. */
+export const GRANT_EXPIRY_ANNOTATION = 'portcullis.dev/grant-expires-at';
+/** Prefix of the names of bindings with this annotation. The SCC and the end follow. */
+export const TEMPORARY_GRANT_PREFIX = 'portcullis:scc-until:';
+
 const STRINGS = ['string'] as const;
 /** The type is `MustRunAs` or `RunAsAny`. ID ranges include both ends, and an absent end is 0. */
 const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const;

@@ -42,6 +42,7 @@ const UNREVIEWED = 'unreviewed-pods-controller';
 const RANGES = 'namespace-security-allocation-controller';
 const STANDBY = 'namespace-security-allocation-standby';
 const SCCS = 'standard-scc-controller';
+const GRANTS = 'scc-grant-expiry';
 const LABELS = 'pod-security-admission-label-synchronization-controller';
 const RUN_LEVEL_ZERO = 'privileged-namespaces-psa-label-syncer';
 const OBSERVER = 'pod-security-config-observer';
@@ -50,19 +51,32 @@ const OLM = 'olm-auto-labeler';
 
 /** The controllers of an installation with all features that are on by default, in order. */
 const NAMES = [
-  ...[CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, POLICY_STANDBY, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS],
+  ...[
+    CERTIFICATE,
+    REPLICA,
+    SETTINGS,
+    WEBHOOKS,
+    POLICIES,
+    POLICY_STANDBY,
+    UNREVIEWED,
+    RANGES,
+    STANDBY,
+    SCCS,
+    GRANTS,
+    LABELS,
+  ],
   ...[RUN_LEVEL_ZERO, OBSERVER, READINESS],
 ];
 
 suite('the enabled controllers', () => {
   const cases: readonly (readonly [name: string, features: Partial<Features>, missing: string[]])[] = [
     ['default features', {}, []],
-    ['SCC admission off', { scc: false }, [RANGES, STANDBY, SCCS, LABELS, RUN_LEVEL_ZERO]],
+    ['SCC admission off', { scc: false }, [RANGES, STANDBY, SCCS, GRANTS, LABELS, RUN_LEVEL_ZERO]],
     ['rollout disabled', { rollout: false }, [RUN_LEVEL_ZERO]],
     [
       'rollout not installed',
       { rollout: false, evaluation: false, scc: false },
-      [RANGES, STANDBY, SCCS, RUN_LEVEL_ZERO, READINESS],
+      [RANGES, STANDBY, SCCS, GRANTS, RUN_LEVEL_ZERO, READINESS],
     ],
     ['standard SCCs ignored', { standardSccs: false, rollout: false }, [SCCS, RUN_LEVEL_ZERO]],
     [

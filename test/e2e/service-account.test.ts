@@ -392,6 +392,15 @@ const CASES: readonly Case[] = [
     message: denied('nodes "worker"', reason),
   })),
   {
+    name: 'delete a grant without an end',
+    verb: 'delete',
+    object: { apiVersion: `${RBAC}/v1`, kind: 'ClusterRoleBinding', metadata: { name: 'cluster-admin' } },
+    message: denied(
+      `clusterrolebindings.${RBAC} "cluster-admin"`,
+      'the replicas of Portcullis may delete only standard bindings and those of "scc grant --for"',
+    ),
+  },
+  {
     name: 'delete a node by its owner',
     verb: 'merge',
     object: node({ metadata: { name: 'worker', ownerReferences: OWNERS } }),

@@ -161,7 +161,7 @@ suite('the roles of the replicas', () => {
   const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];
   const scc = [
     ...['portcullis-scc', 'portcullis-view'],
-    ...['portcullis-uid-range-allocator', 'portcullis-standard-sccs'],
+    ...['portcullis-uid-range-allocator', 'portcullis-scc-grant-expiry', 'portcullis-standard-sccs'],
   ];
   const rollout = [
     ...['portcullis-rollout', 'portcullis-view-enforcement', 'portcullis-config-observer'],

@@ -1,10 +1,12 @@
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
+import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { createUseBinding, createUseRole, useRoleName } from '../../policy/scc/standard.ts';
 import { writeObject } from '../cluster.ts';
 import { defineCommand, type Io } from '../command.ts';
+import { lifetimeMs, option } from '../options.ts';
 import { type Binding, type Change, grantOptions, includes, printChange, withChange, type Written } from './change.ts';
 
 /** Prints a warning for each service account that does not exist, as oc does. */
@@ -23,10 +25,12 @@ async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): 
 }
 
 /** @throws {UserError} if the binding refers to another role */
-async function readBinding({ client, scc, values: { namespace } }: Change): Promise<Binding | undefined> {
+async function readBinding(change: Change, bindingName: string): Promise<Binding | undefined> {
+  const { client, scc, values } = change;
+  const { namespace } = values;
   const name = useRoleName(scc);
   const resource = namespace === undefined ? RESOURCES.ClusterRoleBinding : RESOURCES.RoleBinding;
-  const binding = (await client.get(resource, name, namespace)) as Binding | undefined;
+  const binding = (await client.get(resource, bindingName, namespace)) as Binding | undefined;
   if (binding === undefined) return undefined;
   const { kind, name: role } = binding.roleRef;
   if (role !== name) throw new UserError(`rolebinding ${name} found for role ${role}, not ${name}`);
@@ -34,8 +38,10 @@ async function readBinding({ client, scc, values: { namespace } }: Change): Prom
   throw new UserError(`rolebinding ${name} found for ${quote(kind)}, not "ClusterRole"`);
 }
 
-/** Adds the subjects to the binding for the SCC, and creates missing objects. Returns the written objects. */
-async function addSubjects(change: Change): Promise<readonly Written[]> {
+/**
+ * Adds the subjects to the binding for the SCC and the end, and creates missing objects. Returns the written objects.
+ */
+async function addSubjects(change: Change, expiresAt: string | undefined): Promise<readonly Written[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
   if ((await client.get(RESOURCES.SecurityContextConstraints, scc)) === undefined) {
@@ -47,8 +53,9 @@ async function addSubjects(change: Change): Promise<readonly Written[]> {
     const object = await writeObject(client, 'ClusterRole', createUseRole(scc), dryRun);
     written.push({ object, verb: 'created' });
   }
-  const existing = await readBinding(change);
-  const binding = existing ?? createUseBinding(scc, namespace);
+  const created = createUseBinding(scc, namespace, expiresAt);
+  const existing = await readBinding(change, objectName(created));
+  const binding = existing ?? created;
   const before = binding.subjects ?? [];
   const added = subjects.filter((subject) => !includes(before, subject));
   const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
@@ -61,10 +68,12 @@ Grants the use of an SCC (SecurityContextConstraints), as "oc adm policy add-scc
 "add-scc-to-group" do. The subjects are added to the binding system:openshift:scc:SCC of the ClusterRole of
 the same name. Both are created if they are missing. With --namespace, the binding is a RoleBinding, and
 the grant applies to pods of that namespace; otherwise it is a ClusterRoleBinding. The output lists the
-objects that were written.
+objects that were written. With --for, the subjects are added to a separate binding, which the leader deletes
+at the end. Running pods then continue.
 
 Examples:
   portcullis scc grant anyuid -z builder -n shop
+  portcullis scc grant privileged -z migration -n shop --for 14d
   portcullis scc grant nonroot-v2 --group developers --dry-run=server
   portcullis scc grant anyuid --user alice -n shop --dry-run=client -o yaml
 `;
@@ -72,10 +81,16 @@ Examples:
 export const command = defineCommand({
   operands: '<scc>',
   details: DETAILS,
-  options: grantOptions,
-  run: (values, [scc = ''], io) =>
+  options: {
+    for: option('DURATION', lifetimeMs, undefined, {
+      help: 'Time until the leader deletes the grant, such as 14d or 12h. Default: the grant has no end',
+    }),
+    ...grantOptions,
+  },
+  run: ({ for: lifetime, ...values }, [scc = ''], io) =>
     withChange(values, scc, io, async (change) => {
-      printChange(io, 'added', change, await addSubjects(change));
+      const expiresAt = lifetime === undefined ? undefined : formatTimestamp(Date.now() + lifetime);
+      printChange(io, 'added', change, await addSubjects(change, expiresAt));
       await warnAboutAccounts(change, io);
     }),
 });

@@ -39,9 +39,10 @@ export const command = defineCommand({
     const grants = sccGrants(store, findScc(store, name)).filter(
       (grant) => namespace === undefined || grant.namespace === undefined || grant.namespace === namespace,
     );
-    const rows = grants.map(({ subject, namespace: scope = '<all>', through }) => {
+    const rows = grants.map(({ subject, namespace: scope = '<all>', through, expiresAt }) => {
       const prefix = subject.namespace === undefined ? '' : `${subject.namespace}/`;
-      return [`${subject.kind} ${prefix}${subject.name}`, scope, printGrantSource(through)];
+      const end = expiresAt === undefined ? '' : `, until ${expiresAt}`;
+      return [`${subject.kind} ${prefix}${subject.name}`, scope, `${printGrantSource(through)}${end}`];
     });
     const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
     const objects = grants.map(({ subject }) => subject);

@@ -1,6 +1,6 @@
 import { semanticEqual } from '../../kube/equality.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
-import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../../kube/scc.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '../../kube/types.ts';
 import { defaultScc } from './objects.ts';
@@ -140,11 +140,17 @@ export function grantObjects(
 
 /**
  * Returns the binding of the ClusterRole that grants use of an SCC, without subjects. It has the same name that `oc adm
- * policy` uses.
+ * policy` uses, or its own name if it has an end.
  */
-export function createUseBinding(scc: string, namespace: string | undefined): ClusterRoleBinding | RoleBinding {
-  if (namespace === undefined) return bindUseRole('ClusterRoleBinding', scc, { subjects: [] });
-  return bindUseRole('RoleBinding', scc, { metadata: { namespace }, subjects: [] });
+export function createUseBinding(
+  scc: string,
+  namespace: string | undefined,
+  expiresAt: string | undefined,
+): ClusterRoleBinding | RoleBinding {
+  const name = `${TEMPORARY_GRANT_PREFIX}${scc}:${expiresAt}`;
+  const temporary = expiresAt === undefined ? {} : { name, annotations: { [GRANT_EXPIRY_ANNOTATION]: expiresAt } };
+  if (namespace === undefined) return bindUseRole('ClusterRoleBinding', scc, { metadata: temporary, subjects: [] });
+  return bindUseRole('RoleBinding', scc, { metadata: { ...temporary, namespace }, subjects: [] });
 }
 
 /** The name is unique because service account and SCC names contain no colons. */

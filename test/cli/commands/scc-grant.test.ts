@@ -126,6 +126,24 @@ subjects:
     ]);
   });
 
+  test('a grant with an end has its own binding, which who-can lists with the end', async () => {
+    const { stdout } = await run('grant anyuid -z builder -n shop --for 14d');
+    const [, name = '', end = ''] =
+      /^rolebinding\.\S+\/(portcullis:scc-until:anyuid:(\S+)) created in namespace shop$/m.exec(stdout) ?? [];
+    const leftMs = Date.parse(end) - Date.now();
+    assert.ok(Math.abs(leftMs - 14 * 24 * 3_600_000) < 60_000, stdout);
+    const { body } = await cluster.admin.send('GET', `${RBAC}/namespaces/shop/rolebindings/${name}`);
+    const { metadata, roleRef, subjects } = body as JsonObject;
+    assert.deepEqual((metadata as JsonObject)['annotations'], { 'portcullis.dev/grant-expires-at': end });
+    assert.deepEqual([roleRef, subjects], [{ apiGroup, kind: 'ClusterRole', name: NAME }, [BUILDER]]);
+    const listed = await run('who-can anyuid -n shop');
+    assert.match(
+      listed.stdout,
+      new RegExp(`^ServiceAccount shop/builder +shop +RoleBinding ${name}, ClusterRole ${NAME}, until ${end}$`, 'm'),
+    );
+    assert.equal((await run('revoke anyuid -z builder -n shop')).code, 0);
+  });
+
   test('every grant that who-can lists can be revoked', async () => {
     const metadata = { name: 'web', namespace: 'shop' };
     const account = { kind: 'ServiceAccount', ...metadata };

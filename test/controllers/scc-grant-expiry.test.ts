@@ -1,0 +1,97 @@
+/** The end of grants: the deletion of the binding, and the events before and after it. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { sccGrantExpiry } from '../../src/controllers/scc-grant-expiry.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { createUseBinding } from '../../src/policy/scc/standard.ts';
+import { TEST_MANAGER } from '../support/certificates.ts';
+import { type ControllerRun, createController, runController } from '../support/controllers.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const END = '2026-02-01T00:00:00Z';
+const NAME = `portcullis:scc-until:anyuid:${END}`;
+const SUBJECTS = [{ kind: 'ServiceAccount', name: 'builder', namespace: 'shop' }];
+
+suite('grants with an end', () => {
+  let cluster: DevCluster;
+  let time: string;
+  let run: ControllerRun;
+
+  beforeEach(async () => {
+    time = '2026-01-01T00:00:00Z';
+    cluster = createDevCluster({
+      clock: () => new Date(time),
+      call: () => Promise.resolve({ ok: false, error: 'unavailable' }),
+    });
+    for (const name of ['default', 'shop']) await cluster.create('Namespace', { metadata: { name } }, TEST_MANAGER);
+    for (const [namespace, end] of [
+      ['shop', END],
+      ['shop', undefined],
+      [undefined, END],
+    ] as const) {
+      const binding = { ...createUseBinding('anyuid', namespace, end), subjects: SUBJECTS };
+      await cluster.create(namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding', binding, TEST_MANAGER);
+    }
+    run = runController(createController(sccGrantExpiry, { date: () => new Date(time) }), cluster);
+    await run.idle();
+  });
+  afterEach(async () => {
+    assert.deepEqual(run.errors(), []);
+    await run.stop();
+  });
+
+  const pass = async (now: string, ms: number): Promise<void> => {
+    time = now;
+    await run.pass(ms);
+    await run.idle();
+  };
+  const names = (): readonly string[] =>
+    (['RoleBinding', 'ClusterRoleBinding'] as const).flatMap((kind) =>
+      cluster.store.list(kind).map(({ metadata }) => `${kind} ${metadata?.name}`),
+    );
+  const events = (): readonly string[] =>
+    cluster.storage
+      .list({ group: '', resource: 'events' })
+      .map(({ reason, message, involvedObject }) => {
+        const { kind } = involvedObject as JsonObject;
+        return `${String(kind)} ${String(reason)}: ${String(message)}`;
+      })
+      .sort();
+
+  const ALL = [`RoleBinding ${NAME}`, 'RoleBinding system:openshift:scc:anyuid', `ClusterRoleBinding ${NAME}`].sort();
+  const ANNOUNCEMENT = `GrantExpires: the grant ends at ${END}: the binding is then deleted, running pods continue, and new pods no longer use the SCC`;
+  const ANNOUNCED = [`ClusterRoleBinding ${ANNOUNCEMENT}`, `RoleBinding ${ANNOUNCEMENT}`];
+
+  test('are announced seven days before it, and deleted at it', async () => {
+    await pass('2026-01-24T23:00:00Z', 23 * DAY_MS);
+    assert.deepEqual(events(), []);
+    await pass('2026-01-25T00:00:00Z', 3_600_000);
+    assert.deepEqual(events(), ANNOUNCED);
+    await pass('2026-01-31T23:59:59Z', 7 * DAY_MS);
+    assert.deepEqual(names().toSorted(), ALL);
+    await pass(END, 1000);
+    assert.deepEqual(names(), ['RoleBinding system:openshift:scc:anyuid']);
+    const expired = `GrantExpired: the grant ended at ${END}: the binding is deleted`;
+    assert.deepEqual(events(), [
+      ...[`ClusterRoleBinding ${expired}`, `ClusterRoleBinding ${ANNOUNCEMENT}`],
+      ...[`RoleBinding ${expired}`, `RoleBinding ${ANNOUNCEMENT}`],
+    ]);
+  });
+
+  test('are kept if the end is moved or removed', async () => {
+    const change = (end: string | null) =>
+      cluster.patch(
+        'RoleBinding',
+        { name: NAME, namespace: 'shop' },
+        { metadata: { annotations: { 'portcullis.dev/grant-expires-at': end } } },
+        TEST_MANAGER,
+      );
+    await change('2026-03-01T00:00:00Z');
+    await pass(END, 31 * DAY_MS);
+    assert.deepEqual(names().toSorted(), ALL.slice(1));
+    await change('never');
+    await pass('2026-04-01T00:00:00Z', 60 * DAY_MS);
+    assert.deepEqual(names().toSorted(), ALL.slice(1));
+  });
+});
