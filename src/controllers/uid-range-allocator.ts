@@ -14,10 +14,10 @@ import {
   findRangeProblems,
   formatState,
   ORPHANED_MS,
+  type Orphans,
   planRepair,
   RANGE_ALLOCATION_NAME,
   readState,
-  type Repair,
 } from '../policy/uid-range/allocation.ts';
 import { uniteBlocks } from '../policy/uid-range/blocks.ts';
 import { formatUidRange, type RangeSettings } from '../policy/uid-range/ranges.ts';
@@ -100,7 +100,7 @@ function createRangeState(settings: RangeSettings) {
   const reserved = new Map<string, Reservation>();
   /** Blocks that any namespace may receive. */
   let released: readonly Reservation[] = [];
-  let orphans: Repair['orphans'] = new Map();
+  let orphans: Orphans = new Map();
   let uid: string | undefined;
   /** Another replica that created the object again may have allocated the blocks of the deleted object. */
   const forgetDeleted = (state: RangeAllocation | undefined): void => {
@@ -121,7 +121,8 @@ function createRangeState(settings: RangeSettings) {
       if (read && 'error' in read) logger.warn({ reason: read.error }, 'replacing the RangeAllocation');
       const namespaces = cluster.store.list('Namespace');
       const nowMs = now();
-      const plan = planRepair({ range: uidRange, namespaces, state, orphans, nowMs });
+      const known = state ? orphans : addReserved(orphans, reserved);
+      const plan = planRepair({ range: uidRange, namespaces, state, orphans: known, nowMs });
       const isUsable = ({ block, sinceMs }: Reservation): boolean =>
         nowMs - sinceMs < RESERVED_MS && isOrphan(block, plan.orphans);
       const free = released.filter(isUsable);
@@ -129,11 +130,11 @@ function createRangeState(settings: RangeSettings) {
       const blocks = new Map<string, Reservation>();
       for (const name of names) {
         const own = reserved.get(name);
-        const known = own && isUsable(own) ? own : free.shift();
-        const block = known?.block ?? allocate(taken, namespaces);
+        const reservation = own && isUsable(own) ? own : free.shift();
+        const block = reservation?.block ?? allocate(taken, namespaces);
         if (block === undefined) break;
         taken = uniteBlocks([...taken, { first: block, last: block }]);
-        blocks.set(name, known ?? { block, sinceMs: nowMs });
+        blocks.set(name, reservation ?? { block, sinceMs: nowMs });
       }
       const written = await writeState(cluster, state, formatState(uidRange, taken));
       uid = written.metadata?.uid;
@@ -155,8 +156,20 @@ function createRangeState(settings: RangeSettings) {
   };
 }
 
+/**
+ * Returns the orphans and the reserved blocks. After the object is deleted, only the replica that reserved a block knows
+ * that a namespace may have received it.
+ */
+function addReserved(orphans: Orphans, reserved: ReadonlyMap<string, Reservation>): Orphans {
+  const all = new Map(orphans);
+  for (const { block, sinceMs } of reserved.values()) {
+    all.set(sinceMs, uniteBlocks([...(all.get(sinceMs) ?? []), { first: block, last: block }]));
+  }
+  return all;
+}
+
 /** True for a taken block that no namespace uses. */
-function isOrphan(block: number, orphans: Repair['orphans']): boolean {
+function isOrphan(block: number, orphans: Orphans): boolean {
   return [...orphans.values()].flat().some(({ first, last }) => first <= block && block <= last);
 }
 

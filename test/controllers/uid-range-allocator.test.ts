@@ -509,6 +509,26 @@ suite('range allocation', () => {
       await webhook.stop();
     });
 
+    test('after a failure that may have written, no other namespace receives the block from a new RangeAllocation', async () => {
+      const one = await run();
+      // This namespace is older, so it is the first to receive a block.
+      await create('other', { [UIDS]: '5000/10' });
+      let isFailing = true;
+      await verdict(['namespaces'], async ({ operation, name }) => {
+        if (!isFailing || operation !== 'UPDATE' || name !== 'shop') return allow();
+        isFailing = false;
+        await cluster.remove('RangeAllocation', 'scc-uid');
+        const path = `/metadata/annotations/${UIDS.replace('/', '~1')}`;
+        await cluster.patch('Namespace', { name: 'other' }, [{ op: 'remove', path }], BY_TEST);
+        throw new Error('boom');
+      });
+      await create('shop');
+      await one.idle();
+      await one.pass(10_000);
+      assert.deepEqual(blocks(), { ...FOUR, other: '1050/10', shop: '1040/10' });
+      assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
+    });
+
     test('a block reserved before the RangeAllocation was deleted is not used', async () => {
       await (await run()).stop();
       let isFailing = true;
