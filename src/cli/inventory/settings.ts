@@ -55,14 +55,17 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   if (config !== undefined) {
     return { settings: (await loadSettings(config, decode)).settings, source: config, isServerless };
   }
-  // The PortcullisConfiguration that a removed server left behind is not in force.
+  const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
+  // A removed server may have left the object behind. A server enforces it in addition to the policies.
   if (policies) {
     const settings = settingsFromObject(serverlessConfiguration(policies), decode);
-    return { settings, source: SERVERLESS_SOURCE, isServerless };
+    const source = object
+      ? `${SERVERLESS_SOURCE}. ${name} is not evaluated, even if a server uses it`
+      : SERVERLESS_SOURCE;
+    return { settings, source, isServerless };
   }
-  const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const { settings, isLastValid } = settingsInForce(object, decode);
-  const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
   const source = object && (isLastValid ? `the last valid settings, because ${name} is invalid` : name);
   return { settings, source, isServerless };
 }

@@ -297,6 +297,19 @@ For details and next steps, add -o wide.
     assert.match((await run(['explain', '--config', file])).stdout, /Policy +restricted:latest\n/);
   });
 
+  for (const args of [['explain'], ['rollout', 'status'], ['scc', 'plan']]) {
+    test(`${args.join(' ')} states that the settings of a server are not evaluated`, async () => {
+      const configuration = `apiVersion: config.portcullis.dev/v1alpha1
+kind: PortcullisConfiguration
+metadata: { name: cluster }
+spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce } }
+`;
+      const { stdout, stderr } = await run(args, (policies) => `${policies}---\n${configuration}`);
+      const note = '. PortcullisConfiguration "cluster" is not evaluated, even if a server uses it.\n';
+      assert.ok(stdout.includes(SOURCE.replace('.\n', note)), stdout + stderr);
+    });
+  }
+
   test('audit exemptions lists no webhook', async () => {
     const { stdout } = await run(['audit', 'exemptions', '-o', 'json']);
     const { exemptions } = JSON.parse(stdout) as { readonly exemptions: readonly { readonly policy: string }[] };
