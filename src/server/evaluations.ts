@@ -16,10 +16,9 @@ export type Evaluations = ReturnType<typeof createEvaluations>;
  */
 export function createEvaluations(now: () => number) {
   const slices = createTokenBucket(SLICES, { ...systemClock, now });
-  let last = Promise.resolve();
+  const turn = createTurn();
   const startSlice = async (endMs: number): Promise<boolean> => {
-    // Each slice has its own turn of the event loop.
-    await (last = last.then(() => setImmediate()));
+    await turn();
     return now() < endMs && slices.tryTake();
   };
   const run = async <T>(evaluation: Evaluation<T>, deadlineMs: number): Promise<T> => {
@@ -47,3 +46,9 @@ export function createEvaluations(now: () => number) {
 }
 
 type Evaluation<T> = Generator<void, T, boolean>;
+
+/** Creates the function that waits for the next turn of the event loop that no other caller has. */
+export function createTurn(): () => Promise<void> {
+  let last = Promise.resolve();
+  return () => (last = last.then(() => setImmediate()));
+}

@@ -1,6 +1,7 @@
 import type { Store } from '../cluster/store.ts';
 import type { Kind } from '../kube/kinds.ts';
 import type { Namespace } from '../kube/types.ts';
+import { createTurn } from './evaluations.ts';
 import type { Postponed, WebhookContext } from './webhook.ts';
 
 /** Maximum total size of the request bodies of waiting reviews. */
@@ -18,8 +19,7 @@ export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 /** Bounds the reviews that wait. */
 export function createWaitingRoom(maxBytes = MAX_BYTES) {
   const shares = createShares(maxBytes);
-  let last = Promise.resolve();
-  const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
+  const turn = createTurn();
   const postpone = (context: WebhookContext, condition: Condition): Postponed | undefined => {
     if (context.isRepeated) return undefined;
     const displaced = Promise.withResolvers<undefined>();
