@@ -2,8 +2,11 @@
 import { createHash } from 'node:crypto';
 import { withoutNulls } from '../kube/equality.ts';
 import { AUTHORS_ANNOTATION, type PodSecurityException } from '../kube/pod-security-exception.ts';
+import { objectKey } from '../kube/resources.ts';
+import { compareBytes } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
 import {
+  type ExceptionProblem,
   type ExceptionSettings,
   findExceptionProblem,
   type PreparedException,
@@ -52,4 +55,63 @@ export function activeExceptions(
 export function proposedExceptions(store: Store, namespace: string, nowMs: number): readonly ExceptionRule[] {
   const rules = store.list('PodSecurityException', namespace).flatMap((object) => readException(object)?.rule ?? []);
   return unexpired(rules, nowMs);
+}
+
+/** An exception as commands and reports list it. */
+export interface ListedException {
+  readonly namespace: string;
+  readonly name: string;
+  readonly serviceAccount: string;
+  /** `Proposed`, `Active`, `Shadowed`, `Unused`, or the reason why the exception does not apply. */
+  readonly state: string;
+  /** Why the exception does not apply, or has no effect. */
+  readonly problem: string | undefined;
+  /** RFC 3339. */
+  readonly expiresAt: string;
+  readonly authors: readonly string[];
+  readonly approvedBy: string | undefined;
+  readonly uses: number;
+  readonly lastUsed: string | undefined;
+  readonly reason: string;
+}
+
+const UNAPPROVED: readonly ExceptionProblem['reason'][] = ['NotApproved', 'SpecChanged', 'SelfApproved'];
+
+/** Returns why the current spec of an exception is not approved. */
+export function unapproved(problem: ExceptionProblem | undefined): ExceptionProblem | undefined {
+  return problem && UNAPPROVED.includes(problem.reason) ? problem : undefined;
+}
+
+/** Lists the exceptions in all namespaces or one, sorted by namespace and name. */
+export function listExceptions(
+  store: Store,
+  settings: ExceptionSettings,
+  nowMs: number,
+  namespace?: string,
+): readonly ListedException[] {
+  return store
+    .list('PodSecurityException', namespace)
+    .toSorted((a, b) => compareBytes(objectKey(a), objectKey(b)))
+    .map((object) => listException(object, settings, nowMs));
+}
+
+function listException(object: PodSecurityException, settings: ExceptionSettings, nowMs: number): ListedException {
+  const exception = readException(object);
+  const { metadata: { name = '', namespace = '' } = {}, spec, status } = object;
+  const problem = exception && findExceptionProblem(exception, settings, nowMs);
+  const find = (type: string) => status?.conditions?.find((one) => one.type === type && one.status === 'True');
+  const condition = find('Shadowed') ?? find('Unused');
+  return {
+    namespace,
+    name,
+    serviceAccount: spec?.serviceAccountName ?? '',
+    state: unapproved(problem) ? 'Proposed' : (problem?.reason ?? condition?.type ?? 'Active'),
+    problem: problem?.message ?? condition?.message,
+    expiresAt: spec?.expiresAt ?? '',
+    authors: exception?.authors ?? [],
+    approvedBy: status?.approval?.by,
+    uses: status?.uses ?? 0,
+    lastUsed: status?.lastUsed,
+    reason: spec?.reason ?? '',
+  };
 }

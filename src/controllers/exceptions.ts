@@ -1,6 +1,6 @@
 /** Maintains the status of PodSecurityExceptions, and announces when they expire. */
 import { writeEvent } from '../cluster/event-recorder.ts';
-import { readException } from '../cluster/exceptions.ts';
+import { readException, unapproved } from '../cluster/exceptions.ts';
 import { readExemptionUses } from '../cluster/exemptions.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
@@ -158,21 +158,19 @@ function printWorkload({ kind, metadata }: WorkloadReference): string {
   return `${kind}/${metadata.name ?? ''}`;
 }
 
-const UNAPPROVED: readonly ExceptionProblem['reason'][] = ['NotApproved', 'SpecChanged', 'SelfApproved'];
-
 function describe(
   { exception, problem, pods, nowMs }: Observation,
   context: ControllerContext,
   store: Store,
 ): readonly ConditionState[] {
   const { approval, rule, spec } = exception;
-  const unapproved = problem && UNAPPROVED.includes(problem.reason) ? problem : undefined;
+  const missing = unapproved(problem);
   const shadow = problem === undefined ? findShadow(exception, context, store) : undefined;
   const isExpired = nowMs >= rule.expiresAtMs;
   const isUnused = problem === undefined && pods.length === 0;
   return [
-    unapproved || approval === undefined
-      ? condition('Approved', false, unapproved?.reason ?? 'NotApproved', unapproved?.message ?? 'it is not approved')
+    missing || approval === undefined
+      ? condition('Approved', false, missing?.reason ?? 'NotApproved', missing?.message ?? 'it is not approved')
       : condition('Approved', true, 'Approved', `approved by ${approval.by} at ${approval.at}`),
     problem
       ? condition('Active', false, problem.reason, problem.message)

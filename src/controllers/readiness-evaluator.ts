@@ -194,7 +194,7 @@ async function evaluateByDryRun(
   const base = { name, current: inForce.level, isSelected: true } as const;
   if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
   const { level } = planned;
-  const clean: NamespaceEvaluation = { ...base, level, verdict: 'clean', categories: [], workloads: [] };
+  const clean: NamespaceEvaluation = { ...base, level, verdict: 'clean', categories: [], workloads: [], excepted: [] };
   if (level === 'privileged') return clean;
   const result = await dryRun(cluster, namespace, level, settings.currentEnforce);
   const current = cluster.store.get('Namespace', name);
@@ -203,7 +203,8 @@ async function evaluateByDryRun(
   if (result !== 'violating')
     return { ...clean, ...(result === 'clean' ? {} : { verdict: 'inconclusive', ...result }) };
   const evaluation = await evaluate();
-  if (evaluation !== undefined && evaluation.workloads.length > 0) return evaluation;
+  // The API server ignores exceptions.
+  if (evaluation !== undefined && evaluation.workloads.length + evaluation.excepted.length > 0) return evaluation;
   const error = 'dry run: the API server warns of violating pods, but none exist any more';
   return { ...clean, verdict: 'inconclusive', error };
 }

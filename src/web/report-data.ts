@@ -1,4 +1,5 @@
 /** The data of a report. The page renders it, and `portcullis report -o json` prints it. */
+import type { ListedException } from '../cluster/exceptions.ts';
 import type { PolicyExemption } from '../cluster/exemptions.ts';
 import type { UnreviewedPod } from '../kube/types.ts';
 import type { Level } from '../policy/pss/policy.ts';
@@ -24,6 +25,7 @@ export interface ReportData {
   /** Pods that were admitted without review, for example during an outage, and that the policy denies. */
   readonly unreviewedPods: readonly UnreviewedPod[];
   readonly exemptions: readonly PolicyExemption[];
+  readonly exceptions: readonly ListedException[];
   /** Usage counts of exemptions. Absent if no replica publishes counts. */
   readonly uses?: { readonly since: string; readonly replicas: number } | undefined;
 }

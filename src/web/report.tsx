@@ -91,6 +91,7 @@ function Report({ data, live }: ReportProps) {
         <DeniedWorkloads namespaces={data.namespaces} />
         <UnreviewedPods pods={data.unreviewedPods} />
         <SccUsage data={data} />
+        <Exceptions data={data} />
         <Exemptions data={data} />
         <Section title="Basis of this report">
           <List
@@ -356,6 +357,61 @@ function UnreviewedPods({ pods }: { readonly pods: ReportData['unreviewedPods'] 
           message,
         ])}
       />
+    </Section>
+  );
+}
+
+const STATES: Readonly<Record<string, 'ok' | 'warn'>> = { Active: 'ok', Shadowed: 'warn', Proposed: 'warn' };
+
+/** The exceptions, and the workloads that only they allow. */
+function Exceptions({ data: { exceptions, namespaces } }: { readonly data: ReportData }) {
+  const excepted = namespaces.flatMap(({ name: namespace, excepted: workloads }) =>
+    workloads.map((workload) => ({ ...workload, namespace })),
+  );
+  const listed = useLimit(exceptions, MAX_NAMESPACES, 'exceptions');
+  const allowed = useLimit(excepted, MAX_NAMESPACES, 'workloads');
+  if (exceptions.length === 0) return null;
+  return (
+    <Section
+      title="Exceptions"
+      note="PodSecurityExceptions, each of which allows one service account's pods to violate single checks for a limited time."
+    >
+      <Table
+        caption="Exceptions"
+        isWide
+        head={['Exception', 'Service account', 'State', 'Until', 'Approved by', 'Uses', 'Reason']}
+        rows={listed.shown.map(({ namespace, name, serviceAccount, state, problem, ...one }) => [
+          `${namespace}/${name}`,
+          serviceAccount,
+          <>
+            <Chip tone={STATES[state] ?? 'plain'}>{state}</Chip>
+            {problem !== undefined && <div class="note">{problem}</div>}
+          </>,
+          <span class="nowrap">{one.expiresAt}</span>,
+          one.approvedBy ?? '–',
+          one.uses,
+          one.reason,
+        ])}
+      />
+      {listed.more}
+      {excepted.length > 0 && (
+        <>
+          <h3 class="subtitle">Workloads that exceptions allow</h3>
+          <Table
+            caption="Workloads that exceptions allow"
+            isWide
+            head={['Workload', 'Violations', 'Exceptions']}
+            rows={allowed.shown.map(({ namespace, kind, name, violations, exceptions: applied }) => [
+              <>
+                <span class="kind">{kind}</span> {namespace}/{name}
+              </>,
+              violations.map(({ check, reason, detail }) => `${check}: ${detail || reason}`).join('; '),
+              applied.map((one) => `${one.name} until ${one.expiresAt}`).join(', '),
+            ])}
+          />
+          {allowed.more}
+        </>
+      )}
     </Section>
   );
 }

@@ -202,6 +202,7 @@ function manyNamespace(index: number): ReportNamespace {
     denied: { privileged: 0, baseline: isViolating ? 1 : 0, restricted: isViolating ? 1 : 0 },
     categories: [],
     workloads: isViolating ? [workload] : [],
+    excepted: [],
     steps: [],
   };
 }

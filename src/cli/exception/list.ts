@@ -1,9 +1,4 @@
-import { readException } from '../../cluster/exceptions.ts';
-import type { Store } from '../../cluster/store.ts';
-import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
-import { objectKey } from '../../kube/resources.ts';
-import { compareBytes } from '../../kube/text.ts';
-import { type ExceptionSettings, findExceptionProblem } from '../../policy/psa/exceptions.ts';
+import { listExceptions } from '../../cluster/exceptions.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { inventoryOptions, readInventory, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
 import { findSettings, sccOptions } from '../inventory/settings.ts';
@@ -19,35 +14,6 @@ Examples:
   portcullis exception list -n shop -o wide
   portcullis exception list --at 2027-02-01
 `;
-
-function describe(object: PodSecurityException, settings: ExceptionSettings, nowMs: number) {
-  const exception = readException(object);
-  const { name = '', namespace = '' } = object.metadata ?? {};
-  const { spec, status } = object;
-  const problem = exception && findExceptionProblem(exception, settings, nowMs);
-  const shadowed = status?.conditions?.find(({ type, status: value }) => type === 'Shadowed' && value === 'True');
-  return {
-    namespace,
-    name,
-    serviceAccount: spec?.serviceAccountName ?? '',
-    state: problem?.reason ?? (shadowed ? 'Shadowed' : 'Active'),
-    /** Why the exception does not apply. */
-    problem: problem?.message ?? shadowed?.message,
-    expiresAt: spec?.expiresAt ?? '',
-    authors: exception?.authors ?? [],
-    approvedBy: status?.approval?.by,
-    uses: status?.uses ?? 0,
-    lastUsed: status?.lastUsed,
-    reason: spec?.reason ?? '',
-  };
-}
-
-export function listExceptions(store: Store, settings: ExceptionSettings, nowMs: number) {
-  return store
-    .list('PodSecurityException')
-    .toSorted((a, b) => compareBytes(objectKey(a), objectKey(b)))
-    .map((object) => describe(object, settings, nowMs));
-}
 
 const HEADER = ['NAMESPACE', 'NAME', 'ACCOUNT', 'STATE', 'EXPIRES', 'APPROVED BY', 'USES'];
 
@@ -66,9 +32,7 @@ export const command = defineCommand({
     const { store, assumptions } = inventory;
     const { settings, source } = await findSettings({ config: values.config, store });
     const nowMs = (values.at ?? new Date()).getTime();
-    const exceptions = listExceptions(store, settings.exceptions, nowMs).filter(
-      ({ namespace }) => only === undefined || namespace === only,
-    );
+    const exceptions = listExceptions(store, settings.exceptions, nowMs, only);
     const isWide = values.output === 'wide';
     const rows = exceptions.map((one) => [
       ...[

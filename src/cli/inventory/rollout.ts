@@ -1,4 +1,9 @@
-import { activeExceptions, proposedExceptions } from '../../cluster/exceptions.ts';
+import {
+  activeExceptions,
+  type ListedException,
+  listExceptions,
+  proposedExceptions,
+} from '../../cluster/exceptions.ts';
 import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
@@ -64,6 +69,8 @@ export interface RolloutFacts {
   readonly state: RolloutState;
   /** Returns the exceptions that apply in a namespace. Those in manifests are assumed to be approved. */
   exceptions(namespace: string): readonly ExceptionRule[];
+  /** Lists the exceptions in all namespaces or one. */
+  listExceptions(namespace?: string): readonly ListedException[];
   /** Assumptions, as phrases. */
   readonly assumptions: readonly string[];
   /** The source of the settings; absent for defaults. */
@@ -134,6 +141,11 @@ export async function computeRollout(
       origin === 'cluster'
         ? activeExceptions(store, settings.exceptions, name, (values.at ?? date).getTime())
         : proposedExceptions(store, name, (values.at ?? date).getTime()),
+    listExceptions(name) {
+      const { mode } = settings.exceptions;
+      const exceptions = { ...settings.exceptions, mode: origin === 'manifests' ? ('approved' as const) : mode };
+      return listExceptions(store, exceptions, (values.at ?? date).getTime(), name);
+    },
     state: computeState({
       settings: rollout,
       view: getRolloutView(scope, rollout),
@@ -147,6 +159,9 @@ export async function computeRollout(
     }),
     assumptions: [
       ...inventory.assumptions,
+      ...(origin === 'manifests' && store.list('PodSecurityException').length > 0
+        ? ['approvals of the exceptions in the manifests']
+        : []),
       ...(isDefault ? ['spec.rollout.phase Evaluate (set --config)'] : []),
       ...(isDefault && mode === undefined ? [`SCC mode ${settings.scc.mode} (set --scc-mode)`] : []),
     ],

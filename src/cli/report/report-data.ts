@@ -73,6 +73,7 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
     sccDenials: sccPlans.flatMap((plan) => listDenials(plan, isPrivileged)),
     unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
     exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
+    exceptions: facts.listExceptions(),
     uses: uses && { since: uses.since, replicas: uses.replicas },
   };
 }

@@ -1,7 +1,13 @@
 /** The namespaces of an enforcement plan as a table, with detail blocks and counts. */
 import { printCount } from '../../kube/text.ts';
-import { type FixableViolation, type ViolatingWorkload, WORKLOAD_VERDICTS } from '../../policy/rollout/evaluation.ts';
+import {
+  type ExceptedWorkload,
+  type FixableViolation,
+  type ViolatingWorkload,
+  WORKLOAD_VERDICTS,
+} from '../../policy/rollout/evaluation.ts';
 import { type NamespaceCounts, needsFix, type PlannedNamespace } from '../../policy/rollout/plan.ts';
+import { printExceptions } from '../../policy/rollout/reports.ts';
 import type { Values } from '../options.ts';
 import { type headersOption, printable, printTable, type Style, withHeader } from '../output/print.ts';
 
@@ -55,16 +61,21 @@ export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
 /** The table of namespaces. */
 function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: SummaryValues): string {
   const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'DENIED', 'RESTART', 'REASON'];
-  const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
+  const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, ...others }) => [
     name,
     `${current} (${currentSource})`,
     planned ?? 'unknown',
     VERDICTS[verdict],
     printNumber(workloads.filter((one) => one.verdict !== 'restart').length),
     printNumber(workloads.filter((one) => one.verdict === 'restart').length),
-    error ?? reason ?? '',
+    printReason(others),
   ]);
   return printTable(withHeader(header, rows, { 'no-headers': values['no-headers'] ?? false }));
+}
+
+function printReason({ error, reason, excepted }: Pick<PlannedNamespace, 'error' | 'reason' | 'excepted'>): string {
+  const allowed = excepted.length === 0 ? '' : `${printCount(excepted.length, 'workload')} allowed by exceptions`;
+  return error ?? reason ?? allowed;
 }
 
 function printNumber(value: number): string {
@@ -72,18 +83,19 @@ function printNumber(value: number): string {
 }
 
 function hasDetails(namespace: PlannedNamespace): boolean {
-  return needsFix(namespace) || namespace.steps.length > 0;
+  return needsFix(namespace) || namespace.steps.length + namespace.excepted.length > 0;
 }
 
-/** Prints a block for each namespace with next steps: fields, fixes and next steps. */
+/** Prints a block for each namespace with details: fields, fixes, exceptions and next steps. */
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
   const blocks = namespaces.filter(hasDetails);
   return blocks.map((namespace) => {
-    const { name, planned = 'unknown', workloads, error, steps } = namespace;
+    const { name, planned = 'unknown', workloads, excepted, error, steps } = namespace;
     const lines = [
       style('bold', printable(`${name} (${planned})`)),
       ...(error === undefined ? [] : [`  ${printable(error)}`]),
       ...workloads.flatMap((workload) => workloadLines(workload, style)),
+      ...excepted.flatMap((workload) => exceptedLines(workload, style)),
       ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(step)}`),
     ];
     return `${lines.join('\n')}\n`;
@@ -99,6 +111,13 @@ function workloadLines(workload: ViolatingWorkload, style: Style): readonly stri
   return [
     `  ${style(color, printable(`${kind} ${name}`))}${running}${DECISIONS[verdict]}${through}`,
     ...(verdict === 'restart' ? [] : violations).flatMap((violation) => violationLines(violation, style)),
+  ];
+}
+
+function exceptedLines({ kind, name, exceptions, violations }: ExceptedWorkload, style: Style): readonly string[] {
+  return [
+    `  ${style('yellow', printable(`${kind} ${name}`))}: ${printable(printExceptions(exceptions))}`,
+    ...violations.map(({ check, reason, detail }) => `    ${printable(`${check}: ${detail || reason}`)}`),
   ];
 }
 

@@ -6,13 +6,14 @@
  */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { compareBytes } from '../../kube/text.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
+import { formatTimestamp } from '../../kube/units.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
 import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { isSamePolicy, isStricter } from '../psa/policy.ts';
-import { checkFix, evaluateDecoded, type EvaluateOptions, type Evaluation } from '../pss/evaluate.ts';
+import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionRule } from '../pss/exceptions.ts';
 import { isLevel, type Level, type Policy, type Version } from '../pss/policy.ts';
 import type { SccMode } from '../scc/mode.ts';
@@ -55,6 +56,8 @@ export interface NamespaceEvaluation {
   readonly categories: readonly Category[];
   /** Sorted by kind and name. */
   readonly workloads: readonly ViolatingWorkload[];
+  /** Workloads whose new pods are admitted only because of exceptions. Sorted by kind and name. */
+  readonly excepted: readonly ExceptedWorkload[];
   /** The cause of an inconclusive verdict. */
   readonly error?: string;
 }
@@ -70,6 +73,17 @@ export interface ViolatingWorkload {
   readonly pods: number;
   readonly causes: readonly Cause[];
   readonly violations: readonly FixableViolation[];
+}
+
+/** A workload that violates a policy, but whose pods exceptions allow. */
+export interface ExceptedWorkload extends Pick<ViolatingWorkload, 'kind' | 'name' | 'level' | 'violations'> {
+  readonly exceptions: readonly AppliedException[];
+}
+
+interface AppliedException {
+  readonly name: string;
+  /** RFC 3339. */
+  readonly expiresAt: string;
 }
 
 /** A violation of one check, and how to fix it. */
@@ -240,6 +254,7 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
     verdict: namespaceVerdict(workloads),
     categories: isSelected && blocking.length > 0 ? classify(namespace, blocking) : [],
     workloads,
+    excepted: [...findings.values()].flatMap((finding) => concludeExcepted(finding, input)).sort(compareOwners),
   };
 }
 
@@ -255,7 +270,7 @@ export function inconclusive(
   base: Pick<NamespaceEvaluation, 'name' | 'current' | 'isSelected'>,
   error: string,
 ): NamespaceEvaluation {
-  return { ...base, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], error };
+  return { ...base, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], excepted: [], error };
 }
 
 /** A policy, and whether it is in force and planned. */
@@ -275,8 +290,10 @@ function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPoli
     .sort((a, b) => Number(isStricter(b.level, a.level)) - Number(isStricter(a.level, b.level)));
 }
 
-/** The policies that deny a pod, and its violations of the strictest one. */
+/** The policies that deny a pod, or would deny it without exceptions, and its violations of the strictest one. */
 interface Denial extends Omit<EvaluatedPolicy, 'version'> {
+  /** Names of the exceptions that allow the pod. Empty if it is denied. */
+  readonly exceptions: readonly string[];
   readonly violations: readonly FixableViolation[];
 }
 
@@ -291,6 +308,8 @@ interface Finding {
   fix?: Denial;
   /** The denial of running pods whose replacements would be admitted. */
   restart?: Denial;
+  /** Violations that exceptions allow. */
+  excepted?: Denial;
   hasDeniedTemplate: boolean;
 }
 
@@ -304,6 +323,10 @@ function addTemplate(
   if (pod.pod) finding.templates.push(pod.pod);
   const denial = findDenial(pod, path === '' ? '' : `${path}.`, input, policies);
   if (denial === undefined) return;
+  if (denial.exceptions.length > 0) {
+    finding.excepted = merge(finding.excepted, denial, true);
+    return;
+  }
   finding.fix = merge(finding.fix, denial, true);
   finding.hasDeniedTemplate = true;
 }
@@ -324,6 +347,10 @@ function addPod(
   const finding = findingFor(findings, podOwner(pod, input.exists));
   if (isUsers) finding.userPods++;
   if (denial === undefined) return;
+  if (denial.exceptions.length > 0) {
+    finding.excepted = merge(finding.excepted, denial, false);
+    return;
+  }
   finding.violatingPods++;
   finding.causes.add(isUsers ? 'user' : 'serviceAccount');
   const isRestart = !isUsers && !finding.hasDeniedTemplate && isReplaceable(decoded, finding, input, policies);
@@ -338,6 +365,7 @@ function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean):
     ...before,
     isCurrent: before.isCurrent || denial.isCurrent,
     isPlanned: before.isPlanned || denial.isPlanned,
+    exceptions: sortedSet([...before.exceptions, ...denial.exceptions]),
     violations: isTemplate ? [...before.violations, ...denial.violations] : before.violations,
   };
 }
@@ -355,7 +383,8 @@ function isReplaceable(
   policies: readonly EvaluatedPolicy[],
 ): boolean {
   if (pod === undefined) return false;
-  if (findDenial({ pod: input.complete(pod) }, '', input, policies) === undefined) return true;
+  const denial = findDenial({ pod: input.complete(pod) }, '', input, policies);
+  if (denial === undefined || denial.exceptions.length > 0) return true;
   const parts = new Set(templates.flatMap(listParts));
   return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
 }
@@ -391,17 +420,30 @@ function findDenial(
   policies: readonly EvaluatedPolicy[],
 ): Denial | undefined {
   if (exemptions.runtimeClass(decoded.pod?.runtimeClassName)) return undefined;
-  const [strictest, ...others] = policies.filter(
-    ({ level, version }) => !evaluateWith(exceptions, decoded, { level, version, emulationVersion }).allowed,
+  const violated = policies.filter(
+    ({ level, version }) => !evaluateDecoded(decoded, { level, version, emulationVersion }).allowed,
   );
+  const results = violated.map(({ isCurrent, isPlanned, ...policy }) => {
+    const options = { ...policy, emulationVersion, fields: true };
+    const result = decoded.pod && exceptions.length > 0 && evaluateExcepted(decoded.pod, options, exceptions);
+    return {
+      ...(result || { evaluation: evaluateDecoded(decoded, options), exceptions: [] }),
+      isCurrent,
+      isPlanned,
+      options,
+    };
+  });
+  const denied = results.filter(({ evaluation }) => !evaluation.allowed);
+  const strictest = denied[0] ?? results[0];
   if (strictest === undefined) return undefined;
-  const { level, version, isCurrent, isPlanned } = strictest;
-  const options = { level, version, emulationVersion, fields: true };
-  const { violations } = evaluateWith(exceptions, decoded, options);
+  // The violations of an excepted pod are those without exceptions.
+  const { evaluation, options } = strictest;
+  const { violations } = evaluation.allowed ? evaluateDecoded(decoded, options) : evaluation;
   return {
-    level,
-    isCurrent: isCurrent || others.length > 0,
-    isPlanned: isPlanned || others.length > 0,
+    level: options.level,
+    isCurrent: denied.some((one) => one.isCurrent),
+    isPlanned: denied.some((one) => one.isPlanned),
+    exceptions: denied.length > 0 ? [] : sortedSet(results.flatMap((one) => one.exceptions)),
     violations: violations.map(({ check, reason, detail, fields = [] }) => ({
       check,
       reason,
@@ -410,12 +452,6 @@ function findDenial(
       fix: checkFix(check),
     })),
   };
-}
-
-function evaluateWith(exceptions: readonly ExceptionRule[], decoded: DecodedPod, options: EvaluateOptions): Evaluation {
-  const evaluation = evaluateDecoded(decoded, options);
-  if (evaluation.allowed || !decoded.pod || exceptions.length === 0) return evaluation;
-  return evaluateExcepted(decoded.pod, options, exceptions).evaluation;
 }
 
 interface Conclusion {
@@ -435,6 +471,19 @@ function concludeFinding(finding: Finding): readonly Conclusion[] {
   const verdict = fix === undefined ? 'restart' : isCurrent ? 'deniedNow' : 'wouldBeDenied';
   const workload = { ...owner, verdict, level, pods: violatingPods, causes, violations } as const;
   return [{ workload, isBlocking: fix?.isPlanned === true }];
+}
+
+/** A workload that is also denied is not listed as excepted. */
+function concludeExcepted(
+  { owner, fix, excepted }: Finding,
+  { exceptions = [] }: NamespaceInput,
+): readonly ExceptedWorkload[] {
+  if (fix !== undefined || excepted === undefined) return [];
+  const { level, violations } = excepted;
+  const applied = exceptions
+    .filter(({ name }) => excepted.exceptions.includes(name))
+    .map(({ name, expiresAtMs }) => ({ name, expiresAt: formatTimestamp(expiresAtMs) }));
+  return [{ ...owner, level, exceptions: applied, violations }];
 }
 
 function compareOwners(a: Owner, b: Owner): number {

@@ -18,7 +18,10 @@ import { violationReason } from './readiness.ts';
 /** The verdict of an evaluation. `exempt` means that no level applies to the namespace. */
 type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
 
-export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'current' | 'categories' | 'workloads'> {
+export interface PlannedNamespace extends Pick<
+  NamespaceEvaluation,
+  'name' | 'current' | 'categories' | 'workloads' | 'excepted'
+> {
   /** Source of the level in force. */
   readonly currentSource: 'label' | 'default' | 'exemption';
   /** Level under enforcement. Absent if it cannot be computed. */
@@ -63,7 +66,8 @@ export function choosePolicies(
 /** Returns the plan for a namespace to which no level applies. */
 export function planExempt({ metadata }: Namespace): PlannedNamespace {
   const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption' } as const;
-  return { name: metadata?.name ?? '', ...level, verdict: 'exempt', categories: [], workloads: [], steps: [] };
+  const nothing = { categories: [], workloads: [], excepted: [], steps: [] };
+  return { name: metadata?.name ?? '', ...level, verdict: 'exempt', ...nothing };
 }
 
 /** Kubernetes versions before and after the upgrade. */
@@ -101,6 +105,7 @@ export function planUpgrade(
     categories: [],
     reason: undefined,
     workloads,
+    excepted: [],
     error,
     steps: isViolating ? [step] : [],
   };
@@ -113,11 +118,11 @@ interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'
 
 /** Returns the plan for an evaluated namespace. */
 export function planNamespace(evaluation: NamespaceEvaluation, context: PlanContext): PlannedNamespace {
-  const { name, current, verdict, categories, workloads, error } = evaluation;
+  const { name, current, verdict, categories, workloads, excepted, error } = evaluation;
   const { currentSource, planned } = context;
   const steps = nextSteps(evaluation, context);
   const reason = violationReason(categories);
-  return { name, current, currentSource, planned, verdict, categories, reason, workloads, error, steps };
+  return { name, current, currentSource, planned, verdict, categories, reason, workloads, excepted, error, steps };
 }
 
 /** Number of namespaces by verdict, number of workloads, and number of running pods of the workloads. */

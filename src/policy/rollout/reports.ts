@@ -7,7 +7,7 @@ import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';
 import { isBaselineCheck } from '../pss/evaluate.ts';
 import type { Level } from '../pss/policy.ts';
-import type { FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
+import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
 /** Name of the cluster report, and of the report in each evaluated namespace. */
 export const REPORT_NAME = 'portcullis-pod-security';
@@ -54,27 +54,35 @@ interface NamespaceReportInput extends ReportInput {
 
 /**
  * Builds the report for a namespace. It contains a failure for each violation, a warning for each workload to restart,
- * and a pass or skip for each other workload.
+ * a skip for
+ * each violation that exceptions allow, and a pass or skip for each other workload.
  */
 export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceReportInput): Report {
   const { api, namespace, workloads } = input;
   const subjects = new Map(workloads.map(({ subject }) => [`${subject.kind}/${subject.name}`, subject]));
-  const failed = new Set<ReportSubject>();
-  const failures = evaluation.workloads.flatMap((workload) => {
-    const { kind, name } = workload;
+  const reported = new Set<ReportSubject>();
+  const findSubject = ({ kind, name }: Pick<ReportSubject, 'kind' | 'name'>): ReportSubject => {
     const subject = subjects.get(`${kind}/${name}`) ?? { kind, namespace: evaluation.name, name };
-    failed.add(subject);
+    reported.add(subject);
+    return subject;
+  };
+  const failures = evaluation.workloads.flatMap((workload) => {
+    const subject = findSubject(workload);
     if (workload.verdict === 'restart') return [restartResult(workload, subject, input)];
     return workload.violations.map((violation) => failure(violation, { workload, subject }, input));
   });
+  const skipped = evaluation.excepted.flatMap((workload) => {
+    const subject = findSubject(workload);
+    return workload.violations.map((violation) => exceptedResult(violation, { workload, subject }, input));
+  });
   const others = workloads
-    .filter(({ subject }) => !failed.has(subject))
+    .filter(({ subject }) => !reported.has(subject))
     .map((workload) => otherResult(workload, evaluation, input));
   return {
     ...typeMeta(api.namespaced),
     metadata: metadata(input.owner, evaluation.name),
     scope: namespace,
-    ...content(api, [...failures.sort(compareResults), ...others], MAX_RESULTS),
+    ...content(api, [...failures.sort(compareResults), ...skipped, ...others], MAX_RESULTS),
   };
 }
 
@@ -126,29 +134,61 @@ function baseResult(level: Level, { seconds }: ReportInput) {
   } as const;
 }
 
-interface Failure {
-  readonly workload: ViolatingWorkload;
+interface Reported<T> {
+  readonly workload: T;
   readonly subject: ReportSubject;
 }
 
 function failure(
-  { check, reason, detail, fields, fix }: FixableViolation,
-  { workload, subject }: Failure,
+  violation: FixableViolation,
+  { workload, subject }: Reported<ViolatingWorkload>,
   input: ReportInput,
 ): ReportResult {
   return {
     ...baseResult(workload.level, input),
-    rule: check,
-    severity: isBaselineCheck(check) ? 'high' : 'medium',
+    rule: violation.check,
+    severity: isBaselineCheck(violation.check) ? 'high' : 'medium',
     result: 'fail',
     scored: true,
-    message: truncate(`${reason}${detail === '' ? '' : ` (${detail})`}. ${fix}`, MAX_MESSAGE - 1),
+    message: truncate(`${printViolation(violation)}. ${violation.fix}`, MAX_MESSAGE - 1),
+    resources: [subject],
+    properties: { ...workloadProperties(workload), ...fieldProperties(violation) },
+  };
+}
+
+function exceptedResult(
+  violation: FixableViolation,
+  { workload: { level, exceptions }, subject }: Reported<ExceptedWorkload>,
+  input: ReportInput,
+): ReportResult {
+  return {
+    ...baseResult(level, input),
+    rule: violation.check,
+    severity: 'info',
+    result: 'skip',
+    scored: false,
+    message: truncate(`${printViolation(violation)}, ${printExceptions(exceptions)}.`, MAX_MESSAGE - 1),
     resources: [subject],
     properties: {
-      ...workloadProperties(workload),
-      ...(fields.length === 0 ? {} : { fields: fields.slice(0, MAX_FIELDS).join(', ') }),
+      exception: exceptions.map(({ name }) => name).join(', '),
+      expiresAt: exceptions.map(({ expiresAt }) => expiresAt).join(', '),
+      ...fieldProperties(violation),
     },
   };
+}
+
+/** Prints, for example, `allowed by the PodSecurityException gateway until 2027-01-15T00:00:00Z`. */
+export function printExceptions(exceptions: ExceptedWorkload['exceptions']): string {
+  const names = exceptions.map(({ name, expiresAt }) => `${name} until ${expiresAt}`).join(' and ');
+  return `allowed by the PodSecurityException${exceptions.length === 1 ? '' : 's'} ${names}`;
+}
+
+function printViolation({ reason, detail }: FixableViolation): string {
+  return detail === '' ? reason : `${reason} (${detail})`;
+}
+
+function fieldProperties({ fields }: FixableViolation): Readonly<Record<string, string>> {
+  return fields.length === 0 ? {} : { fields: fields.slice(0, MAX_FIELDS).join(', ') };
 }
 
 function workloadProperties({ verdict, pods, causes }: ViolatingWorkload) {
@@ -222,7 +262,7 @@ function namespaceResult(
 }
 
 function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, 'result' | 'severity' | 'message'> {
-  const { verdict, workloads, error = '' } = evaluation;
+  const { verdict, workloads, excepted, error = '' } = evaluation;
   const level = evaluatedLevel(evaluation);
   if (verdict === 'inconclusive') {
     return { result: 'error', severity: 'medium', message: truncate(error, MAX_MESSAGE - 1) };
@@ -245,5 +285,6 @@ function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, '
   }
   if (restarts > 0) return { result: 'warn', severity: 'low', message: restart.join(' ') };
   if (level === 'privileged') return { result: 'skip', severity: 'info', message: NO_CHECKS };
-  return { result: 'pass', severity: 'info', message: `All workloads satisfy the ${level} level.` };
+  const allowed = excepted.length === 0 ? '' : `, except for ${excepted.length} that exceptions allow`;
+  return { result: 'pass', severity: 'info', message: `All workloads satisfy the ${level} level${allowed}.` };
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { NamespaceCounts, PlannedNamespace } from '../../../src/policy/rollout/plan.ts';
 import { rolloutBlockers, type RolloutState } from '../../../src/policy/rollout/state.ts';
+import type { ReportData } from '../../../src/web/report-data.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { type Outcome, runProgram } from '../../support/memory-io.ts';
@@ -81,6 +82,45 @@ describe('plan', () => {
     ]);
     const unknown = 'no pods for containers outside pod templates: Workflow shop/hello-* (spec.templates[0].container)';
     assert.ok(assumptions.includes(unknown));
+  });
+
+  describe('of a workload that an exception allows', () => {
+    const EXCEPTION = 'allowed by the PodSecurityException gateway-net-admin until 2099-01-15T00:00:00Z';
+    const FINDING = 'container "proxy" must not include "NET_ADMIN" in securityContext.capabilities.add';
+    const CASES: readonly (readonly [at: string, code: number, summary: string, block: string])[] = [
+      [
+        '2099-01-14',
+        0,
+        'no violations                      1 workload allowed by exceptions',
+        `  Deployment gateway: ${EXCEPTION}\n    capabilities_restricted: ${FINDING}\n`,
+      ],
+      ['2099-01-15', 1, 'denied now   1', '  Deployment gateway: denied now\n    capabilities_restricted: '],
+    ];
+    for (const [at, code, summary, block] of CASES) {
+      test(`at ${at}`, async () => {
+        const args = ['rollout', 'plan', '-f', 'test/fixtures/rollout/exception.yaml', '-o', 'wide', '--at', at];
+        const { stdout, ...result } = await runProgram(args);
+        assert.deepEqual(result, { code, stderr: '' });
+        assert.match(stdout, /; approvals of the exceptions in the manifests; /);
+        assert.ok(stdout.includes(`\nshop        restricted (default)   restricted   ${summary}\n`), stdout);
+        assert.ok(stdout.includes(`\nshop (restricted)\n${block}`), stdout);
+      });
+    }
+    test('as JSON in the report, which lists the exceptions', async () => {
+      const { stdout } = await runProgram(['report', '-f', 'test/fixtures/rollout/exception.yaml', '-o', 'json']);
+      const { namespaces, exceptions, summary } = JSON.parse(stdout) as ReportData;
+      assert.deepEqual(summary.workloads.deniedNow, { workloads: 0, pods: 0 });
+      const [excepted] = namespaces.flatMap((one) => one.excepted);
+      assert.deepEqual(excepted?.exceptions, [{ name: 'gateway-net-admin', expiresAt: '2099-01-15T00:00:00Z' }]);
+      assert.deepEqual(excepted?.violations[0]?.detail, FINDING);
+      assert.deepEqual(exceptions, [
+        {
+          ...{ namespace: 'shop', name: 'gateway-net-admin', serviceAccount: 'gateway', state: 'Proposed' },
+          problem: 'it is not approved: portcullis exception approve gateway-net-admin -n shop',
+          ...{ expiresAt: '2099-01-15T00:00:00Z', authors: [], uses: 0, reason: 'SEC-123' },
+        },
+      ]);
+    });
   });
 
   describe('of a namespace with a label', () => {

@@ -463,7 +463,7 @@ function found(
 ): NamespaceEvaluation {
   const categories = verdict === 'violating' ? [category as 'unknown'] : [];
   const levels = { current: 'privileged', level: 'restricted', isSelected: true } as const;
-  return { name, ...levels, verdict, categories, workloads: [] };
+  return { name, ...levels, verdict, categories, workloads: [], excepted: [] };
 }
 
 suite('the list of violating namespaces', () => {

@@ -2,7 +2,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Report } from '../../../src/kube/types.ts';
-import type { NamespaceEvaluation, ViolatingWorkload } from '../../../src/policy/rollout/evaluation.ts';
+import type {
+  ExceptedWorkload,
+  NamespaceEvaluation,
+  ViolatingWorkload,
+} from '../../../src/policy/rollout/evaluation.ts';
 import {
   buildClusterReport,
   buildReport,
@@ -15,7 +19,7 @@ const COMMON = { api: OPENREPORTS, owner: undefined, seconds: 1 };
 const NAMESPACE = { apiVersion: 'v1', kind: 'Namespace', name: 'ns' };
 const CLEAN: NamespaceEvaluation = {
   ...{ name: 'ns', current: 'privileged', level: 'baseline', isSelected: true },
-  ...{ verdict: 'clean', categories: [], workloads: [] },
+  ...{ verdict: 'clean', categories: [], workloads: [], excepted: [] },
 };
 
 const violating = (count: number, detail = ''): NamespaceEvaluation => {
@@ -36,6 +40,14 @@ const violating = (count: number, detail = ''): NamespaceEvaluation => {
     categories: ['unknown'],
     workloads: Array.from({ length: count }, workload),
   };
+};
+
+const EXCEPTED: ExceptedWorkload = {
+  ...{ kind: 'Deployment', name: 'd0', level: 'baseline' },
+  exceptions: [{ name: 'gateway', expiresAt: '2027-01-15T00:00:00Z' }],
+  violations: [
+    { check: 'hostPorts', reason: 'hostPort', detail: 'container "app" uses hostPort 80', fields: ['a'], fix: 'Fix.' },
+  ],
 };
 
 const passed = (count: number): readonly ReportedWorkload[] =>
@@ -70,6 +82,12 @@ const CASES: readonly Case[] = [
     report: () => namespaced(violating(200, 'ä'.repeat(2000))),
     summary: { fail: 200 },
     results: '106 fail',
+  },
+  {
+    name: 'a workload that an exception allows is skipped, and a denied one fails',
+    report: () => namespaced({ ...violating(1), excepted: [EXCEPTED] }, passed(2)),
+    summary: { fail: 1, skip: 1, pass: 1 },
+    results: '1 fail, 1 skip, 1 pass',
   },
   {
     name: 'a privileged namespace is skipped',
@@ -116,7 +134,8 @@ suite('reports', () => {
 
   test('the messages for namespaces', () => {
     const error = { ...CLEAN, verdict: 'inconclusive', error: 'annotation x is missing' } as const;
-    const { results } = cluster(violating(2), error, { ...CLEAN, level: 'privileged' }, CLEAN);
+    const allowed = { ...CLEAN, excepted: [EXCEPTED] };
+    const { results } = cluster(violating(2), error, { ...CLEAN, level: 'privileged' }, CLEAN, allowed);
     assert.deepEqual(
       results.map(({ severity, scored, message }) => `${severity} ${scored} ${message}`),
       [
@@ -124,6 +143,20 @@ suite('reports', () => {
         'medium true annotation x is missing',
         'info false The privileged level has no checks.',
         'info true All workloads satisfy the baseline level.',
+        'info true All workloads satisfy the baseline level, except for 1 that exceptions allow.',
+      ],
+    );
+  });
+
+  test('the skip contains the violation, the exception and its end', () => {
+    const [result] = namespaced({ ...CLEAN, excepted: [EXCEPTED] }, passed(1)).results;
+    assert.deepEqual(
+      [result?.rule, result?.scored, result?.message, result?.properties],
+      [
+        'hostPorts',
+        false,
+        'hostPort (container "app" uses hostPort 80), allowed by the PodSecurityException gateway until 2027-01-15T00:00:00Z.',
+        { exception: 'gateway', expiresAt: '2027-01-15T00:00:00Z', fields: 'a' },
       ],
     );
   });
