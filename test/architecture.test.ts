@@ -47,7 +47,8 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
     observed-config plan preview readiness readiness-schedule relaxation reports run-level-zero scc-level settings state
     sync-state template-pod user-namespace-audit`,
   telemetry: 'counters logger metrics',
-  config: 'ajv configuration files fix manifests objects portcullis-configuration rewrite setting-paths settings yaml',
+  config:
+    'ajv configuration exceptions files fix manifests objects portcullis-configuration rewrite setting-paths settings yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
   cluster: `access clock client cluster-source cluster connection event-recorder exceptions exemptions kubelet lists live-cluster
     network-error rollout scc-grants server-version store workload-events workloads`,

@@ -1,5 +1,7 @@
 /** Evaluates the manifests in the playground: Pod Security at every level, and SCC selection. */
 import { USE_SCC } from '../cluster/access.ts';
+import { manifestExceptions } from '../config/exceptions.ts';
+import { podSecurityViolations } from '../config/fix.ts';
 import {
   fieldNamespace,
   manifestLabels,
@@ -22,7 +24,8 @@ import {
 } from '../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
 import { isKnownKind } from '../policy/psa/decode.ts';
-import { checkFix, evaluatePod, type Level, LEVELS, type Version } from '../policy/pss/index.ts';
+import type { ExceptionRule } from '../policy/pss/exceptions.ts';
+import { type Level, LEVELS, type Version } from '../policy/pss/index.ts';
 import { createAuthorizer } from '../policy/rbac/index.ts';
 import type { FixableViolation } from '../policy/rollout/evaluation.ts';
 import type { CanUse } from '../policy/scc/access.ts';
@@ -75,10 +78,10 @@ export interface Evaluation {
 const NAMESPACE = 'default';
 
 /**
- * Evaluates all objects in a text. Namespaces, SCCs and RBAC objects in the text apply. Everything else is as in a new
- * cluster.
+ * Evaluates all objects in a text. Namespaces, exceptions, SCCs and RBAC objects in the text apply. Everything else is as
+ * in a new cluster.
  */
-export function evaluateManifests(text: string, version: Version): Evaluation {
+export function evaluateManifests(text: string, version: Version, nowMs = Date.now()): Evaluation {
   if (text.length > MAX_TEXT) {
     const message = `the manifests have ${text.length} characters, but the limit is ${MAX_TEXT}: use portcullis check -f`;
     return { objects: [], otherKinds: 0, errors: [{ file: '', line: 1, column: 1, message }] };
@@ -86,7 +89,7 @@ export function evaluateManifests(text: string, version: Version): Evaluation {
   const { documents, errors: unreadable } = readDocuments(text, '');
   const read = documents.map(manifestObjects);
   const objects = read.flatMap((one) => one.objects);
-  const cluster = collectClusterObjects(objects);
+  const cluster = collectClusterObjects(objects, nowMs);
   const results = objects.map((object) => evaluateObject(object, version, cluster));
   return {
     objects: results.flatMap((one) => one.objects),
@@ -95,14 +98,16 @@ export function evaluateManifests(text: string, version: Version): Evaluation {
   };
 }
 
-/** Cluster objects on which SCC decisions depend. */
+/** Cluster objects on which decisions depend. */
 interface ClusterObjects {
   readonly sccs: readonly SecurityContextConstraints[];
   readonly canUse: CanUse;
   namespace(name: string): Namespace;
+  /** Returns the exceptions in the namespace that have not expired. */
+  exceptions(namespace: string): readonly ExceptionRule[];
 }
 
-function collectClusterObjects(objects: readonly ManifestObject[]): ClusterObjects {
+function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number): ClusterObjects {
   const ofKind = (kind: string): readonly JsonObject[] =>
     objects.filter((object) => object.kind === kind).map(({ value }) => value);
   const authorize = createAuthorizer({
@@ -120,6 +125,7 @@ function collectClusterObjects(objects: readonly ManifestObject[]): ClusterObjec
   const namespaces = new Map(ofKind('Namespace').map((value) => [manifestName(value), value]));
   return {
     sccs: [...named.values()],
+    exceptions: manifestExceptions(objects, { namespace: NAMESPACE, nowMs }),
     canUse: (subject, name, namespace) => authorize(subject, { ...USE_SCC, name, namespace }),
     namespace(name) {
       const value = namespaces.get(name) ?? {};
@@ -165,12 +171,12 @@ function evaluateTemplate(
   const namespace = fieldNamespace(value, path) ?? NAMESPACE;
   const locate = (field: string): FieldPosition => fieldPosition(object, [...template.path, ...parsePath(field)]);
   const findings = (level: Level): readonly Finding[] =>
-    evaluatePod(template.pod, { level, version, fields: true }).violations.map(
-      ({ check, reason, detail, fields = [] }) => ({
+    podSecurityViolations(template.pod, { level, version }, cluster.exceptions(namespace)).map(
+      ({ check, reason, detail, fix, fields }) => ({
         check,
         reason,
         detail,
-        fix: checkFix(check),
+        fix,
         fields: (fields.length === 0 ? [''] : fields.map((field) => field.path)).map(locate),
       }),
     );

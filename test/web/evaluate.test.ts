@@ -14,6 +14,18 @@ spec:
       image: i
 `;
 
+/** The pod with an exception from one of the four checks that it violates. */
+const withException = (expiresAt: string): string => `${POD}---
+apiVersion: policy.portcullis.dev/v1alpha1
+kind: PodSecurityException
+metadata: { name: e, namespace: shop }
+spec:
+  serviceAccountName: default
+  allow: [{ check: allowPrivilegeEscalation, container: c, image: i }]
+  expiresAt: "${expiresAt}"
+  reason: test
+`;
+
 /** One line for each object and each error. */
 function summarize(text: string): readonly string[] {
   const { objects, otherKinds, errors } = evaluateManifests(text, 'latest');
@@ -55,6 +67,18 @@ describe('evaluateManifests', () => {
       `${POD}---\n{ apiVersion: security.openshift.io/v1, kind: SecurityContextConstraints, metadata: { name: restricted-v2 }, runAsUser: 5 }\n---\n{ apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: 5 }`,
       '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
       '2 of other kinds',
+    ],
+    [
+      'an exception, which applies',
+      withException('2099-01-01T00:00:00Z'),
+      '2: Pod shop/a: privileged 0, baseline 0, restricted 3; SCC restricted-v2',
+      '1 of other kinds',
+    ],
+    [
+      'an expired exception',
+      withException('2026-01-01T00:00:00Z'),
+      '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
+      '1 of other kinds',
     ],
     ['a pod', POD, '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2'],
     [

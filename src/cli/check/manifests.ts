@@ -1,7 +1,7 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
 import { dirname } from 'node:path';
-import { readException } from '../../cluster/exceptions.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { manifestExceptions, readManifestException } from '../../config/exceptions.ts';
 import {
   type FindViolations,
   type LocatedPod,
@@ -14,19 +14,17 @@ import {
   fieldNamespace,
   manifestLabels,
   manifestName,
-  manifestNamespace,
   type ManifestObject,
   readPod,
 } from '../../config/objects.ts';
 import { type ManifestError, parsePath } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
-import { RESOURCES } from '../../kube/resources.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
-import { type ExceptionRule, unexpired } from '../../policy/pss/exceptions.ts';
+import type { ExceptionRule } from '../../policy/pss/exceptions.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
@@ -104,26 +102,13 @@ function createContext(manifests: Manifests, settings: CheckSettings): CheckCont
     const namespace = namespaces.get(name);
     return namespace ? manifestLabels(namespace) : settings.namespaceLabels;
   };
-  const exceptions = Map.groupBy(
-    manifests.objects.filter(isException).flatMap((object) => readRule(object, settings) ?? []),
-    ({ namespace }) => namespace,
-  );
-  const getExceptions = (name: string): readonly ExceptionRule[] =>
-    unexpired(exceptions.get(name)?.map(({ rule }) => rule) ?? [], settings.at.getTime());
+  const { namespace, at } = settings;
+  const getExceptions = manifestExceptions(manifests.objects, { namespace, nowMs: at.getTime() });
   return { ...settings, getNamespaceLabels, getExceptions };
 }
 
 function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
   return apiVersion === 'v1' && kind === 'Namespace';
-}
-
-function isException({ apiVersion, kind }: ManifestObject): boolean {
-  return kind === 'PodSecurityException' && apiGroup(apiVersion) === RESOURCES.PodSecurityException.group;
-}
-
-function readRule({ value }: ManifestObject, { namespace }: CheckSettings) {
-  const metadata = { name: manifestName(value), namespace: manifestNamespace(value) ?? namespace };
-  return readException({ ...value, metadata });
 }
 
 interface CheckContext extends CheckSettings {
@@ -262,7 +247,7 @@ function findViolations(
 
 /** Returns a warning for an exception that has expired, and therefore allows nothing. */
 function expiryWarnings(object: ManifestObject, settings: CheckSettings): readonly ManifestError[] {
-  const exception = isException(object) ? readRule(object, settings) : undefined;
+  const exception = readManifestException(object, settings.namespace);
   if (exception === undefined || settings.at.getTime() < exception.rule.expiresAtMs) return [];
   const message = `the exception ${quote(exception.name)} expired at ${exception.spec.expiresAt} and allows nothing`;
   return [{ file: object.document.file, ...object.locate(['spec', 'expiresAt']), message }];

@@ -20,7 +20,8 @@ Without manifests, explains resources in the cluster: workloads and pods, such a
 namespaces, such as namespace/shop. With manifests, explains these resources in the manifests, or all of them.
 
 For a namespace, it prints the effective level of each mode of Pod Security, its source (a label, the
-default, or for warn the enforced level), the managers that set the labels, and the exemptions.
+default, or for warn the enforced level), the managers that set the labels, the exemptions, and the
+PodSecurityExceptions with their states.
 
 For a pod or the pods of a workload, it prints for every SCC (SecurityContextConstraints), in evaluation order,
 the subjects that may use it, whether it allows the pod or why not, and the changes to the pod. It also prints

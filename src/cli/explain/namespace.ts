@@ -19,7 +19,7 @@ import { findNamespace } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import { printable, printTable, type Style } from '../output/print.ts';
 
-/** Returns the effective policy of each mode with its source, the exemptions and the SCC mode. */
+/** Returns the effective policy of each mode with its source, the exemptions, the SCC mode and the exceptions. */
 export function explainNamespace(name: string, facts: RolloutFacts) {
   const { store, podSecurity, management } = facts;
   const namespace = findNamespace(store, name);
@@ -45,6 +45,7 @@ export function explainNamespace(name: string, facts: RolloutFacts) {
     exemptions: { usernames, runtimeClasses },
     labelSync: labelSyncState(namespace, facts),
     sccMode: sccMode(namespace, management.scc).mode,
+    exceptions: facts.listExceptions(name),
   };
 }
 
@@ -75,8 +76,10 @@ const LABEL_SYNC: Readonly<Record<ExplainedNamespace['labelSync'], string>> = {
   unmanaged: 'Portcullis does not manage the labels',
 };
 
+const LAYOUT = { indent: '  ', gap: '  ' };
+
 export function printNamespace(namespace: ExplainedNamespace, style: Style): string {
-  const { name, exempt, policies, errors, exemptions, labelSync, sccMode: mode } = namespace;
+  const { name, exempt, policies, errors, exemptions, labelSync, sccMode: mode, exceptions } = namespace;
   const enforced = policies.find((one) => one.mode === 'enforce');
   const effect = exempt ? 'exempt from Pod Security' : `enforces ${enforced ? printPolicy(enforced) : ''}`;
   const rows = policies.map((policy) => [
@@ -96,10 +99,19 @@ export function printNamespace(namespace: ExplainedNamespace, style: Style): str
     ['Label sync', LABEL_SYNC[labelSync]],
     ['SCC mode', mode],
   ];
-  const layout = { indent: '  ', gap: '  ' };
   return [
     style('bold', printable(`Namespace ${name}: ${effect}`)),
-    printTable([['MODE', 'POLICY', 'SOURCE', 'SET BY'], ...rows], layout),
-    printTable(facts, layout),
+    printTable([['MODE', 'POLICY', 'SOURCE', 'SET BY'], ...rows], LAYOUT),
+    printTable(facts, LAYOUT),
+    ...(exceptions.length === 0 ? [] : [printExceptions(exceptions)]),
   ].join('\n');
+}
+
+function printExceptions(exceptions: ExplainedNamespace['exceptions']): string {
+  const rows = exceptions.map((one) => [one.name, one.state, one.expiresAt, one.approvedBy ?? '-', String(one.uses)]);
+  const problems = exceptions.flatMap(({ name, problem }) =>
+    problem === undefined ? [] : [`  ${printable(`${name}: ${problem}`)}\n`],
+  );
+  const table = printTable([['EXCEPTION', 'STATE', 'UNTIL', 'APPROVED BY', 'USES'], ...rows], LAYOUT);
+  return `${table}${problems.join('')}`;
 }

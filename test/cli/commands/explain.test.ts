@@ -210,6 +210,19 @@ describe('with a cluster', () => {
     assert.equal(code, 1, stdout);
     assert.ok(stdout.includes('\n  Denied because   no SecurityContextConstraints found in cluster\n'), stdout);
   });
+  test('the exceptions of a namespace in manifests', async () => {
+    const { code, stdout } = await explain('namespace/shop -f ../rollout/exception.yaml');
+    assert.equal(code, 0);
+    assert.ok(
+      stdout.includes(`
+  EXCEPTION          STATE     UNTIL                 APPROVED BY  USES
+  gateway-net-admin  Proposed  2099-01-15T00:00:00Z  -            0
+  gateway-net-admin: it is not approved: portcullis exception approve gateway-net-admin -n shop
+`),
+      stdout,
+    );
+  });
+
   test('the namespace must exist', async () => {
     assert.deepEqual(await explain(`-f legacy.yaml --kubeconfig ${kubeconfig}`), {
       code: 2,

@@ -1,0 +1,27 @@
+/** PodSecurityExceptions in manifests, which are assumed to be approved. */
+import { RESOURCES } from '../kube/resources.ts';
+import { type PreparedException, prepareException } from '../policy/psa/exceptions.ts';
+import { type ExceptionRule, unexpired } from '../policy/pss/exceptions.ts';
+import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from './objects.ts';
+
+/** Returns `undefined` for objects of other kinds, and for an object that the schema of exceptions does not permit. */
+export function readManifestException(
+  { apiVersion, kind, value }: ManifestObject,
+  fallbackNamespace: string,
+): PreparedException | undefined {
+  const isException = kind === 'PodSecurityException' && apiGroup(apiVersion) === RESOURCES.PodSecurityException.group;
+  const metadata = { name: manifestName(value), namespace: manifestNamespace(value) ?? fallbackNamespace };
+  return isException ? prepareException({ ...value, metadata }, { specHash: '', authors: undefined }) : undefined;
+}
+
+/** Returns the function that lists the exceptions in a namespace that have not expired. */
+export function manifestExceptions(
+  objects: readonly ManifestObject[],
+  { namespace, nowMs }: { readonly namespace: string; readonly nowMs: number },
+): (namespace: string) => readonly ExceptionRule[] {
+  const exceptions = Map.groupBy(
+    objects.flatMap((object) => readManifestException(object, namespace) ?? []),
+    (exception) => exception.namespace,
+  );
+  return (name) => unexpired(exceptions.get(name)?.map(({ rule }) => rule) ?? [], nowMs);
+}
