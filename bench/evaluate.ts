@@ -1,9 +1,13 @@
 /** In-process time of a Pod Security evaluation, and of a decision about a request of a node. Also a program: `node bench/evaluate.ts`. */
+import { activeExceptions, hashSpec } from '../src/cluster/exceptions.ts';
 import { createMinimumReader, findNodeState } from '../src/cluster/kubelet.ts';
 import { createStore } from '../src/cluster/store.ts';
 import { createDefaultSettings } from '../src/config/portcullis-configuration.ts';
+import { AUTHORS_ANNOTATION } from '../src/kube/pod-security-exception.ts';
 import type { Draft, Node, Pod, PodLike } from '../src/kube/types.ts';
 import { type AccessRequest, authorizeKubelet } from '../src/policy/kubelet/authorizer.ts';
+import { decodePod, type PodFields } from '../src/policy/pod/pod.ts';
+import { type ExceptedEvaluation, evaluateExcepted } from '../src/policy/pss/exceptions.ts';
 import { evaluatePod } from '../src/policy/pss/index.ts';
 import { readLines } from '../test/support/conformance/cases.ts';
 import { restrictedPodReviews } from './reviews.ts';
@@ -21,6 +25,7 @@ export function benchEvaluate(): Row[] {
     ...measure('passing', passing, evaluate, 1),
     ...measure('failing', passing.map(withoutSecurity), evaluate),
     ...measure('random', randomPods(), evaluate, 2),
+    ...measureExceptions(),
     ...measureAuthorizer(),
   ];
   const relative = rows.flatMap(({ name, value, unit }): Row[] =>
@@ -45,6 +50,38 @@ function measureCalibration(): number {
 }
 
 const evaluate = (pod: PodLike): unknown => evaluatePod(pod, POLICY);
+
+/** Measures what exceptions add to the review of a pod that violates its level, in a namespace with 100 exceptions. */
+function measureExceptions(): Row[] {
+  const store = createStore();
+  const hour = 3_600_000;
+  const [approved, end] = [Date.now(), Date.now() + hour].map((time) => new Date(time).toISOString());
+  for (let index = 0; index < EXCEPTIONS; index++) {
+    const allow = [{ check: 'capabilities_baseline', container: 'app', image: IMAGE, values: [`CAPABILITY_${index}`] }];
+    const spec = { serviceAccountName: 'default', allow, expiresAt: end ?? '', reason: 'benchmark' };
+    const metadata = { name: `e-${index}`, namespace: 'shop', annotations: { [AUTHORS_ANNOTATION]: '["alice"]' } };
+    const approval = { by: 'bob', at: approved ?? '', specHash: hashSpec(spec) };
+    store.put('PodSecurityException', { metadata, spec, status: { approval } });
+  }
+  const { exceptions } = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
+  const settings = { ...exceptions, mode: 'approved' } as const;
+  const pods = Array.from({ length: EXCEPTIONS }, (_, index) => {
+    const securityContext = {
+      ...{ runAsNonRoot: true, allowPrivilegeEscalation: false, seccompProfile: { type: 'RuntimeDefault' } },
+      capabilities: { drop: ['ALL'], add: [`CAPABILITY_${index}`] },
+    };
+    const { pod } = decodePod({ spec: { containers: [{ name: 'app', image: `${IMAGE}:1`, securityContext }] } });
+    if (!pod) throw new Error('the pod cannot be decoded');
+    return pod;
+  });
+  const decide = (pod: PodFields): ExceptedEvaluation =>
+    evaluateExcepted(pod, POLICY, activeExceptions(store, settings, 'shop', Date.now()));
+  if (!pods.every((pod) => decide(pod).evaluation.allowed)) throw new Error('the exceptions do not apply');
+  return measure('100 exceptions', pods, decide, 10);
+}
+
+const EXCEPTIONS = 100;
+const IMAGE = 'registry.example.com/team/app';
 
 const NODES = 1000;
 

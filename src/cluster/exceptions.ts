@@ -12,7 +12,7 @@ import {
   type PreparedException,
   prepareException,
 } from '../policy/psa/exceptions.ts';
-import { type ExceptionRule, unexpired } from '../policy/pss/exceptions.ts';
+import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS, unexpired } from '../policy/pss/exceptions.ts';
 import { memoize, type Store } from './store.ts';
 
 /** Returns the hash of a spec, which does not depend on the order of its members. */
@@ -37,24 +37,48 @@ export const readException = memoize((object: PodSecurityException): PreparedExc
   }),
 );
 
+/** The exceptions of a namespace that apply between two times, at one revision of the kind. */
+interface ActiveExceptions {
+  readonly revision: number;
+  readonly settings: ExceptionSettings;
+  readonly fromMs: number;
+  readonly untilMs: number;
+  readonly index: ExceptionIndex;
+}
+
+/** By namespace. */
+const getActive = memoize((_store: Store) => new Map<string, ActiveExceptions>());
+
 /** Returns the exceptions that apply to new pods in a namespace. */
 export function activeExceptions(
   store: Store,
   settings: ExceptionSettings,
   namespace: string,
   nowMs: number,
-): readonly ExceptionRule[] {
-  if (settings.mode === 'off') return [];
-  return store.list('PodSecurityException', namespace).flatMap((object) => {
+): ExceptionIndex {
+  if (settings.mode === 'off') return NO_EXCEPTIONS;
+  const active = getActive(store);
+  const known = active.get(namespace);
+  const revision = store.revision('PodSecurityException');
+  const isCurrent = known?.revision === revision && known.settings === settings;
+  if (isCurrent && known.fromMs <= nowMs && nowMs < known.untilMs) return known.index;
+  const rules = store.list('PodSecurityException', namespace).flatMap((object) => {
     const exception = readException(object);
-    return exception && findExceptionProblem(exception, settings, nowMs) === undefined ? [exception.rule] : [];
+    // Regardless of its end.
+    return exception && findExceptionProblem(exception, settings, -Infinity) === undefined ? [exception.rule] : [];
   });
+  const ends = rules.map(({ expiresAtMs }) => expiresAtMs);
+  const fromMs = Math.max(...ends.filter((end) => end <= nowMs));
+  const untilMs = Math.min(...ends.filter((end) => nowMs < end));
+  const index = indexExceptions(unexpired(rules, nowMs));
+  active.set(namespace, { revision, settings, fromMs, untilMs, index });
+  return index;
 }
 
-/** Returns the exceptions in manifests, which are assumed to be approved. */
-export function proposedExceptions(store: Store, namespace: string, nowMs: number): readonly ExceptionRule[] {
+/** Returns the unexpired exceptions in manifests, which are assumed to be approved. */
+export function proposedExceptions(store: Store, namespace: string, nowMs: number): ExceptionIndex {
   const rules = store.list('PodSecurityException', namespace).flatMap((object) => readException(object)?.rule ?? []);
-  return unexpired(rules, nowMs);
+  return indexExceptions(unexpired(rules, nowMs));
 }
 
 /** An exception as commands and reports list it. */

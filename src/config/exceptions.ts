@@ -1,7 +1,7 @@
 /** PodSecurityExceptions in manifests, which are assumed to be approved. */
 import { RESOURCES } from '../kube/resources.ts';
 import { type PreparedException, prepareException } from '../policy/psa/exceptions.ts';
-import { type ExceptionRule, unexpired } from '../policy/pss/exceptions.ts';
+import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS, unexpired } from '../policy/pss/exceptions.ts';
 import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from './objects.ts';
 
 /** Returns `undefined` for objects of other kinds, and for an object that the schema of exceptions does not permit. */
@@ -18,10 +18,16 @@ export function readManifestException(
 export function manifestExceptions(
   objects: readonly ManifestObject[],
   { namespace, nowMs }: { readonly namespace: string; readonly nowMs: number },
-): (namespace: string) => readonly ExceptionRule[] {
+): (namespace: string) => ExceptionIndex {
   const exceptions = Map.groupBy(
     objects.flatMap((object) => readManifestException(object, namespace) ?? []),
     (exception) => exception.namespace,
   );
-  return (name) => unexpired(exceptions.get(name)?.map(({ rule }) => rule) ?? [], nowMs);
+  const indexes = new Map(
+    [...exceptions].map(([name, list]) => {
+      const rules = list.map(({ rule }) => rule);
+      return [name, indexExceptions(unexpired(rules, nowMs))];
+    }),
+  );
+  return (name) => indexes.get(name) ?? NO_EXCEPTIONS;
 }

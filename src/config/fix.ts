@@ -5,7 +5,7 @@ import { decodePod } from '../policy/pod/pod.ts';
 import type { Repair } from '../policy/pod/repair.ts';
 import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
 import { checkRepairs } from '../policy/pss/evaluate.ts';
-import { evaluateExcepted, type ExceptionRule } from '../policy/pss/exceptions.ts';
+import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
 import { type ManifestObject, manifestObjects, readPod } from './objects.ts';
 import { type FieldValue, rewrite, withField } from './rewrite.ts';
@@ -72,10 +72,10 @@ export type FindViolations = (pod: PodLike, located: LocatedPod) => readonly Rep
 export function podSecurityViolations(
   pod: PodLike,
   policy: Policy,
-  exceptions: readonly ExceptionRule[] = [],
+  exceptions?: ExceptionIndex,
 ): readonly RepairableViolation[] {
   const options = { ...policy, fields: true };
-  const decoded = exceptions.length === 0 ? undefined : decodePod(pod).pod;
+  const decoded = exceptions && decodePod(pod).pod;
   const { violations } = decoded
     ? evaluateExcepted(decoded, options, exceptions).evaluation
     : evaluatePod(pod, options);

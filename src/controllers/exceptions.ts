@@ -16,7 +16,7 @@ import { decodePod } from '../policy/pod/pod.ts';
 import { type ExceptionProblem, findExceptionProblem, type PreparedException } from '../policy/psa/exceptions.ts';
 import { isStricter, type Policies, resolvePolicies } from '../policy/psa/policy.ts';
 import { isBaselineCheck } from '../policy/pss/evaluate.ts';
-import { evaluateExcepted } from '../policy/pss/exceptions.ts';
+import { evaluateExcepted, indexExceptions } from '../policy/pss/exceptions.ts';
 import type { Policy } from '../policy/pss/policy.ts';
 import {
   type ControllerContext,
@@ -115,10 +115,11 @@ function findPolicies(name: string, { settings, service, version }: ControllerCo
 function findUsers({ namespace, rule }: PreparedException, context: ControllerContext, store: Store): readonly Pod[] {
   const { level, version }: Policy = findPolicies(namespace, context, store).enforced;
   const options = { level, version, emulationVersion: store.emulationVersion };
+  const index = indexExceptions([rule]);
   return store.list('Pod', namespace).filter((pod) => {
     if ((pod.spec?.serviceAccountName ?? 'default') !== rule.serviceAccountName) return false;
     const decoded = decodePod(pod).pod;
-    return decoded !== undefined && evaluateExcepted(decoded, options, [rule]).exceptions.length > 0;
+    return decoded !== undefined && evaluateExcepted(decoded, options, index).exceptions.length > 0;
   });
 }
 

@@ -11,7 +11,7 @@ import type { Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { PodDefaults } from '../policy/psa/defaults.ts';
-import type { ExceptionRule } from '../policy/pss/exceptions.ts';
+import type { ExceptionIndex } from '../policy/pss/exceptions.ts';
 import type { Level, Version } from '../policy/pss/policy.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
 import {
@@ -40,7 +40,7 @@ export interface EvaluationSettings {
   /** Returns the current policy and the planned policy of a namespace. */
   policies(namespace: Namespace, store: Store): ReturnType<typeof namespacePolicies>;
   /** Returns the exceptions that apply in a namespace. If absent, there are none. */
-  exceptions?(namespace: string, store: Store): readonly ExceptionRule[];
+  exceptions?(namespace: string, store: Store): ExceptionIndex;
   /** Kubernetes version to evaluate. Defaults to the store's version. */
   readonly emulationVersion?: Version;
 }
@@ -86,7 +86,7 @@ export function* evaluateFromStore(
       return template ? [template] : [];
     }),
     exemptions: podSecurity.exemptions,
-    exceptions: settings.exceptions?.(name, store) ?? [],
+    exceptions: settings.exceptions?.(name, store),
     exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
     sccMode: mode,
     mayUse(account, sccName) {

@@ -24,7 +24,7 @@ import {
 } from '../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
 import { isKnownKind } from '../policy/psa/decode.ts';
-import type { ExceptionRule } from '../policy/pss/exceptions.ts';
+import type { ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { type Level, LEVELS, type Version } from '../policy/pss/index.ts';
 import { createAuthorizer } from '../policy/rbac/index.ts';
 import type { FixableViolation } from '../policy/rollout/evaluation.ts';
@@ -104,7 +104,7 @@ interface ClusterObjects {
   readonly canUse: CanUse;
   namespace(name: string): Namespace;
   /** Returns the exceptions in the namespace that have not expired. */
-  exceptions(namespace: string): readonly ExceptionRule[];
+  exceptions(namespace: string): ExceptionIndex;
 }
 
 function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number): ClusterObjects {

@@ -10,7 +10,7 @@ import type { PodSecurityReview } from '../../src/policy/psa/decision.ts';
 import { DEFAULT_LIMITS, type PodSecurityInput } from '../../src/policy/psa/input.ts';
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import type { Check } from '../../src/policy/pss/check.ts';
-import type { ExceptionRule } from '../../src/policy/pss/exceptions.ts';
+import { type ExceptionRule, indexExceptions } from '../../src/policy/pss/exceptions.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 
 export type Labels = Readonly<Record<string, string>>;
@@ -40,7 +40,7 @@ export function review(given: ReviewFixture): PodSecurityReview {
       exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...given.exemptions },
     }),
     findNamespace: (name) => (name === 'ns' ? namespace : undefined),
-    findExceptions: (name) => (name === 'ns' ? (given.exceptions ?? []) : []),
+    findExceptions: (name) => indexExceptions(name === 'ns' ? (given.exceptions ?? []) : []),
     listPods: given.pods ?? (() => []),
     limits: { ...DEFAULT_LIMITS, ...given.limits },
     now: given.now ?? (() => 0),

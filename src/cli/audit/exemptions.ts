@@ -60,7 +60,7 @@ export const command = defineCommand({
     const exceptions = store.list('PodSecurityException').flatMap((object) => {
       const exception = readException(object);
       const active = facts.exceptions(exception?.namespace ?? '');
-      return exception && active.includes(exception.rule) ? [exception] : [];
+      return exception && active.rules.includes(exception.rule) ? [exception] : [];
     });
     const exemptions = listExemptions({
       ...{ store, podSecurity, scc, namespace, isFromFile, hasWebhooks, uses, exceptions },

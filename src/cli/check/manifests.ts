@@ -24,7 +24,7 @@ import type { PodLike } from '../../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
-import type { ExceptionRule } from '../../policy/pss/exceptions.ts';
+import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
@@ -113,7 +113,7 @@ function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
 
 interface CheckContext extends CheckSettings {
   /** Returns the exceptions in the namespace that have not expired. */
-  getExceptions(namespace: string): readonly ExceptionRule[];
+  getExceptions(namespace: string): ExceptionIndex | undefined;
   /** Returns the labels of the named namespace. */
   getNamespaceLabels(name: string): Labels;
 }
@@ -236,7 +236,7 @@ function findViolations(
   const found = new Map<string, CountedViolation>();
   for (const mode of MODES_BY_STRENGTH) {
     const policy = printPolicy(policies[mode]);
-    const exceptions = mode === 'enforce' ? context.getExceptions(namespace) : [];
+    const exceptions = mode === 'enforce' ? context.getExceptions(namespace) : undefined;
     for (const violation of podSecurityViolations(review.pod, policies[mode], exceptions)) {
       const key = JSON.stringify([violation.check, violation.detail]);
       if (!found.has(key)) found.set(key, { ...violation, mode, policy });

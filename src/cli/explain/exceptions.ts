@@ -9,6 +9,7 @@ import { INSTALLATION } from '../../kube/well-known.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
 import { findExceptionProblem } from '../../policy/psa/exceptions.ts';
 import { printPolicy } from '../../policy/psa/policy.ts';
+import { evaluateDecoded } from '../../policy/pss/evaluate.ts';
 import { evaluateExcepted } from '../../policy/pss/exceptions.ts';
 import { VERSION } from '../command.ts';
 
@@ -30,7 +31,7 @@ export function explainExceptions(
   const { enforce } = effectivePodSecurity(scope, settings).namespaceRules(namespace);
   const options = { ...enforce, emulationVersion: settings.emulationVersion ?? store.emulationVersion };
   const nowMs = Date.now();
-  const plain = evaluateExcepted(decoded, options, []).evaluation;
+  const plain = evaluateDecoded({ pod: decoded }, options);
   if (plain.allowed) return undefined;
   const active = activeExceptions(store, settings.exceptions, name, nowMs);
   const { evaluation, exceptions } = evaluateExcepted(decoded, options, active);

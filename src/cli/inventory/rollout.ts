@@ -16,7 +16,7 @@ import type { Lease } from '../../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodDefaults } from '../../policy/psa/defaults.ts';
-import type { ExceptionRule } from '../../policy/pss/exceptions.ts';
+import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { type ManagementSettings, managementSettings } from '../../policy/rollout/label-sync.ts';
 import { computeState, type RolloutState } from '../../policy/rollout/state.ts';
@@ -68,7 +68,7 @@ export interface RolloutFacts {
   readonly defaults: PodDefaults;
   readonly state: RolloutState;
   /** Returns the exceptions that apply in a namespace. Those in manifests are assumed to be approved. */
-  exceptions(namespace: string): readonly ExceptionRule[];
+  exceptions(namespace: string): ExceptionIndex;
   /** Lists the exceptions in all namespaces or one. */
   listExceptions(namespace?: string): readonly ListedException[];
   /** Assumptions, as phrases. */

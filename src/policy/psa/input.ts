@@ -1,7 +1,7 @@
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import type { WorkloadResource } from '../pod/templates.ts';
-import type { ExceptionRule } from '../pss/exceptions.ts';
+import type { ExceptionIndex } from '../pss/exceptions.ts';
 import type { Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
 import type { Workload } from './decode.ts';
@@ -21,7 +21,7 @@ export interface PodSecurityInput {
   /** Returns all pods in a namespace, or `undefined` if they cannot be listed. */
   listPods(namespace: string): readonly Pod[] | undefined;
   /** Returns the approved, unexpired exceptions in a namespace. If absent, there are none. */
-  readonly findExceptions?: ((namespace: string) => readonly ExceptionRule[]) | undefined;
+  readonly findExceptions?: ((namespace: string) => ExceptionIndex) | undefined;
   /** Limits for reviewing the pods of a namespace. */
   readonly limits: PodReviewLimits;
   /** Returns the time of a monotonic clock, in milliseconds. */

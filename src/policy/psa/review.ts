@@ -131,7 +131,7 @@ function applyExceptions(
   plain: Evaluation,
 ): ExceptedEvaluation {
   const exceptions = plain.allowed ? undefined : findExceptions?.(request.namespace ?? '');
-  if (!exceptions?.length) return { evaluation: plain, exceptions: [] };
+  if (!exceptions?.rules.length) return { evaluation: plain, exceptions: [] };
   return evaluateExcepted(pod, { level, version, emulationVersion }, exceptions);
 }
 

@@ -4,7 +4,7 @@
  */
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
-import { sortedSet } from '../../kube/text.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import type { Finding } from './check.ts';
 import { checks } from './checks/index.ts';
@@ -31,17 +31,22 @@ const CHECKS_WITHOUT_VALUES: readonly string[] = [
 /** The value of a field that does not have a required value: no seccomp profile, or capabilities that are not dropped. */
 const UNSET = 'nil';
 
-/** A check and the checks that it overrides, or that override it, report the same fields at different levels. */
-const RELATED: ReadonlySet<string> = new Set(
-  checks.flatMap(({ id, versions }) => [
-    `${id} ${id}`,
-    ...versions.flatMap(({ overrides = [] }) => overrides.flatMap((one) => [`${id} ${one}`, `${one} ${id}`])),
+const PAIRS: readonly (readonly [check: string, other: string])[] = checks.flatMap(({ id, versions }) => [
+  [id, id] as const,
+  ...versions.flatMap(({ overrides = [] }) => overrides.flatMap((one) => [[id, one] as const, [one, id] as const])),
+]);
+
+/** By check: itself and the checks that it overrides, or that override it. They report the same fields. */
+const RELATED: ReadonlyMap<string, ReadonlySet<string>> = new Map(
+  [...Map.groupBy(PAIRS, ([check]) => check)].map(([check, pairs]) => [
+    check,
+    new Set(pairs.map(([, other]) => other)),
   ]),
 );
 
 /** Returns true if an entry for one check also covers the findings of the other. */
 export function isSameControl(check: string, other: string): boolean {
-  return RELATED.has(`${check} ${other}`);
+  return RELATED.get(check)?.has(other) === true;
 }
 
 /** Returns the exceptions that have not expired. */
@@ -49,32 +54,73 @@ export function unexpired(exceptions: readonly ExceptionRule[], nowMs: number): 
   return exceptions.filter(({ expiresAtMs }) => nowMs < expiresAtMs);
 }
 
-/** An evaluation, and the sorted names of the exceptions that cover findings of checks that the pod passes. */
+/** The exceptions of a namespace, indexed by what reviews look up. */
+export interface ExceptionIndex {
+  readonly rules: readonly ExceptionRule[];
+  /** By service account and check, sorted by the name of the exception. */
+  readonly entries: ReadonlyMap<string, ReadonlyMap<string, readonly IndexedEntry[]>>;
+}
+
+interface IndexedEntry {
+  /** Name of the exception. */
+  readonly exception: string;
+  readonly container: string | undefined;
+  readonly image: ImageReference | undefined;
+  readonly values: ReadonlySet<string> | undefined;
+}
+
+/** Indexes exceptions, so a review reads only entries that can cover a finding. */
+export function indexExceptions(rules: readonly ExceptionRule[]): ExceptionIndex {
+  const index = new Map<string, Map<string, IndexedEntry[]>>();
+  const sorted = rules.toSorted((a, b) => compareBytes(a.name, b.name));
+  for (const { name: exception, serviceAccountName, allow } of sorted) {
+    const byCheck = index.get(serviceAccountName) ?? new Map<string, IndexedEntry[]>();
+    index.set(serviceAccountName, byCheck);
+    for (const { check, container, image: text, values: list } of allow) {
+      const image = text === undefined ? undefined : readImage(text);
+      const entry = { exception, container, image, values: list && new Set(list) };
+      for (const related of RELATED.get(check) ?? []) {
+        const entries = byCheck.get(related);
+        if (entries) entries.push(entry);
+        else byCheck.set(related, [entry]);
+      }
+    }
+  }
+  return { rules, entries: index };
+}
+
+export const NO_EXCEPTIONS = indexExceptions([]);
+
+/** An evaluation, and the sorted names of the exceptions that it needs. */
 export interface ExceptedEvaluation {
   readonly evaluation: Evaluation;
   readonly exceptions: readonly string[];
 }
 
-/** Evaluates a pod with exceptions. The result does not depend on their order. */
+/**
+ * Evaluates a pod with exceptions. The result does not depend on their order. If several exceptions cover a finding, the
+ * first of their names represents them.
+ */
 export function evaluateExcepted(
   pod: PodFields,
   options: EvaluateOptions,
-  exceptions: readonly ExceptionRule[],
+  { entries }: ExceptionIndex,
 ): ExceptedEvaluation {
-  const own = exceptions.filter(
-    ({ serviceAccountName }) => serviceAccountName === (pod.serviceAccountName || 'default'),
-  );
+  const own = entries.get(pod.serviceAccountName || 'default');
   const used: string[] = [];
   const isCovered = (check: string, finding: Finding): boolean => {
-    const names = listFindings(pod, check, finding).map((one) => {
-      const covering = own.filter(({ allow }) => allow.some((entry) => covers(entry, one)));
-      return covering.map(({ name }) => name);
-    });
-    if (names.some((covering) => covering.length === 0)) return false;
-    used.push(...names.flat());
+    const candidates = own?.get(check);
+    if (candidates === undefined) return false;
+    const names: string[] = [];
+    for (const located of listFindings(pod, check, finding)) {
+      const covering = candidates.find((entry) => covers(entry, located));
+      if (covering === undefined) return false;
+      names.push(covering.exception);
+    }
+    used.push(...names);
     return true;
   };
-  const evaluation = evaluateDecoded({ pod }, own.length === 0 ? options : { ...options, isCovered });
+  const evaluation = evaluateDecoded({ pod }, own === undefined ? options : { ...options, isCovered });
   return { evaluation, exceptions: sortedSet(used) };
 }
 
@@ -89,8 +135,7 @@ export function suggestEntries(
   const entries = new Map<string, ExceptionEntry>();
   const uncovered: string[] = [];
   const isCovered = (check: string, finding: Finding): boolean => {
-    for (const { path, values, container } of listFindings(pod, check, finding)) {
-      const image = container && readImage(container.image);
+    for (const { path, values, container, image } of listFindings(pod, check, finding)) {
       if (values === undefined || (container && image === undefined) || container?.list === 'ephemeralContainers') {
         uncovered.push(path);
         continue;
@@ -108,10 +153,11 @@ export function suggestEntries(
 }
 
 interface Located {
-  readonly check: string;
   readonly path: string;
   /** The container with the field. Absent for pod-level fields. */
   readonly container: ContainerFields | undefined;
+  /** Image of the container. `undefined` if it cannot be read. */
+  readonly image: ImageReference | undefined;
   /** The offending values. `undefined` if no entry can name them. */
   readonly values: readonly string[] | undefined;
 }
@@ -119,17 +165,22 @@ interface Located {
 function listFindings(pod: PodFields, check: string, { fields, omitted }: Finding): readonly Located[] {
   const errors = [...fields(), ...(omitted?.() ?? [])];
   // A finding without fields cannot be covered.
-  if (errors.length === 0) return [{ check, path: '', container: undefined, values: undefined }];
-  const containers = new Map(pod.containers.map((container) => [container.location, container]));
-  return errors.map((error) => ({
-    check,
-    path: error.path,
-    container: containers.get(OWNER.exec(error.path)?.[1] ?? ''),
-    values: readValues(pod, check, error),
-  }));
+  if (errors.length === 0) return [{ path: '', container: undefined, image: undefined, values: undefined }];
+  return errors.map((error) => {
+    const container = findOwner(pod, error.path);
+    const image = container && readImage(container.image);
+    return { path: error.path, container, image, values: readValues(pod, check, error) };
+  });
 }
 
-const OWNER = /^spec\.(\w+\[\d+\])\./;
+const SPEC = 'spec.';
+
+function findOwner({ containers }: PodFields, path: string): ContainerFields | undefined {
+  if (!path.startsWith(SPEC)) return undefined;
+  return containers.find(
+    ({ location }) => path.startsWith(location, SPEC.length) && path[SPEC.length + location.length] === '.',
+  );
+}
 
 const VOLUME = /^spec\.volumes\[(\d+)\](?:\.(\w+))?$/;
 const ANNOTATION = /^metadata\.annotations\[(.*)\]$/s;
@@ -154,23 +205,25 @@ function hostPathValues({ volumes }: PodFields, index: number): readonly string[
   return path?.startsWith('/') === true ? [path] : undefined;
 }
 
-function covers({ check, container, image, values }: ExceptionEntry, finding: Located): boolean {
-  return isSameControl(check, finding.check) && coversOwner(container, image, finding) && coversValues(values, finding);
+function covers({ container, image, values }: IndexedEntry, finding: Located): boolean {
+  return coversOwner(container, image, finding) && coversValues(values, finding);
 }
 
-function coversValues(allowed: readonly string[] | undefined, { values }: Located): boolean {
+function coversValues(allowed: ReadonlySet<string> | undefined, { values }: Located): boolean {
   if (values === undefined) return false;
-  return values.length === 0 ? allowed === undefined : values.every((one) => allowed?.includes(one) === true);
+  return values.length === 0 ? allowed === undefined : values.every((one) => allowed?.has(one) === true);
 }
 
 /** Ephemeral containers are never covered, because a user adds them to a running pod. */
-function coversOwner(name: string | undefined, image: string | undefined, { container }: Located): boolean {
+function coversOwner(
+  name: string | undefined,
+  allowed: ImageReference | undefined,
+  { container, image }: Located,
+): boolean {
   if (container === undefined) return name === undefined;
-  if (container.list === 'ephemeralContainers' || container.name !== name || image === undefined) return false;
-  const allowed = readImage(image);
-  const actual = readImage(container.image);
-  if (allowed === undefined || actual === undefined || allowed.tag !== undefined) return false;
-  return allowed.repository === actual.repository && (allowed.digest === undefined || allowed.digest === actual.digest);
+  if (container.list === 'ephemeralContainers' || container.name !== name) return false;
+  if (allowed === undefined || image === undefined || allowed.tag !== undefined) return false;
+  return allowed.repository === image.repository && (allowed.digest === undefined || allowed.digest === image.digest);
 }
 
 interface ImageReference {

@@ -14,7 +14,7 @@ import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { isSamePolicy, isStricter } from '../psa/policy.ts';
 import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
-import { evaluateExcepted, type ExceptionRule } from '../pss/exceptions.ts';
+import { evaluateExcepted, type ExceptionIndex, NO_EXCEPTIONS } from '../pss/exceptions.ts';
 import { isLevel, type Level, type Policy, type Version } from '../pss/policy.ts';
 import type { SccMode } from '../scc/mode.ts';
 import { getOwnFields } from './label-owners.ts';
@@ -212,7 +212,7 @@ export interface NamespaceInput extends ProvenanceContext {
   readonly templates: Iterable<TemplatePod>;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
   /** Exceptions that apply to new pods. */
-  readonly exceptions?: readonly ExceptionRule[];
+  readonly exceptions?: ExceptionIndex | undefined;
   /** Returns the pod as admission would default it if it were recreated. */
   complete(pod: PodFields): PodFields;
   /** Returns true if the namespace contains an object with this kind and name. */
@@ -416,7 +416,7 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
 function findDenial(
   decoded: DecodedPod,
   prefix: string,
-  { exemptions, emulationVersion, exceptions = [] }: NamespaceInput,
+  { exemptions, emulationVersion, exceptions = NO_EXCEPTIONS }: NamespaceInput,
   policies: readonly EvaluatedPolicy[],
 ): Denial | undefined {
   if (exemptions.runtimeClass(decoded.pod?.runtimeClassName)) return undefined;
@@ -425,7 +425,7 @@ function findDenial(
   );
   const results = violated.map(({ isCurrent, isPlanned, ...policy }) => {
     const options = { ...policy, emulationVersion, fields: true };
-    const result = decoded.pod && exceptions.length > 0 && evaluateExcepted(decoded.pod, options, exceptions);
+    const result = decoded.pod && exceptions.rules.length > 0 && evaluateExcepted(decoded.pod, options, exceptions);
     return {
       ...(result || { evaluation: evaluateDecoded(decoded, options), exceptions: [] }),
       isCurrent,
@@ -476,11 +476,11 @@ function concludeFinding(finding: Finding): readonly Conclusion[] {
 /** A workload that is also denied is not listed as excepted. */
 function concludeExcepted(
   { owner, fix, excepted }: Finding,
-  { exceptions = [] }: NamespaceInput,
+  { exceptions = NO_EXCEPTIONS }: NamespaceInput,
 ): readonly ExceptedWorkload[] {
   if (fix !== undefined || excepted === undefined) return [];
   const { level, violations } = excepted;
-  const applied = exceptions
+  const applied = exceptions.rules
     .filter(({ name }) => excepted.exceptions.includes(name))
     .map(({ name, expiresAtMs }) => ({ name, expiresAt: formatTimestamp(expiresAtMs) }));
   return [{ ...owner, level, exceptions: applied, violations }];

@@ -95,7 +95,7 @@ const NO_RESOURCES: readonly WorkloadResource[] = [];
  * Creates the webhook that makes the same decisions as an API server's Pod Security Admission, using only the store.
  */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { waitingRoom, scc, workloads, preview, previewLabels } = options;
+  const { exceptions, waitingRoom, scc, workloads, preview, previewLabels } = options;
   const record = createRecorder(options.metrics);
   const recordUse = createUseRecorder(options.metrics);
 
@@ -118,8 +118,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
         if (!namespace && name !== '') missing = name;
         return namespace && getWarned(namespace);
       },
-      findExceptions: (name) =>
-        options.exceptions ? activeExceptions(store, options.exceptions(), name, Date.now()) : [],
+      findExceptions: exceptions && ((name) => activeExceptions(store, exceptions(), name, Date.now())),
       listPods(namespace) {
         if (store.synced('Pod')) return store.list('Pod', namespace);
         needsPods = true;

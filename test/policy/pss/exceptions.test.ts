@@ -5,8 +5,10 @@ import fc, { type Arbitrary } from 'fast-check';
 import type { ExceptionEntry } from '../../../src/kube/pod-security-exception.ts';
 import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
 import {
+  type ExceptedEvaluation,
   evaluateExcepted,
   type ExceptionRule,
+  indexExceptions,
   readImage,
   suggestEntries,
   unexpired,
@@ -277,11 +279,14 @@ const CASES: readonly (readonly [name: string, pod: object, entries: readonly Ex
 
 const RESTRICTED = { level: 'restricted', version: 'latest' } as const;
 
+const evaluate = (pod: PodFields, rules: readonly ExceptionRule[]): ExceptedEvaluation =>
+  evaluateExcepted(pod, RESTRICTED, indexExceptions(rules));
+
 suite('entries', () => {
   for (const [name, pod, entries, denied] of CASES) {
     test(name, () => {
       assert.notDeepEqual(evaluatePod(pod, RESTRICTED).violations, []);
-      const { evaluation, exceptions } = evaluateExcepted(decode(pod), RESTRICTED, [exception('e', ...entries)]);
+      const { evaluation, exceptions } = evaluate(decode(pod), [exception('e', ...entries)]);
       assert.deepEqual(
         evaluation.violations.map(({ check }) => check),
         denied,
@@ -294,17 +299,23 @@ suite('entries', () => {
 test('an exception applies to one service account, and a pod without one has the account default', () => {
   const pod = { ...compliantPod({ hostNetwork: true }) };
   const rule = exception('e', podLevel('hostNamespaces', 'hostNetwork'));
-  assert.equal(evaluateExcepted(decode(pod), RESTRICTED, [rule]).evaluation.allowed, false);
+  assert.equal(evaluate(decode(pod), [rule]).evaluation.allowed, false);
   const ofDefault = { ...rule, serviceAccountName: 'default' };
-  assert.equal(evaluateExcepted(decode(pod), RESTRICTED, [ofDefault]).evaluation.allowed, true);
+  assert.equal(evaluate(decode(pod), [ofDefault]).evaluation.allowed, true);
 });
 
 test('exceptions cover different findings of a check, and all of them are named', () => {
   const pod = decode(withSpec({ hostNetwork: true, hostPID: true }));
   const network = exception('b', podLevel('hostNamespaces', 'hostNetwork'));
   const pid = exception('a', podLevel('hostNamespaces', 'hostPID'));
-  const { evaluation, exceptions } = evaluateExcepted(pod, RESTRICTED, [network, pid]);
+  const { evaluation, exceptions } = evaluate(pod, [network, pid]);
   assert.deepEqual([evaluation.allowed, exceptions], [true, ['a', 'b']]);
+});
+
+test('of several exceptions that cover a finding, the first is named', () => {
+  const pod = decode(withSpec({ hostNetwork: true }));
+  const rules = ['b', 'a', 'c'].map((name) => exception(name, podLevel('hostNamespaces', 'hostNetwork')));
+  assert.deepEqual(evaluate(pod, rules).exceptions, ['a']);
 });
 
 test('an exception ends at its time', () => {
@@ -386,7 +397,7 @@ function accountPods(): Arbitrary<PodFields> {
 }
 
 const denied = (pod: PodFields, rules: readonly ExceptionRule[]): ReadonlySet<string> =>
-  new Set(evaluateExcepted(pod, RESTRICTED, rules).evaluation.violations.map(({ check }) => check));
+  new Set(evaluate(pod, rules).evaluation.violations.map(({ check }) => check));
 
 test('properties of any exceptions', () => {
   let allowed = 0;
@@ -418,7 +429,7 @@ test('an exception with the suggested entries admits the pod, and no smaller one
     fc.property(accountPods(), (pod) => {
       const { entries: suggested, uncovered } = suggestEntries(pod, RESTRICTED);
       const admits = (allow: readonly ExceptionEntry[]): boolean =>
-        evaluateExcepted(pod, RESTRICTED, [exception('e', ...allow)]).evaluation.allowed;
+        evaluate(pod, [exception('e', ...allow)]).evaluation.allowed;
       assert.equal(admits(suggested), uncovered.length === 0);
       if (uncovered.length > 0) return;
       for (const [index] of suggested.entries()) assert.equal(admits(suggested.toSpliced(index, 1)), false);
