@@ -9,7 +9,7 @@ import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promi
 import { dirname, join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import packageJson from '../package.json' with { type: 'json' };
-import { REPOSITORY } from '../src/cli/command.ts';
+import { isReserved, REPOSITORY } from '../src/cli/command.ts';
 import { readDocuments } from '../src/config/yaml.ts';
 import { isObject } from '../src/kube/types.ts';
 import { buildExecutable } from './executable.ts';
@@ -64,8 +64,7 @@ function readOptions() {
     fail(`--image=${image}: must be REGISTRY/NAME:TAG`);
   if (image === undefined && targets.some((target) => target === 'image' || target === 'chart'))
     fail('--publish of the image or the chart requires --image=REGISTRY/NAME:TAG');
-  const isExample = new URL(REPOSITORY).hostname.endsWith('.example.com');
-  if (isExample && targets.some((target) => target !== 'image'))
+  if (isReserved(REPOSITORY) && targets.some((target) => target !== 'image'))
     fail('package.json: repository.url is an example: set it to the URL of your repository, and run npm run manifests');
   return { image, add, targets };
 }

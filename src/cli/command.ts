@@ -41,9 +41,19 @@ export const VERSION = packageJson.version;
 /** Web URL of the repository. */
 export const REPOSITORY = packageJson.repository.url.replace(/^git\+/, '').replace(/\.git$/, '');
 
-/** Returns the URL of a documentation page for this version. */
-export function docsUrl(page: string): string {
-  return `${REPOSITORY}/blob/v${VERSION}/docs/${page}`;
+/** Returns whether a URL has a host that is reserved for examples, so it leads nowhere. */
+export function isReserved(url: string): boolean {
+  return /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid|localhost|test)$/.test(new URL(url).hostname);
+}
+
+/** Returns the URL of a documentation page for this version, if the repository has one. */
+export function docsUrl(page: string): string | undefined {
+  return isReserved(REPOSITORY) ? undefined : `${REPOSITORY}/blob/v${VERSION}/docs/${page}`;
+}
+
+/** Returns the URL of a documentation page, or its path in the package. */
+export function printPage(page: string): string {
+  return docsUrl(page) ?? `docs/${page}`;
 }
 
 /** A command without its name, summary and group, which `program.ts` registers. */

@@ -5,7 +5,7 @@ import type { ManifestError, Position } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
 import { checks } from '../../policy/pss/index.ts';
-import { docsUrl, EXIT, PROGRAM, VERSION } from '../command.ts';
+import { docsUrl, EXIT, printPage, PROGRAM, VERSION } from '../command.ts';
 import { type Cell, CONTROL_CHARACTERS, printable, printData, printTable, type Style } from './print.ts';
 
 /** A position in a file. Line and column start at 1. */
@@ -176,7 +176,7 @@ function findingRows(finding: Finding, report: Report, isWide: boolean): readonl
   const texts: readonly Cell[] = [
     [printReason(finding), 'bold'],
     [`Fix: ${finding.fix}`, 'dim'],
-    ...(isWide ? [[`See: ${checkUrl(finding.check)}`, 'dim'] as const] : []),
+    ...(isWide ? [[`See: ${printPage(checkPage(finding.check))}`, 'dim'] as const] : []),
   ];
   return Array.from({ length: Math.max(positions.length, texts.length) }, (_, index) => [
     positions[index] ?? '',
@@ -305,8 +305,8 @@ function printFindings(findings: readonly Finding[]): string {
 const SARIF_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
 
 /** Documentation page of a check. */
-function checkUrl(check: string): string {
-  return docsUrl(`reference/checks/${check}.md`);
+function checkPage(check: string): string {
+  return `reference/checks/${check}.md`;
 }
 
 /**
@@ -340,7 +340,7 @@ function sarifRule({ check, reason, fix }: Finding) {
     id: check,
     shortDescription: { text: level === undefined ? reason : `Pod Security Standards, level ${level}: ${check}` },
     help: { text: fix },
-    helpUri: checkUrl(check),
+    helpUri: docsUrl(checkPage(check)),
     defaultConfiguration: { level: 'error' },
   };
 }
@@ -375,7 +375,7 @@ function reportData(report: Report) {
   const { objects, notEvaluated, warnings, errors, failOn } = report;
   const linked = objects.map((object) => ({
     ...object,
-    findings: object.findings.map((finding) => ({ ...finding, url: checkUrl(finding.check) })),
+    findings: object.findings.map((finding) => ({ ...finding, url: docsUrl(checkPage(finding.check)) })),
   }));
   return { summary: summarize(report), failOn, objects: linked, notEvaluated, warnings, errors };
 }

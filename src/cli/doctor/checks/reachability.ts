@@ -1,6 +1,6 @@
 import { isOff } from '../../../install/break-glass-state.ts';
 import { summarizeNames } from '../../../kube/text.ts';
-import { docsUrl } from '../../command.ts';
+import { printPage } from '../../command.ts';
 import {
   type Check,
   type CheckResult,
@@ -69,7 +69,7 @@ function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
 
 function findCause(facts: Facts): Fix {
   const { commands, note = 'the page lists the causes of errors' } = replicaLogs(facts);
-  return { commands, note: `${note}: ${docsUrl('how-to/runbook.md#symptoms')}` };
+  return { commands, note: `${note}: ${printPage('how-to/runbook.md#symptoms')}` };
 }
 
 /** A webhook responded if it denied the request, or if it fails closed and the request was admitted. */
