@@ -9,6 +9,7 @@ import { after, before, suite, test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
 import { PLATFORMS } from '../../scripts/docs/krew.ts';
 import { TESTED_KUBECTL } from '../../scripts/docs/support.ts';
+import { isReserved } from '../../src/cli/command.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
@@ -52,7 +53,13 @@ suite('the GitHub action', () => {
     const script = (match: (step: Step) => boolean): string => runs.steps.find(match)?.run ?? assert.fail('no step');
     const output = join(folder, 'output');
     await writeFile(output, '');
-    const env = { ACTION: resolve('.'), GITHUB_OUTPUT: output, RUNNER_TEMP: folder, ARGUMENTS: '', ...inputs };
+    const env = {
+      PROGRAM: resolve('src/main.ts'),
+      GITHUB_OUTPUT: output,
+      RUNNER_TEMP: folder,
+      ARGUMENTS: '',
+      ...inputs,
+    };
     const bash = (text: string, variables: object) =>
       execute('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c', text], { ...env, ...variables });
     const { code, stdout, stderr } = await bash(
@@ -197,6 +204,19 @@ test('kubectl is not older than the tested versions', { skip: !hasKubectl && 'th
   const { stdout } = spawnSync('kubectl', ['version', '--client'], { encoding: 'utf8' });
   const [, minor = ''] = /v1\.(\d+)/.exec(stdout) ?? [];
   assert.ok(Number(minor) >= Math.min(...TESTED_KUBECTL), `v1.${minor}: add it to scripts/docs/support.ts`);
+});
+
+suite('links lead only to hosts that exist', () => {
+  const cases: readonly (readonly [url: string, reserved: boolean])[] = [
+    ['https://github.example.com/portcullis/portcullis', true],
+    ['https://git.example/portcullis', true],
+    ['https://portcullis.invalid', true],
+    ['http://localhost:8080/portcullis', true],
+    ['https://github.com/example.com/portcullis', false],
+    ['https://example.company/portcullis', false],
+    ['https://git.myexample.com/portcullis', false],
+  ];
+  for (const [url, reserved] of cases) test(url, () => assert.equal(isReserved(url), reserved));
 });
 
 test('no file refers to a missing page', async () => {

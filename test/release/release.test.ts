@@ -2,13 +2,18 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { after, before, describe, suite, test } from 'node:test';
 import { promisify } from 'node:util';
+import { Ajv } from 'ajv';
 import ts from 'typescript';
 import packageJson from '../../package.json' with { type: 'json' };
+import { readDocuments } from '../../src/config/yaml.ts';
 import { type Instruction, instructions, parseCopy, readDockerfile, type Stage } from '../support/dockerfile.ts';
 import { runHelm, withoutHelm } from '../support/helm.ts';
 import { post } from '../support/https.ts';
@@ -67,6 +72,13 @@ const [build, image] = readDockerfile(await readFile('Dockerfile', 'utf8')).stag
 
 /** A page with its data and its script. */
 const PAGE = /<script type="application\/json" id="data">[^]*<script type="module">[^]{20000,}<\/script>\n<\/body>/;
+
+/** Reads YAML with one document. */
+function readOne<T>(text: string): T {
+  const { documents, errors } = readDocuments(text, 'file');
+  assert.deepEqual([errors, documents.length], [[], 1]);
+  return documents[0]?.value as T;
+}
 
 /** The exit code and the output of a program. */
 function execute(file: string, args: readonly string[], options: object = {}) {
@@ -232,6 +244,90 @@ describe('package', () => {
       assert.notEqual(await readFile(packaged(path), 'utf8'), '', path);
     const licenses = await readFile(packaged('dist/LICENSES.txt'), 'utf8');
     for (const line of [/^yaml \d/m, /^preact \d/m, /^@codemirror\/view \d/m]) assert.match(licenses, line);
+  });
+});
+
+describe('integrations', () => {
+  let folder = '';
+  const path = `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`;
+  const tarball = `portcullis-${version}.tgz`;
+
+  before(async () => {
+    folder = join(root, 'integrations');
+    await mkdir(folder);
+  });
+
+  test('the GitHub action installs the package of the release', async () => {
+    const requests: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      requests.push(request.url);
+      void readFile(released(tarball)).then((content) => response.end(content));
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const output = join(folder, 'output');
+    await writeFile(output, '');
+    const repository = { url: `git+http://127.0.0.1:${port}/owner/portcullis.git` };
+    await writeFile(join(folder, 'package.json'), JSON.stringify({ ...packageJson, repository }));
+    const action = readOne<{
+      readonly runs: { readonly steps: readonly { readonly id?: string; readonly run: string }[] };
+    }>(await readFile('action.yml', 'utf8'));
+    const script = action.runs.steps.find(({ id }) => id === 'install')?.run ?? '';
+    const env = { PATH: path, ACTION: folder, RUNNER_TEMP: folder, GITHUB_OUTPUT: output, NODE_ENV: 'production' };
+    const { code, stderr } = await execute('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c', script], { env });
+    server.close();
+    assert.equal(code, 0, stderr);
+    assert.deepEqual([...new Set(requests)], [`/owner/portcullis/releases/download/v${version}/${tarball}`]);
+    const [, program = ''] = /^program=(.*)$/m.exec(await readFile(output, 'utf8')) ?? [];
+    const { stdout } = await run(process.execPath, [program, 'version']);
+    assert.equal(stdout, `portcullis v${version}\n`);
+    const packages = await readdir(join(folder, 'portcullis/node_modules'));
+    assert.deepEqual(
+      packages.filter((name) => !name.startsWith('.')),
+      ['portcullis'],
+    );
+  });
+
+  test('the job for GitLab writes its findings to a JUnit report and to the log', async () => {
+    const { portcullis: job } = readOne<{
+      readonly portcullis: {
+        readonly variables: Readonly<Record<string, string>>;
+        readonly script: readonly string[];
+        readonly artifacts: { readonly reports: { readonly junit: string } };
+      };
+    }>(await readFile('examples/integrations/gitlab-ci.yaml', 'utf8'));
+    assert.match(job.variables['PACKAGE'] ?? '', new RegExp(`/v${version}/${tarball}$`));
+    const variables = {
+      ...job.variables,
+      PACKAGE: released(tarball),
+      MANIFESTS: resolve('examples/pods/privileged.yaml'),
+    };
+    const prefix = join(folder, 'global');
+    const env = { ...variables, npm_config_prefix: prefix, PATH: `${prefix}/bin:${path}` };
+    const { code, stdout, stderr } = await execute('sh', ['-ec', job.script.join('\n')], { env, cwd: folder });
+    assert.equal(code, 1, stderr);
+    assert.match(
+      stdout,
+      /\nPod default\/privileged violates PodSecurity "restricted:latest"\n[^]*\n0 passed, 1 failed\n$/,
+    );
+    const report = await readFile(join(folder, job.artifacts.reports.junit), 'utf8');
+    assert.match(report, /<testsuites name="portcullis check" tests="1" failures="1" errors="0">/);
+  });
+
+  test('Argo CD installs the version of the release', async () => {
+    const application = readOne<{ readonly spec: { readonly source: Readonly<Record<string, unknown>> } }>(
+      await readFile('examples/integrations/argo-cd.yaml', 'utf8'),
+    );
+    const { chart, targetRevision, helm } = application.spec.source as {
+      readonly chart: string;
+      readonly targetRevision: string;
+      readonly helm: { readonly valuesObject: object };
+    };
+    assert.deepEqual([chart, targetRevision], ['portcullis', version]);
+    const validate = new Ajv({ strict: false, formats: { date: true } }).compile(
+      JSON.parse(await readFile(released('values.schema.json'), 'utf8')) as object,
+    );
+    assert.ok(validate(helm.valuesObject), JSON.stringify(validate.errors));
   });
 });
 
