@@ -197,7 +197,7 @@ interface RepairInput {
   readonly nowMs: number;
 }
 
-export interface Repair {
+interface Repair {
   readonly taken: Blocks;
   readonly orphans: Orphans;
   readonly isFull: boolean;
