@@ -295,6 +295,31 @@ suite('an installation', () => {
     await system.scale(1);
   });
 
+  test('the leader deletes grants at their end', async () => {
+    const end = new Date(Date.now() + 1000).toISOString();
+    const roles = '/apis/rbac.authorization.k8s.io/v1';
+    for (const collection of [`${roles}/namespaces/payments/rolebindings`, `${roles}/clusterrolebindings`]) {
+      const binding = {
+        metadata: {
+          name: `portcullis:scc-until:anyuid:${end}`,
+          annotations: { 'portcullis.dev/grant-expires-at': end },
+        },
+        roleRef: {
+          apiGroup: 'rbac.authorization.k8s.io',
+          kind: 'ClusterRole',
+          name: 'system:openshift:scc:anyuid',
+        },
+        subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: 'payments' }],
+      };
+      const created = await plane.admin.send('POST', collection, binding);
+      assert.equal(created.status, 201, created.text);
+      await eventually(async () => {
+        const { status } = await plane.admin.send('GET', `${collection}/${binding.metadata.name}`);
+        assert.equal(status, 404);
+      }, 30_000);
+    }
+  });
+
   test('the leader reverts changes to standard roles and SCCs', async () => {
     const roles = '/apis/rbac.authorization.k8s.io/v1';
     const name = 'system:openshift:scc:restricted-v2';
