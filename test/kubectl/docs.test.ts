@@ -31,8 +31,12 @@ const DOCUMENTS = new Map(
 
 /** Commands that are not executed here, with the reason. */
 const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
-  [/^npm (?:ci|run bench|run screenshots|exec)/, 'installs packages, measures for minutes, or runs other tests'],
+  [
+    /^(?:KUBEBUILDER_ASSETS=\S+ )?npm (?:ci|run bench|run screenshots|exec)/,
+    'installs packages, measures for minutes, or runs other tests',
+  ],
   [/^npm run release/, 'builds all files and pushes an image; test/release/release.test.ts'],
+  [/^git clone .* peers|^mkdir peers|^\(cd peers/, 'downloads and builds other programs'],
   [/^docker |^kind load/, 'needs a container engine'],
   [/^helm /, 'needs a chart of the reader; test/e2e/helm-kustomize.test.ts'],
   [/^kubectl kustomize overlays/, 'needs an overlay of the reader; test/cli/commands/check-fix.test.ts'],
