@@ -1,6 +1,6 @@
 /** Grants of an SCC, from the SCC itself and from roles and bindings. */
 import { objectName } from '../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints } from '../kube/scc.ts';
+import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
 import type { KubeObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
@@ -9,13 +9,12 @@ import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/wh
 import { USE_SCC } from './access.ts';
 import type { Store } from './store.ts';
 
-/**
- * Returns the end of the grant of a binding in milliseconds since the epoch, or `undefined` if it has none or an invalid
- * one.
- */
-export function bindingEndMs({ metadata }: KubeObject): number | undefined {
-  const end = Date.parse(metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION] ?? '');
-  return Number.isNaN(end) ? undefined : end;
+/** Returns the time at which the leader deletes a binding, or `undefined` if it has no valid end. */
+export function grantEnd({ metadata }: KubeObject): string | undefined {
+  const end = metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
+  // The leader may delete only bindings with this prefix.
+  const isTemporary = metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true;
+  return isTemporary && !Number.isNaN(Date.parse(end ?? '')) ? end : undefined;
 }
 
 /** A grant of an SCC to a subject. */
@@ -57,13 +56,12 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
       ({ subject, role, binding }): SccGrant => {
         const { kind, name, namespace } = binding;
         const object = store.get(kind as 'RoleBinding', name, namespace);
-        const expiresAt =
-          object && bindingEndMs(object) !== undefined && object.metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
+        const expiresAt = object && grantEnd(object);
         return {
           subject,
           ...(namespace === undefined ? {} : { namespace }),
           through: { binding, role },
-          ...(expiresAt ? { expiresAt } : {}),
+          ...(expiresAt === undefined ? {} : { expiresAt }),
         };
       },
     ),

@@ -11,7 +11,7 @@ import type { PodSecurityException } from '../kube/pod-security-exception.ts';
 import { objectKey, objectName } from '../kube/resources.ts';
 import type { Pod } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import { ENFORCE_LABEL, EXPIRY_NOTICE_MS, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { decodePod } from '../policy/pod/pod.ts';
 import { type ExceptionProblem, findExceptionProblem, type PreparedException } from '../policy/psa/exceptions.ts';
 import { isStricter, type Policies, resolvePolicies } from '../policy/psa/policy.ts';
@@ -44,8 +44,6 @@ export const exceptions: ControllerDefinition = {
 const RESYNC_MS = 60_000;
 /** Maximum number of workloads in the status. */
 const MAX_WORKLOADS = 20;
-/** Time before the expiry at which an event announces it. */
-const ANNOUNCED_MS = 7 * 24 * 3_600_000;
 
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, date, metrics } = context;
@@ -222,7 +220,7 @@ function announce({ spec, rule }: PreparedException, problem: ExceptionProblem |
       message: `expired at ${expiresAt}: running pods continue, and new pods are denied`,
     };
   }
-  if (problem !== undefined || rule.expiresAtMs - nowMs > ANNOUNCED_MS) return undefined;
+  if (problem !== undefined || rule.expiresAtMs - nowMs > EXPIRY_NOTICE_MS) return undefined;
   return { reason: 'ExceptionExpires', message: `expires at ${expiresAt}: new pods are denied afterwards` };
 }
 

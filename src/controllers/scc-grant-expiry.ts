@@ -1,9 +1,9 @@
 /** Deletes the bindings of `scc grant --for` at their end, and announces it. */
-import { bindingEndMs } from '../cluster/scc-grants.ts';
+import { grantEnd } from '../cluster/scc-grants.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectKey } from '../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION } from '../kube/scc.ts';
 import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
+import { EXPIRY_NOTICE_MS } from '../kube/well-known.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -27,37 +27,36 @@ export const sccGrantExpiry: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Time before the end at which an event announces it. */
-const ANNOUNCED_MS = 7 * 24 * 3_600_000;
 const RESYNC_MS = 60 * 60_000;
 
 function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler {
   /** The announced end of each binding. */
-  const announced = new Map<string, number>();
+  const announced = new Map<string, string>();
   return {
     resyncMs: RESYNC_MS,
     sources: KINDS.map((kind) =>
-      watch(kind, (binding) => (bindingEndMs(binding) === undefined ? [] : [`${kind} ${objectKey(binding)}`])),
+      watch(kind, (binding) => (grantEnd(binding) === undefined ? [] : [`${kind} ${objectKey(binding)}`])),
     ),
     async reconcile(key, context) {
       const [kind, name, namespace] = parseKey(key);
       const binding: RoleBinding | ClusterRoleBinding | undefined = context.cluster.store.get(kind, name, namespace);
-      const endMs = binding && bindingEndMs(binding);
-      if (endMs === undefined) {
+      const end = binding && grantEnd(binding);
+      if (binding === undefined || end === undefined) {
         announced.delete(key);
         return undefined;
       }
-      const leftMs = endMs - date().getTime();
+      const leftMs = Date.parse(end) - date().getTime();
       if (leftMs <= 0) {
-        await remove(key, endMs, context);
+        await remove(key, end, context);
         return undefined;
       }
-      if (leftMs <= ANNOUNCED_MS && announced.get(key) !== endMs) {
-        announced.set(key, endMs);
-        const message = `the grant ends at ${binding?.metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION]}: the binding is then deleted, running pods continue, and new pods no longer use the SCC`;
-        context.recordEvent(kind, binding ?? {}, { ...EVENT, reason: 'GrantExpires', message });
+      if (leftMs > EXPIRY_NOTICE_MS) return { requeueAfterMs: Math.min(leftMs - EXPIRY_NOTICE_MS, RESYNC_MS) };
+      if (announced.get(key) !== end) {
+        announced.set(key, end);
+        const message = `the binding is deleted at ${end}. Running pods continue, but new pods can no longer use the SCC`;
+        context.recordEvent(kind, binding, { ...EVENT, reason: 'GrantExpires', message });
       }
-      return { requeueAfterMs: Math.min(leftMs, leftMs > ANNOUNCED_MS ? leftMs - ANNOUNCED_MS : leftMs, RESYNC_MS) };
+      return { requeueAfterMs: Math.min(leftMs, RESYNC_MS) };
     },
     onStop() {
       announced.clear();
@@ -75,12 +74,12 @@ function parseKey(key: string): readonly [kind: BindingKind, name: string, names
 }
 
 /** Deletes the current binding, unless its end has changed. */
-async function remove(key: string, endMs: number, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
+async function remove(key: string, end: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const [kind, name, namespace] = parseKey(key);
   const current = await orUndefined(cluster.get(kind, name, namespace));
-  if (!current || bindingEndMs(current) !== endMs) return;
+  if (!current || grantEnd(current) !== end) return;
   await cluster.remove(kind, name, namespace);
   logger.info({ kind, name, namespace, role: current.roleRef.name }, 'temporary grant deleted');
-  const message = `the grant ended at ${current.metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION]}: the binding is deleted`;
+  const message = `the binding was deleted because the grant ended at ${end}`;
   recordEvent(kind, current, { ...EVENT, reason: 'GrantExpired', message });
 }

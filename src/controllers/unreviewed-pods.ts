@@ -1,5 +1,5 @@
-import { canUseScc, getSccSet } from '../cluster/access.ts';
 /** Reports pods that were admitted without review but that the policy denies. No pod is changed or deleted. */
+import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import { activeExceptions } from '../cluster/exceptions.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';

@@ -219,3 +219,6 @@ export const KUBELET_TAINT = 'portcullis.dev/kubelet-outdated';
  * PortcullisConfiguration, it means that a kubelet of each pool was.
  */
 export const RENDERED_MINIMUM_ANNOTATION = 'portcullis.dev/rendered-minimum-kubelet-version';
+
+/** Time before the end of an exception or a grant at which it is announced. */
+export const EXPIRY_NOTICE_MS = 7 * 24 * 3_600_000;

@@ -130,7 +130,10 @@ suite('exceptions', () => {
   test('exceptions are off by default', async () => {
     const message = await send('POST', GROUP, manifest, as('alice'));
     // The development cluster has no policy, and its webhooks read the settings.
-    assert.match(message, ASSETS === undefined ? /mode is off|podsecurityexceptions/ : /mode (?:of|in) the settings is off/);
+    assert.match(
+      message,
+      ASSETS === undefined ? /mode is off|podsecurityexceptions/ : /mode (?:of|in) the settings is off/,
+    );
   });
 
   test('a proposal has no effect until another user approves it', async () => {

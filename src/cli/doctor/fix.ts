@@ -1,5 +1,5 @@
-import type { Configuration } from '../../install/live-webhooks.ts';
 /** Fixes that several checks use, and the function that prints fixes. */
+import type { Configuration } from '../../install/live-webhooks.ts';
 import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../installed/deployment.ts';

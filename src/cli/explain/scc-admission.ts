@@ -1,3 +1,4 @@
+/** Decision of SCC admission about the pods of a workload. */
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
@@ -10,7 +11,6 @@ import type { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { sccInput } from '../inventory/scc-input.ts';
 import { expectedMode, type ExpectedSettings } from '../inventory/settings.ts';
-/** Decision of SCC admission about the pods of a workload. */
 import { type Workload } from '../inventory/workloads.ts';
 import { printable, printChanges, printTable, type Style } from '../output/print.ts';
 import { explainExceptions } from './exceptions.ts';

@@ -1,3 +1,4 @@
+/** Decision of the policies in the API server about the pods of an object, in a cluster without SCC admission. */
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { createPod } from '../../kube/controller-pod.ts';
@@ -6,7 +7,6 @@ import { completeTemplate } from '../../policy/psa/defaults.ts';
 import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-/** Decision of the policies in the API server about the pods of an object, in a cluster without SCC admission. */
 import { type Workload } from '../inventory/workloads.ts';
 import { type Creation, describeWorkload, type Explanation, printExplanation } from './workload.ts';
 

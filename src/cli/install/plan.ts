@@ -1,3 +1,4 @@
+/** Options of `install` and `upgrade`, and the settings derived from them and from the cluster. */
 import { type ClusterClient, DEFINITIONS, readServer, type Server } from '../../cluster/client.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { readDocuments } from '../../config/yaml.ts';
@@ -11,7 +12,6 @@ import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions } from '../cluster.ts';
 import { VERSION } from '../command.ts';
-/** Options of `install` and `upgrade`, and the settings derived from them and from the cluster. */
 import { CHART_CONSEQUENCE } from '../installed/settings.ts';
 import {
   boolean,

@@ -1,3 +1,4 @@
+/** The inventory of a command: the objects in a cluster, or the objects in manifests as if they made up a cluster. */
 import { reviewSelf } from '../../cluster/access.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
@@ -29,7 +30,6 @@ import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import { findPodTemplates, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
-/** The inventory of a command: the objects in a cluster, or the objects in manifests as if they made up a cluster. */
 import { clusterOptions } from '../cluster.ts';
 import { type Io, PROGRAM, VERSION } from '../command.ts';
 import { flag, nonEmpty, option, type Values } from '../options.ts';

@@ -1,7 +1,7 @@
+/** The workloads that a command evaluates: resources in its arguments, such as `deployment/web`, or manifests. */
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
-/** The workloads that a command evaluates: resources in its arguments, such as `deployment/web`, or manifests. */
 import { type PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';

@@ -1,11 +1,11 @@
 import { decodePolicy } from '../../../install/index.ts';
 import type { PodSecurityException } from '../../../kube/pod-security-exception.ts';
 import { parseTimestamp } from '../../../kube/units.ts';
+import { EXPIRY_NOTICE_MS } from '../../../kube/well-known.ts';
 import { type Check, type CheckResult, evaluateFact, ok, warning } from '../facts.ts';
 import { instruction, run } from '../fix.ts';
 
 const OBJECT = 'PodSecurityExceptions';
-const SOON_MS = 7 * 24 * 3_600_000;
 
 /** Checks for exceptions that have no effect, have expired or expire soon. */
 export const exceptions: Check = {
@@ -41,7 +41,7 @@ function evaluateException(
     const fix = command === undefined ? instruction(shadow) : run('kubectl', ...command.split(' '));
     return [warning(object, 'has no effect', { impact: shadow.replace(COMMAND, ''), fix })];
   }
-  if (find('Active') === undefined || leftMs > SOON_MS) return [];
+  if (find('Active') === undefined || leftMs > EXPIRY_NOTICE_MS) return [];
   const isUnused = find('Unused') !== undefined;
   const fix = isUnused ? remove : run('kubectl', '-n', namespace, 'edit', 'podsecurityexception', name);
   const note = 'change expiresAt. Another user must then approve the exception';
