@@ -24,6 +24,7 @@ import {
   type ReconcileContext,
   type Reconciler,
   watch,
+  watchChanges,
 } from './controller.ts';
 import { statusRule } from './permissions.ts';
 
@@ -52,7 +53,10 @@ function createReconciler(context: ControllerContext): Reconciler {
   const announced = new Map<string, string>();
   return {
     resyncMs: RESYNC_MS,
-    sources: [watch(KIND, (object) => [objectKey(object)])],
+    sources: [
+      watch(KIND, (object) => [objectKey(object)]),
+      watchChanges('Namespace', ({ metadata }, store) => store.list(KIND, metadata?.name ?? '').map(objectKey)),
+    ],
     async reconcile(key, reconcileContext) {
       const [namespace = '', name = ''] = key.split('/');
       const { store } = reconcileContext.cluster;

@@ -136,13 +136,14 @@ suite('the status of exceptions', () => {
   });
 
   test('a stricter upstream label shadows the exception', async () => {
+    await approve();
+    assert.equal((await conditions())[3], 'Shadowed=False NotShadowed: no other level denies its pods');
     await cluster.patch(
       'Namespace',
       { name: 'shop' },
       { metadata: { labels: { [ENFORCE]: 'restricted', [OWN]: null } } },
       TEST_MANAGER,
     );
-    await approve();
     assert.equal(
       (await conditions())[3],
       'Shadowed=True OtherLevel: the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the restricted level, without regard to exceptions. To let Portcullis alone enforce the level: kubectl label namespace shop portcullis.dev/enforce=restricted pod-security.kubernetes.io/enforce=privileged --overwrite',

@@ -215,6 +215,54 @@ suite('exceptions', () => {
     }
   });
 
+  test('an approved exception for an init container with a digest applies to each workload of its account', async () => {
+    const digest = `sha256:${'a'.repeat(64)}`;
+    const allow = [
+      { check: 'capabilities_restricted', container: 'init', image: `${IMAGE}@${digest}`, values: ['NET_ADMIN'] },
+    ];
+    const spec = { ...(manifest['spec'] as JsonObject), serviceAccountName: 'other', allow };
+    const metadata = { name: 'pinned', namespace: 'shop' };
+    assert.equal(await send('POST', GROUP, { ...manifest, metadata, spec }, as('alice')), '');
+    assert.equal((await run('bob', 'approve', 'pinned')).code, 0);
+    const withInit = (image: string, name = 'init'): JsonObject =>
+      template(
+        { serviceAccountName: 'other', initContainers: [{ name, image, securityContext: SAFE }] },
+        { securityContext: { ...SAFE, capabilities: { drop: ['ALL'] } } },
+      );
+    await eventually(async () => assert.equal(await createPod('first', withInit(`${IMAGE}:1@${digest}`)), ''), 30_000);
+    assert.equal(await createPod('second', withInit(`${IMAGE}@${digest}`)), '');
+    const denied: readonly (readonly [name: string, spec: JsonObject])[] = [
+      ['the tag without the digest', withInit(`${IMAGE}:1`)],
+      ['another digest', withInit(`${IMAGE}@${digest.replace('a', 'b')}`)],
+      ['another init container', withInit(`${IMAGE}@${digest}`, 'other')],
+    ];
+    for (const [name, spec] of denied) assert.match(await createPod('case', spec), /violates PodSecurity/, name);
+    assert.equal((await plane.admin.send('DELETE', `${GROUP}/pinned`)).status, 200);
+  });
+
+  test('other versions of the API are not served', async () => {
+    const other = await plane.admin.send('POST', GROUP.replace('v1alpha1', 'v1'), manifest, as('alice'));
+    assert.equal(other.status, 404);
+  });
+
+  test('the exception does not apply to a level that the plugin enforces, or to an invalid label', async (t) => {
+    if (ASSETS === undefined) {
+      t.skip('the development cluster has no PodSecurity plugin');
+      return;
+    }
+    assert.equal(await label({ 'pod-security.kubernetes.io/enforce': 'restricted' }), '');
+    await eventually(async () => assert.match(await createPod('shadowed', template()), /violates PodSecurity/), 30_000);
+    const isShadowed = async (expected: string): Promise<void> => {
+      const { conditions = [] } = (await read())['status'] as { readonly conditions?: readonly JsonObject[] };
+      assert.equal(conditions.find(({ type }) => type === 'Shadowed')?.['status'], expected);
+    };
+    await eventually(() => isShadowed('True'), 60_000);
+    assert.match(await label({ 'portcullis.dev/enforce': 'strict' }), /portcullis\.dev\/enforce/);
+    assert.equal(await label({ 'pod-security.kubernetes.io/enforce': 'privileged' }), '');
+    await eventually(async () => assert.equal(await createPod('again', template()), ''), 30_000);
+    await eventually(() => isShadowed('False'), 60_000);
+  });
+
   test('updates of a running pod are evaluated with the exception', async () => {
     assert.equal(await createPod('running', template(), ''), '');
     const path = '/api/v1/namespaces/shop/pods/running';
@@ -302,4 +350,48 @@ suite('exceptions', () => {
     assert.match(message, /failed calling webhook|is forbidden/);
     assert.match(await createPod('late', template()), /failed calling webhook/);
   });
+});
+
+test('exceptions apply to the upstream label without the PodSecurity plugin', async () => {
+  const plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'off' });
+  const system = await createSystem(plane);
+  try {
+    const labels = { 'portcullis.dev/scc': 'off', 'pod-security.kubernetes.io/enforce': 'restricted' };
+    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels } });
+    const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'gateway', namespace: 'shop' } };
+    await create(plane.admin, account);
+    await system.install();
+    await system.scale(1);
+    await system.configure({ podSecurity: { exceptions: { mode: 'approved', selfApproval: true } } });
+    const createPod = async (): Promise<string> => {
+      const path = '/api/v1/namespaces/shop/pods?dryRun=All';
+      const answer = await plane.admin.send('POST', path, pod('gateway', template()));
+      return answer.status < 300 ? '' : String(responseMessage(answer));
+    };
+    await eventually(async () => assert.match(await createPod(), /violates PodSecurity "restricted:latest"/), 60_000);
+    const spec = {
+      serviceAccountName: 'gateway',
+      allow: [{ check: 'capabilities_baseline', container: 'proxy', image: IMAGE, values: ['NET_ADMIN'] }],
+      expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
+      reason: 'SEC-123',
+    };
+    const exception = {
+      apiVersion: 'policy.portcullis.dev/v1alpha1',
+      kind: 'PodSecurityException',
+      metadata: { name: 'gateway', namespace: 'shop' },
+      spec,
+    };
+    await eventually(async () => assert.equal((await plane.admin.send('POST', GROUP, exception)).status, 201), 60_000);
+    const kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
+    const args = ['exception', 'approve', 'gateway', '-n', 'shop', '--kubeconfig', kubeconfig];
+    const { code, stderr } = await runProgram(args);
+    assert.equal(code, 0, stderr);
+    await eventually(async () => assert.equal(await createPod(), ''), 30_000);
+  } finally {
+    try {
+      await system.stop();
+    } finally {
+      await plane.stop();
+    }
+  }
 });

@@ -3,8 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { hashSpec } from '../../src/cluster/exceptions.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
-import { resourcePath } from '../../src/kube/resources.ts';
+import { objectPath, resourcePath } from '../../src/kube/resources.ts';
 import { newestVersion } from '../../src/policy/pss/index.ts';
 import { post, type Response } from '../support/https.ts';
 import { connect } from '../support/kubeconfig.ts';
@@ -43,6 +44,9 @@ const KINDS: readonly Kind[] = [
   ...(['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'] as const),
 ];
 
+/** The oracle evaluates `latest` as the newest version of the checks. */
+const POD_SECURITY = { emulationVersion: newestVersion, exceptions: { mode: 'approved' } };
+const MERGE = { 'content-type': 'application/merge-patch+json' };
 const SCC = { mode: 'enforce', exemptNamespaces: ['kube-system'] } as const;
 
 export async function startFuzzServer(world: World): Promise<FuzzServer> {
@@ -50,10 +54,15 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const manifests = join(folder, 'cluster.yaml');
   const config = join(folder, 'config.yaml');
   await writeFile(manifests, formatManifests(world));
-  // The oracle evaluates `latest` as the newest version of the checks.
-  await writeFile(config, formatSettings({ podSecurity: { emulationVersion: newestVersion }, scc: SCC }));
+  await writeFile(config, formatSettings({ podSecurity: POD_SECURITY, scc: SCC }));
   const running = await serve([`--manifests=${manifests}`, `--config=${config}`], ENVIRONMENT);
   const client = await connect(running);
+  for (const { metadata: { name = '', namespace = '' } = {}, spec } of world.approved) {
+    const path = `${objectPath('PodSecurityException', name, namespace)}/status`;
+    const body = { status: { approval: { specHash: hashSpec(spec) } } };
+    const { status, text } = await client.send('PATCH', path, body, MERGE);
+    if (status !== 200) throw new Error(`the exception ${name} is not approved: ${text}`);
+  }
   const objects = new Map<Kind, readonly JsonObject[]>();
   for (const kind of KINDS) {
     const { body } = await client.send('GET', resourcePath(kind));

@@ -1,5 +1,11 @@
-/** Generator of the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods. */
+/** Generator of the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods, exceptions. */
 import fc, { type Arbitrary } from 'fast-check';
+import {
+  AUTHORS_ANNOTATION,
+  type ExceptionEntry,
+  type PodSecurityException,
+} from '../../src/kube/pod-security-exception.ts';
+import { checks } from '../../src/policy/pss/index.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
 import type { JsonObject } from '../support/oracle/json.ts';
 import type { Authorizer } from '../support/oracle/scc-order.ts';
@@ -17,6 +23,9 @@ export interface World {
   readonly sccs: readonly JsonObject[];
   readonly grants: readonly Grant[];
   readonly pods: readonly JsonObject[];
+  readonly exceptions: readonly PodSecurityException[];
+  /** The exceptions that are approved. */
+  readonly approved: readonly PodSecurityException[];
 }
 
 const one = fc.constantFrom;
@@ -90,6 +99,54 @@ const grant: Arbitrary<Grant> = fc
   })
   .map(({ to, namespace, sccs }) => ({ ...to, sccs, ...(namespace === undefined ? {} : { namespace }) }));
 
+/** Namespaces with exceptions. The other namespaces show decisions without them. */
+const EXCEPTED = NAMESPACES.slice(0, 8);
+
+/** Checks whose entries have no values. */
+const WITHOUT_VALUES = ['allowPrivilegeEscalation', 'privileged', 'runAsNonRoot', 'runAsUser', 'windowsHostProcess'];
+
+const VALUES = [
+  ...['NET_ADMIN', 'CHOWN', 'KILL', 'nil', 'hostNetwork', 'hostPID', 'hostIPC', 'Unconfined', 'Unmasked', 'spc_t'],
+  ...['80', 'h', 'kernel.msgmax', 'nfs', '/'],
+];
+
+/** Entries of some checks for pod-level fields and for each container, at most as many as an exception may have. */
+const entries: Arbitrary<readonly ExceptionEntry[]> = fc
+  .record({
+    image: one('docker.io/library/i', 'registry.example/app'),
+    covered: fc.subarray(
+      checks.map(({ id }) => id),
+      { minLength: 6, maxLength: 8 },
+    ),
+    values: fc.oneof({ weight: 4, arbitrary: fc.constant(VALUES) }, fc.subarray(VALUES, { minLength: 1 })),
+  })
+  .map(({ image, covered, values }) => {
+    const owners = [{}, ...['a', 'b', 'c'].map((container) => ({ container, image }))];
+    return covered.flatMap((check) =>
+      owners.map((owner) => ({ check, ...owner, ...(WITHOUT_VALUES.includes(check) ? {} : { values }) })),
+    );
+  });
+
+const exceptions: Arbitrary<readonly PodSecurityException[]> = fc
+  .array(
+    fc.record({
+      namespace: one(...EXCEPTED),
+      serviceAccountName: one('default', 'default', 'builder'),
+      allow: entries,
+    }),
+    { minLength: 100, maxLength: 120 },
+  )
+  .map((list) =>
+    list.map(({ namespace, ...spec }, index) => ({
+      apiVersion: 'policy.portcullis.dev/v1alpha1',
+      kind: 'PodSecurityException',
+      metadata: { name: `exception-${index}`, namespace, annotations: { [AUTHORS_ANNOTATION]: '["alice"]' } },
+      spec: { ...spec, expiresAt: new Date(Date.now() + MONTH_MS).toISOString(), reason: 'SEC-123' },
+    })),
+  );
+
+const MONTH_MS = 30 * 24 * 3_600_000;
+
 /** A pod that was stored without admission webhooks. */
 const storedPod: Arbitrary<JsonObject> = fc
   .record({
@@ -134,6 +191,7 @@ export const world: Arbitrary<World> = fc
     sccs: fc.uniqueArray(scc, { minLength: 4, maxLength: 7, selector: ({ metadata }) => metadata?.name }),
     grants: fc.array(grant, { minLength: 4, maxLength: 8 }),
     pods: fc.array(storedPod, { minLength: NAMESPACES.length, maxLength: NAMESPACES.length }),
+    exceptions,
   })
   .map((parts) => JSON.parse(JSON.stringify(parts)) as typeof parts)
   .map((parts) => ({
@@ -157,6 +215,8 @@ export const world: Arbitrary<World> = fc
       metadata: { name: 'stored', namespace: NAMESPACES[index] },
       spec,
     })),
+    exceptions: parts.exceptions,
+    approved: parts.exceptions.filter((_, index) => index % 4 !== 0),
   }));
 
 /** Creates the authorizer of a world, including the standard grants. */
@@ -174,14 +234,14 @@ export function createAuthorizer({ grants }: World): Authorizer {
 }
 
 /** Formats the world as manifests. */
-export function formatManifests({ namespaces, sccs, grants, pods }: World): string {
+export function formatManifests({ namespaces, sccs, grants, pods, exceptions }: World): string {
   const rbac = grants.flatMap((granted, index) => createBinding(granted, `grant-${index}`));
   const accounts = NAMESPACES.map((namespace) => ({
     apiVersion: 'v1',
     kind: 'ServiceAccount',
     metadata: { name: 'builder', namespace },
   }));
-  return [...namespaces, ...accounts, ...sccs, ...rbac, ...pods]
+  return [...namespaces, ...accounts, ...sccs, ...rbac, ...pods, ...exceptions]
     .map((object) => JSON.stringify(object))
     .join('\n---\n');
 }

@@ -256,9 +256,15 @@ function readPodSpec(spec: Source, pod: PodBuilder): void {
       case 'hostUsers':
         pod.hostUsers = booleanAt(spec, key);
         break;
-      case 'serviceAccountName':
       case 'runtimeClassName':
-        pod[key] = stringAt(spec, key);
+        pod.runtimeClassName = stringAt(spec, key);
+        break;
+      case 'serviceAccountName':
+        pod.serviceAccountName = stringAt(spec, key) || pod.serviceAccountName;
+        break;
+      case 'serviceAccount':
+        // API servers use the deprecated field only if serviceAccountName is not set.
+        pod.serviceAccountName ||= stringAt(spec, key);
         break;
       case 'os':
         pod.osName = readOsName(objectAt(spec, key, 'PodOS'));

@@ -89,6 +89,7 @@ export const POD_SPEC: Selection = {
     volumes: { shared: { items: { shared: VOLUME } } },
     securityContext: SHARED,
     serviceAccountName: 'all',
+    serviceAccount: 'all',
     hostNetwork: 'all',
     hostPID: 'all',
     hostIPC: 'all',

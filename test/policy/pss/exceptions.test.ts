@@ -304,6 +304,21 @@ test('an exception applies to one service account, and a pod without one has the
   assert.equal(evaluate(decode(pod), [ofDefault]).evaluation.allowed, true);
 });
 
+test('the deprecated serviceAccount field applies if serviceAccountName is not set', () => {
+  const rule = exception('e', podLevel('hostNamespaces', 'hostNetwork'));
+  const cases: readonly (readonly [spec: object, allowed: boolean])[] = [
+    [{ serviceAccount: 'gateway' }, true],
+    [{ serviceAccount: 'gateway', serviceAccountName: '' }, true],
+    [{ serviceAccount: 'gateway', serviceAccountName: 'other' }, false],
+    [{ serviceAccountName: 'other', serviceAccount: 'gateway' }, false],
+    [{ serviceAccount: 'other', serviceAccountName: 'gateway' }, true],
+  ];
+  for (const [spec, allowed] of cases) {
+    const pod = decode(compliantPod({ hostNetwork: true, ...spec }));
+    assert.equal(evaluate(pod, [rule]).evaluation.allowed, allowed, JSON.stringify(spec));
+  }
+});
+
 test('exceptions cover different findings of a check, and all of them are named', () => {
   const pod = decode(withSpec({ hostNetwork: true, hostPID: true }));
   const network = exception('b', podLevel('hostNamespaces', 'hostNetwork'));
@@ -399,8 +414,12 @@ function accountPods(): Arbitrary<PodFields> {
 const denied = (pod: PodFields, rules: readonly ExceptionRule[]): ReadonlySet<string> =>
   new Set(evaluate(pod, rules).evaluation.violations.map(({ check }) => check));
 
+/** Checks that report some fields only once the others are fixed. */
+const OMITTING = ['runAsNonRoot', 'seccompProfile_restricted'];
+
 test('properties of any exceptions', () => {
   let allowed = 0;
+  let single = 0;
   fc.assert(
     fc.property(accountPods(), exceptionRules(), exceptionRules(), (pod, rules, others) => {
       const plain = denied(pod, []);
@@ -415,6 +434,13 @@ test('properties of any exceptions', () => {
       const ofOther = rules.map((rule) => ({ ...rule, serviceAccountName: 'other' }));
       assert.deepEqual(denied(pod, ofOther), plain);
       if (one.size < plain.size) allowed++;
+      // Exceptions combine only if the check has several findings.
+      const other = denied(pod, others);
+      for (const { check, fields = [] } of evaluatePod(pod.json, { ...RESTRICTED, fields: true }).violations) {
+        if (fields.length > 1 || OMITTING.includes(check) || both.has(check)) continue;
+        assert.ok(!one.has(check) || !other.has(check), check);
+        single++;
+      }
       // Each entry as its own exception covers the same findings.
       const split = rules.flatMap((rule) => rule.allow.map((entry) => ({ ...rule, allow: [entry] })));
       assert.deepEqual(denied(pod, split), one);
@@ -422,6 +448,7 @@ test('properties of any exceptions', () => {
     { numRuns: 3_000 },
   );
   assert.ok(allowed > 20, `exceptions changed only ${allowed} results`);
+  assert.ok(single > 20, `exceptions covered only ${single} single findings`);
 });
 
 test('an exception with the suggested entries admits the pod, and no smaller one does', () => {

@@ -505,6 +505,30 @@ suite('run level zero', () => {
   });
 });
 
+suite('a namespace in which Portcullis enforces the level', () => {
+  const own = { 'portcullis.dev/enforce': 'restricted' };
+  const advised = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
+  const enforced = synced(namespaceWith());
+  const cases: readonly (readonly [name: string, namespace: Namespace, expected: Readonly<Record<string, string>>])[] =
+    [
+      ['gets no enforce labels', namespaceWith(own), advised],
+      ['loses the enforce labels of the syncer', updateLabelsAs('kubectl-label', enforced, own), advised],
+      [
+        'keeps the enforce label of an administrator',
+        updateLabelsAs('kubectl-label', namespaceWith(), { ...own, [ENFORCE]: 'baseline' }),
+        { ...advised, [ENFORCE]: 'baseline' },
+      ],
+      [
+        'gets the enforce labels when its label is removed',
+        updateLabelsAs('kubectl-label', synced(namespaceWith(own)), { 'portcullis.dev/enforce': undefined }),
+        labelsFor('restricted'),
+      ],
+    ];
+  for (const [name, namespace, expected] of cases) {
+    test(name, () => assert.deepEqual(state(synced(namespace)), expected));
+  }
+});
+
 suite('namespaces that delay the raise of the default', () => {
   const nowMs = Date.parse('2026-01-01T00:01:00Z');
   const state = (namespace: Namespace, isManaged = true, serviceAccounts = ['default']) => ({
@@ -524,6 +548,7 @@ suite('namespaces that delay the raise of the default', () => {
     ['no service account', isAwaitingLabel(state(bare, true, []), nowMs)],
     ['no range', isAwaitingLabel(state({ metadata: { ...bare.metadata, annotations: {} } }), nowMs)],
     ['an enforce label', isAwaitingLabel(state(namespaceWith({ [ENFORCE]: 'baseline' })), nowMs)],
+    ['a level of Portcullis', isAwaitingLabel(state(namespaceWith({ 'portcullis.dev/enforce': 'baseline' })), nowMs)],
     ['terminating', isAwaitingLabel(state({ ...bare, status: { phase: 'Terminating' } }), nowMs)],
     ['younger than the grace period', isAwaitingLabel(state(bare), nowMs - 1)],
   ];

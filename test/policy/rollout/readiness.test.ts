@@ -430,6 +430,8 @@ suite('the predicted level', () => {
       [{ metadata: { name: 'a' } }, true],
       [{ metadata: { name: 'a', labels: version } }, true],
       [{ metadata: { name: 'a', labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } }, false],
+      // The PodSecurity plugin enforces the default regardless of this label.
+      [{ metadata: { name: 'a', labels: { 'portcullis.dev/enforce': 'baseline' } } }, true],
       [{ metadata: { name: 'exempt' } }, false],
       [{ metadata: { name: 'a' }, status: { phase: 'Terminating' } }, false],
     ];
