@@ -32,7 +32,7 @@ const DOCUMENTS = new Map(
 /** Commands that are not executed here, with the reason. */
 const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [
-    /^(?:KUBEBUILDER_ASSETS=\S+ )?npm (?:ci|run bench|run screenshots|exec)/,
+    /^(?:KUBEBUILDER_ASSETS=\S+ )?(?:npx|npm (?:ci|run bench|run screenshots|exec))/,
     'installs packages, measures for minutes, or runs other tests',
   ],
   [/^npm run release/, 'builds all files and pushes an image; test/release/release.test.ts'],
@@ -151,7 +151,7 @@ suite('the program parses its invocations', () => {
     load: async () => ({ command: { ...(await entry.load()).command, run: () => Promise.resolve(0) } }),
   }));
   const INVOCATION =
-    /(?:^ *(?:\$ |run: )?|[|;&(`] ?)(?:npm run -s portcullis --|kubectl (?=scc )|portcullis(?= \S)|.*\/app\/dist\/main\.js)((?: [^`\n|>;&#)]| \|(?! )|[^`\n|>;&#) ]|\\?\|(?=\w))*)(`?)/gm;
+    /(?:^ *(?:\$ |run: |npx )?|[|;&(`] ?)(?:npm run -s portcullis --|kubectl (?=scc )|portcullis(?= \S)|.*\/app\/dist\/main\.js)((?: [^`\n|>;&#)]| \|(?! )|[^`\n|>;&#) ]|\\?\|(?=\w))*)(`?)/gm;
 
   /** One invocation for each alternative of `on|off`. */
   function expandAlternatives(words: readonly string[]): readonly (readonly string[])[] {
