@@ -1,4 +1,4 @@
-/** Access decisions based on the roles and bindings of a store, or on access reviews by the API server. */
+/** Makes access decisions, based on the roles and bindings in a store or on access reviews by the API server. */
 import { RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { type AccessReviewStatus, isObject, type UserInfo } from '../kube/types.ts';
@@ -12,10 +12,10 @@ import { memoize, type Store } from './store.ts';
 /** Returns true if RBAC permits the action. */
 export type Access = (user: UserInfo, action: Action) => boolean;
 
-/** The API server authorizes this group for all actions. */
+/** The API server allows this group to perform all actions. */
 const MASTERS = 'system:masters';
 
-/** The `use` verb on SCCs, without a name. */
+/** The `use` verb on SCCs. The caller adds the name. */
 export const USE_SCC: Action = {
   verb: 'use',
   apiGroup: RESOURCES.SecurityContextConstraints.group,
@@ -27,12 +27,12 @@ interface StoreAccess {
   readonly canUse: CanUse;
 }
 
-/** Returns access decisions based on the roles and bindings in the store. */
+/** Returns a function that makes access decisions based on the roles and bindings in the store. */
 export function accessFromStore(store: Store): Access {
   return storeAccess(store).access;
 }
 
-/** Returns the permissions to use SCCs, based on the roles and bindings in the store. */
+/** Returns a function that decides who may use an SCC, based on the roles and bindings in the store. */
 export function canUseScc(store: Store): CanUse {
   return storeAccess(store).canUse;
 }
@@ -76,7 +76,10 @@ function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {
   return groups?.includes(MASTERS) === true;
 }
 
-/** Returns the identity that the server assigns to the connection's credentials, if it serves the review. */
+/**
+ * Returns the identity that the server assigns to the connection's credentials, or `undefined` if it does not serve
+ * SelfSubjectReviews.
+ */
 export async function reviewSelf(connection: Connection, signal?: AbortSignal): Promise<UserInfo | undefined> {
   try {
     const status = await createReview(connection, 'authentication.k8s.io', 'SelfSubjectReview', {}, { signal });

@@ -1,4 +1,4 @@
-/** Requests that commands send directly to a cluster, without a store. */
+/** Sends requests directly to a cluster, for commands that need no store. */
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -24,13 +24,13 @@ export interface AnyObject extends KubeObject {
 }
 
 interface Selection {
-  /** If absent, all namespaces. */
+  /** Defaults to all namespaces. */
   readonly namespace?: string | undefined;
   /** Label selector. */
   readonly labels?: string;
 }
 
-/** Requests of a command to its cluster. They reject like `Connection.request`. */
+/** A command's requests to its cluster. They reject like `Connection.request`. */
 export interface ClusterClient {
   readonly connection: Connection;
   /** Aborts all requests. */
@@ -38,7 +38,7 @@ export interface ClusterClient {
   send(request: ApiRequest): Promise<JsonObject>;
   /** Resolves to `undefined` if the object does not exist. */
   get(resource: GroupVersionResource, name: string, namespace?: string): Promise<AnyObject | undefined>;
-  /** Lists objects. The list is empty if the cluster does not serve the resource. */
+  /** Lists objects. Resolves to an empty list if the cluster does not serve the resource. */
   list(resource: GroupVersionResource, selection?: Selection): Promise<readonly AnyObject[]>;
   /** Applies a JSON patch to a cluster-scoped object. */
   patch(resource: GroupVersionResource, name: string, patch: Patch): Promise<JsonObject>;
@@ -46,7 +46,7 @@ export interface ClusterClient {
 
 interface Patch {
   readonly operations: readonly JsonPatchOp[];
-  /** True if the server only validates the patch. */
+  /** If true, the server validates the patch but does not store the result. */
   readonly dryRun: boolean;
 }
 
@@ -99,7 +99,7 @@ export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undef
 /** The API server's version, such as `v1.36.3`, and its API groups. */
 export interface Server {
   readonly version: string;
-  /** Version for Pod Security, or `undefined` if the API server reports none. */
+  /** The version as used for Pod Security, or `undefined` if the API server reports none. */
   readonly minor?: Version | undefined;
   readonly groups: readonly string[];
 }

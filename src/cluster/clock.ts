@@ -2,7 +2,7 @@
 export interface Clock {
   /** Returns a monotonic time in milliseconds. */
   now(): number;
-  /** Calls the function once after the delay. Returns a function that cancels the call. */
+  /** Calls a function once after a delay. Returns a function that cancels the call. */
   after(delayMs: number, call: () => void): () => void;
 }
 
@@ -29,9 +29,7 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/**
- * Resolves to the result of the call. If the call exceeds the limit, rejects and aborts the signal passed to the call.
- */
+/** Resolves to the result of the call. If the call exceeds the time limit, rejects and aborts the call's signal. */
 export async function withTimeout<T>(
   clock: Clock,
   limitMs: number,
@@ -54,7 +52,7 @@ export async function withTimeout<T>(
 
 /** A rate limit that permits bursts. */
 export interface TokenBucket {
-  /** Takes a token, waiting for it in call order or until the signal is aborted. */
+  /** Takes a token. Callers wait for tokens in call order, until the signal is aborted. */
   take(signal?: AbortSignal): Promise<void>;
   /** Reserves a token. Returns the delay in milliseconds until the token is available. */
   reserve(): number;
@@ -67,7 +65,7 @@ interface Rate {
   readonly burst: number;
 }
 
-/** Creates a full bucket. */
+/** Creates a token bucket, which is full at first. */
 export function createTokenBucket({ perSecond, burst }: Rate, clock: Clock): TokenBucket {
   let tokens = burst;
   let filledMs = clock.now();

@@ -1,7 +1,7 @@
 /**
- * Finds the cluster to connect to and its credentials, from a kubeconfig or from the pod's service account. The
- * KubeConfig of client-node reads tokens, certificates and exec plugins. It is loaded only when a cluster is needed,
- * because loading takes longer than most commands.
+ * Finds the cluster to connect to and its credentials, either in a kubeconfig or from the pod's service account.
+ * client-node's KubeConfig handles tokens, certificates and exec plugins. It is loaded only when a cluster is needed,
+ * because loading it takes longer than most commands.
  */
 import { access } from 'node:fs/promises';
 import type { OutgoingHttpHeaders } from 'node:http';
@@ -15,30 +15,30 @@ import { isObject, type JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 
 export interface ClusterSource {
-  /** A kubeconfig file to use instead of the files in the environment. */
+  /** A kubeconfig file to use instead of the files that the environment specifies. */
   readonly kubeconfig?: string | undefined;
   /** The context to use instead of the current context. */
   readonly context?: string | undefined;
-  /** Use the service account of the pod in which the process runs. */
+  /** Use the service account of the pod that the process runs in. */
   readonly inCluster?: boolean | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** API server of a cluster, and the credentials for it. */
+/** A cluster's API server and the credentials for it. */
 export interface ClusterTarget {
   /** For example `https://127.0.0.1:6443`. */
   readonly server: string;
-  /** Name in the server's certificate, if it differs from the host of the URL. */
+  /** Expected name in the server's certificate, if it differs from the URL's host. */
   readonly serverName: string | undefined;
   readonly skipVerification: boolean;
   readonly proxyUrl: string | undefined;
-  /** Namespace for objects that do not set one. */
+  /** Namespace of objects that do not set one. */
   readonly namespace: string;
   /** Returns the current credentials. Files are reread periodically because tokens and certificates are renewed. */
   credentials(): Promise<Credentials>;
 }
 
-/** The credentials of a connection and its requests; certificates and keys in PEM. */
+/** Credentials for connections and requests. Certificates and keys are in PEM. */
 export interface Credentials {
   readonly headers: OutgoingHttpHeaders;
   readonly ca: string | undefined;
@@ -47,9 +47,9 @@ export interface Credentials {
 }
 
 /**
- * Finds the cluster: the kubeconfig in the options, those in `KUBECONFIG`, `~/.kube/config`, or the pod's service
- * account, in this order.
- * @throws {UserError} if there is none or the kubeconfig is invalid
+ * Finds the cluster. In order of precedence, it uses the kubeconfig in the options, the files in `KUBECONFIG`,
+ * `~/.kube/config`, and the pod's service account. @throws {UserError} if there is no cluster or the kubeconfig is
+ * invalid
  */
 export async function resolveCluster(source: ClusterSource): Promise<ClusterTarget> {
   const { inCluster, env } = source;
@@ -69,7 +69,7 @@ export async function findCluster({ kubeconfig, context, env }: ClusterSource): 
   const files = kubeconfigFiles(env);
   const sources = (await Promise.all(files.map(readIfExists))).filter((source) => source !== undefined);
   if (sources.length > 0) return await kubeconfigTarget(sources, context, files.join(delimiter));
-  // A missing kubeconfig that is named explicitly is an error, even in a pod.
+  // It is an error if an explicitly specified kubeconfig is missing, even in a pod.
   if (env['KUBECONFIG']) throw notFound(files);
   return isPod(env) ? await podTarget() : undefined;
 }
@@ -94,7 +94,7 @@ async function readIfExists(file: string): Promise<Source | undefined> {
   return isMissing ? undefined : await readSource(file);
 }
 
-/** A pod's service account. */
+/** Uses a pod's service account. */
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 function isPod(env: ClusterSource['env']): boolean {
@@ -114,7 +114,7 @@ async function podTarget(): Promise<ClusterTarget | undefined> {
 }
 
 async function createKubeConfig(): Promise<KubeConfig> {
-  // Importing the whole package would load the models and clients of all kinds.
+  // Importing the whole package would load the models and clients for all kinds.
   const { KubeConfig: Constructor } = await import('@kubernetes/client-node/dist/config.js');
   return new Constructor();
 }
@@ -150,7 +150,7 @@ function chooseContext(config: KubeConfig, wanted: string | undefined, users: re
     if (url !== undefined && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
       throw new Error(`${field} of cluster ${quote(cluster.name)} must be an HTTP or HTTPS URL`);
   }
-  // Only the connection uses the proxy. The build omits the proxy agents of client-node.
+  // Remove the proxy, because only the connection uses it. The build omits client-node's proxy agents.
   const { proxyUrl, ...direct } = cluster;
   config.loadFromClusterAndUser(direct, { ...user, exec: withExecutionInfo(user.exec, cluster) });
   const entry = users.find((one) => one['name'] === user.name)?.['user'];
@@ -166,7 +166,7 @@ interface RawKubeconfig {
 
 /**
  * Merges kubeconfigs. If several entries have the same name, the first one takes precedence. Relative paths are
- * resolved against the directory of the kubeconfig.
+ * relative to the kubeconfig's directory.
  * @throws {UserError} with the file, line and column of a syntax error
  * @see https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  */
@@ -191,7 +191,7 @@ function mergeKubeconfigs(sources: readonly Source[]): RawKubeconfig {
   return merged;
 }
 
-/** Adapts an entry to client-node, which does not support tokenFile and reads files even if inline data is set. */
+/** Adapts an entry for client-node, which does not support tokenFile and reads files even if inline data is set. */
 function adaptEntry(entry: JsonObject, folder: string): JsonObject {
   const absolute = (path: unknown): unknown => (typeof path === 'string' ? resolve(folder, path) : path);
   const adapted: Record<string, unknown> = { ...entry };
@@ -205,7 +205,7 @@ function adaptEntry(entry: JsonObject, folder: string): JsonObject {
       delete fields['token'];
     }
     const { exec } = fields;
-    // A command without a slash is looked up in PATH.
+    // A command that contains no slash is looked up in PATH.
     if (isObject(exec) && /[/\\]/.test(String(exec['command'])))
       fields['exec'] = { ...exec, command: absolute(exec['command']) };
     adapted[key] = fields;
@@ -222,7 +222,7 @@ function createTarget(config: KubeConfig, namespace: string | undefined, user: J
     skipVerification: cluster?.skipTLSVerify === true,
     proxyUrl: undefined,
     namespace: namespace || 'default',
-    // Credentials are not sent without encryption.
+    // Never send credentials unencrypted.
     credentials: server.startsWith('http:')
       ? () => Promise.resolve({ headers: {}, ca: undefined, cert: undefined, key: undefined })
       : cached(() => readCredentials(config, impersonationHeaders(user))),
@@ -247,10 +247,13 @@ function withExecutionInfo(exec: unknown, cluster: Cluster): unknown {
   return { ...exec, env: [...env, { name: 'KUBERNETES_EXEC_INFO', value }] };
 }
 
-/** Renewed tokens and certificates take effect after this time. client-node itself caches tokens for a minute. */
+/**
+ * How long to cache credentials before renewed tokens and certificates take effect. client-node itself caches tokens
+ * for a minute.
+ */
 const CREDENTIALS_TTL_MS = 10_000;
 
-/** Caches a result for a limited time. Failures are not cached. */
+/** Caches a result for a limited time. Does not cache failures. */
 function cached<T>(read: () => Promise<T>): () => Promise<T> {
   let current: { readonly value: Promise<T>; readonly untilMs: number } | undefined;
   return async () => {
@@ -283,7 +286,7 @@ async function readCredentials(config: KubeConfig, impersonation: OutgoingHttpHe
   return { headers: { ...(authorization ? { authorization } : {}), ...impersonation }, ca, cert, key };
 }
 
-/** client-node returns file content as buffers. */
+/** Converts file content, which client-node returns as buffers. */
 function pemText(pem: unknown): string | undefined {
   return Buffer.isBuffer(pem) ? pem.toString() : typeof pem === 'string' ? pem : undefined;
 }
@@ -303,7 +306,7 @@ function errorMessage(error: unknown): string {
 }
 
 /**
- * client-node supports only the user name for impersonation.
+ * Returns the impersonation headers. client-node itself supports only the username.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 function impersonationHeaders(user: JsonObject): OutgoingHttpHeaders {

@@ -1,6 +1,6 @@
 /**
- * Transport to an API server. Requests and responses are raw JSON, because the typed clients of client-node drop
- * unknown fields and a decision about an incomplete object would fail open.
+ * Transport to an API server. Requests and responses are raw JSON, because client-node's typed clients drop unknown
+ * fields, and a decision about an incomplete object would fail open.
  */
 import { X509Certificate } from 'node:crypto';
 import { Agent as HttpAgent, type IncomingMessage, type OutgoingHttpHeaders, request as httpRequest } from 'node:http';
@@ -31,7 +31,7 @@ export interface ApiRequest {
   readonly timeoutFactor?: number;
   readonly signal?: AbortSignal | undefined;
   /**
-   * Address of one of the API servers behind the connection's URL, such as `10.0.0.1:6443`. The certificate must be
+   * Address of a specific API server behind the connection's URL, such as `10.0.0.1:6443`. Its certificate must be
    * valid for the URL's host. Rejects with a ConnectionError if the connection does not verify certificates.
    */
   readonly address?: string | undefined;
@@ -40,16 +40,16 @@ export interface ApiRequest {
 export interface Connection {
   /** For example `https://127.0.0.1:6443`. */
   readonly server: string;
-  /** Namespace for objects that do not set one. */
+  /** Namespace of objects that do not set one. */
   readonly namespace: string;
   /**
-   * Sends a request and returns the object in the response. Retries if the response has a `Retry-After` header. Rejects
-   * with an ApiError for an error status, and with a ConnectionError if the server cannot be reached.
+   * Sends a request and resolves to the object in the response. Retries if the response has a `Retry-After` header.
+   * Rejects with an ApiError for an error status, and with a ConnectionError if the server cannot be reached.
    */
   request(request: ApiRequest): Promise<JsonObject>;
   /**
-   * Sends a request and returns the bytes of the response as they arrive. They end when the connection breaks or the
-   * signal is aborted. Rejects like `request`, but never retries.
+   * Sends a request and yields the bytes of the response as they arrive, until the connection breaks or the signal is
+   * aborted. Rejects like `request`, but never retries.
    */
   stream(request: ApiRequest): Promise<AsyncIterable<Buffer>>;
   close(): void;
@@ -61,20 +61,20 @@ export interface ConnectOptions extends ClusterSource {
   readonly timeoutMs?: number;
   /** Clock for the time limit. */
   readonly clock?: Clock;
-  /** Counts responses by status code. Failed connections have the code `<error>`. */
+  /** Counts responses by status code. Failed connections count as `<error>`. */
   readonly requests?: Tally<'code' | 'method' | 'host'>;
   /** Client-side rate limit. If absent, only the server limits requests. */
   readonly limit?: TokenBucket;
 }
 
 const TIMEOUT_MS = 30_000;
-/** Number of retries in client-go. */
+/** The same number of retries as in client-go. */
 const MAX_RETRIES = 10;
-/** Maximum total wait between the retries of one request. */
+/** Maximum total delay between the retries of a request. */
 const MAX_WAIT_SECONDS = 60;
 
 /**
- * Creates the connection to a cluster, which opens with the first request.
+ * Creates a connection to a cluster, which is opened by the first request.
  * @throws {UserError} if the source does not identify a cluster
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
@@ -148,7 +148,7 @@ function unreachable(
   return new ConnectionError(`Unable to connect to the server: ${reason}`, { cause: error, timedOut });
 }
 
-/** Repeats a request while the response asks for a retry and the limits permit it. */
+/** Repeats a request as long as the response requests a retry and the limits permit it. */
 async function withRetries(
   request: ApiRequest,
   send: (request: ApiRequest) => Promise<JsonObject>,
@@ -181,13 +181,13 @@ function startTimeout(clock: Clock, ms: number): Timeout {
 
 function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {
   const url = new URL(server);
-  // The server URL may have a path.
+  // The server URL may include a path.
   url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   url.search = new URLSearchParams(query).toString();
   return url;
 }
 
-/** Connects to another address, but requires the certificate of the URL. */
+/** Connects to another address, but requires the certificate for the URL's host. */
 function socketOptions({ server, serverName, skipVerification }: ClusterTarget, address: string): SocketOptions {
   const { protocol, hostname } = new URL(server);
   if (protocol === 'http:' || skipVerification) {
@@ -237,7 +237,7 @@ export function httpStatusCode(error: unknown): number | undefined {
   return error instanceof ApiError ? error.status.code : undefined;
 }
 
-/** Returns the delay that the response requests before a retry, or `undefined` if retrying is pointless. */
+/** Returns the delay that the response requests before a retry, or `undefined` if there must be no retry. */
 export function retryAfterSeconds(error: unknown): number | undefined {
   if (!(error instanceof ApiError)) return undefined;
   const { code, details } = error.status;
@@ -250,7 +250,7 @@ function tooBusy(error: unknown, seconds: number): unknown {
   return new ApiError({ ...error.status, message });
 }
 
-/** Keeps one agent and its connections while the CA and the client certificate stay the same. */
+/** Reuses an agent and its connections as long as the CA and the client certificate stay the same. */
 function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   const base: AgentOptions = { keepAlive: true, proxyEnv: proxyEnvironment(target, env) };
   const isPlain = target.server.startsWith('http:');
@@ -270,7 +270,7 @@ function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   };
 }
 
-/** Closes idle connections immediately and the others after their responses. */
+/** Closes idle connections immediately, and busy connections after their responses. */
 function retire(agent: HttpAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
@@ -278,7 +278,7 @@ function retire(agent: HttpAgent): void {
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
 
-/** Returns the kubeconfig's proxy, or the proxies in the environment, which do not apply to loopback addresses. */
+/** Returns the kubeconfig's proxy, or the proxies in the environment, which are not used for loopback addresses. */
 function proxyEnvironment({ proxyUrl, server }: ClusterTarget, env: ClusterSource['env']): ClusterSource['env'] {
   if (proxyUrl !== undefined) return { HTTPS_PROXY: proxyUrl, HTTP_PROXY: proxyUrl };
   return LOOPBACK.test(new URL(server).hostname) ? {} : env;
@@ -291,7 +291,7 @@ function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, cre
     ...(cert === undefined || key === undefined ? {} : { cert, key }),
   };
   try {
-    // createSecureContext ignores a CA that is not a certificate.
+    // createSecureContext would silently ignore a CA that is not a certificate.
     if (credentials.ca !== undefined) new X509Certificate(credentials.ca);
     createSecureContext(pems);
   } catch (error) {
@@ -305,7 +305,7 @@ function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, cre
   };
 }
 
-/** Returns the system CAs. If there are none, Node uses its own. */
+/** Returns the system's CAs. If there are none, Node uses its bundled CAs. */
 function systemAuthorities(): string[] | undefined {
   const authorities = getCACertificates('system');
   return authorities.length === 0 ? undefined : authorities;
@@ -333,7 +333,7 @@ interface RawResponse {
   readonly body: string;
 }
 
-/** Sends a request and resolves when the response headers arrive. Rejects with Node's error. */
+/** Sends a request. Resolves when the response headers arrive. Rejects with Node's error. */
 async function open(request: RawRequest): Promise<IncomingMessage> {
   for (;;) {
     const response = await attempt(request);
@@ -342,7 +342,7 @@ async function open(request: RawRequest): Promise<IncomingMessage> {
 }
 
 /**
- * Sends a request once. The server may close a kept-alive connection just as it is reused. Repeating a GET is then
+ * Sends a request once. If the server closes a kept-alive connection just as it is reused, repeats a GET, which is
  * safe. A new connection is never stale.
  */
 function attempt({
@@ -398,7 +398,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Maximum length of a response without a Status in an error message. */
+/** Maximum length of a quoted response in an error message, if the response is not a Status. */
 const MAX_TEXT = 200;
 
 const REASONS: ReadonlyMap<number, string> = new Map([
@@ -419,11 +419,11 @@ function errorStatus(code: number, value: unknown, body: string): Status {
   return createStatus(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
 }
 
-/** A warning: a code, the agent name, the quoted text, and an optional date. */
+/** Matches a warning: a code, the agent name, the quoted text, and an optional date. */
 const WARNING = /^\s*,?\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
 
 /**
- * Parses `Warning` headers into their texts, in order. Parsing of a header stops at the first malformed warning.
+ * Returns the texts in `Warning` headers, in order. Stops parsing a header at the first malformed warning.
  * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
  */
 export function parseWarnings(headers: readonly string[]): readonly string[] {

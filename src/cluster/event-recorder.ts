@@ -12,22 +12,22 @@ interface RecorderOptions {
   now(): Date;
 }
 
-/** Equal events for one object, which the API server stores as one event with a count. */
+/** Equal events for an object, which the API server stores as a single event with a count. */
 interface Series {
   readonly path: string;
   count: number;
   lastMs: number;
 }
 
-/** Rate limit per object, with the values of client-go. */
+/** Rate limit per object, with client-go's values. */
 const RATE = { burst: 25, perSecond: 1 / 300 };
-/** After this time, an equal event starts a new series. */
+/** Age of a series after which an equal event starts a new series. */
 const SERIES_MS = 600_000;
 const CACHE_SIZE = 4096;
 
 /**
- * Creates a function that writes events. Equal events are combined into one series with a count, and events beyond the
- * rate limit of an object are dropped.
+ * Creates a function that writes events. It combines equal events into a series with a count, and drops events that
+ * exceed an object's rate limit.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/record/events_cache.go
  */
 export function createEventRecorder(options: RecorderOptions): (event: ClusterEvent) => Promise<void> {
@@ -109,7 +109,7 @@ function eventIdentity(event: ClusterEvent): string {
 
 function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   const { apiVersion, kind, metadata: { name = '', namespace: ownNamespace, uid, resourceVersion } = {} } = regarding;
-  // Events for cluster-scoped objects belong to the default namespace.
+  // Events for cluster-scoped objects are in the default namespace.
   const namespace = ownNamespace || 'default';
   return {
     apiVersion: 'events.k8s.io/v1',
@@ -122,12 +122,12 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   };
 }
 
-/** RBAC objects may have names that other objects, such as events, may not have. */
+/** Replaces characters that are valid in names of RBAC objects but not in names of other objects, such as events. */
 function toSubdomain(name: string): string {
   return /^[a-z0-9.-]+$/.test(name) ? name : name.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 }
 
-/** Formats a MicroTime, which has six digits. */
+/** Formats a MicroTime, which has six fractional digits. */
 function microTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');
 }

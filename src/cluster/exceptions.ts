@@ -1,4 +1,4 @@
-/** The PodSecurityExceptions of a store, prepared once for each object. */
+/** Reads PodSecurityExceptions from a store. Each object is parsed only once. */
 import { createHash } from 'node:crypto';
 import { withoutNulls } from '../kube/equality.ts';
 import { AUTHORS_ANNOTATION, type PodSecurityException } from '../kube/pod-security-exception.ts';
@@ -29,7 +29,7 @@ function sortMembers(value: unknown): unknown {
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Prepares an exception. Returns `undefined` for an object that its schema does not permit. */
+/** Parses an exception. Returns `undefined` if the object does not conform to its schema. */
 export const readException = memoize((object: PodSecurityException): PreparedException | undefined =>
   prepareException(object, {
     specHash: hashSpec(object.spec),
@@ -37,7 +37,7 @@ export const readException = memoize((object: PodSecurityException): PreparedExc
   }),
 );
 
-/** The exceptions of a namespace that apply between two times, at one revision of the kind. */
+/** The exceptions that apply in a namespace between two times, at one revision of the kind. */
 interface ActiveExceptions {
   readonly revision: number;
   readonly settings: ExceptionSettings;
@@ -64,7 +64,7 @@ export function activeExceptions(
   if (isCurrent && known.fromMs <= nowMs && nowMs < known.untilMs) return known.index;
   const rules = store.list('PodSecurityException', namespace).flatMap((object) => {
     const exception = readException(object);
-    // Regardless of its end.
+    // Ignore the expiry.
     return exception && findExceptionProblem(exception, settings, -Infinity) === undefined ? [exception.rule] : [];
   });
   const ends = rules.map(({ expiresAtMs }) => expiresAtMs);
@@ -75,20 +75,20 @@ export function activeExceptions(
   return index;
 }
 
-/** Returns the unexpired exceptions in manifests, which are assumed to be approved. */
+/** Returns the unexpired exceptions in manifests. These are assumed to be approved. */
 export function proposedExceptions(store: Store, namespace: string, nowMs: number): ExceptionIndex {
   const rules = store.list('PodSecurityException', namespace).flatMap((object) => readException(object)?.rule ?? []);
   return indexExceptions(unexpired(rules, nowMs));
 }
 
-/** An exception as commands and reports list it. */
+/** An exception, as listed by commands and reports. */
 export interface ListedException {
   readonly namespace: string;
   readonly name: string;
   readonly serviceAccount: string;
   /** `Proposed`, `Active`, `Shadowed`, `Unused`, or the reason why the exception does not apply. */
   readonly state: string;
-  /** Why the exception does not apply, or has no effect. */
+  /** Why the exception does not apply or has no effect. */
   readonly problem: string | undefined;
   /** RFC 3339. */
   readonly expiresAt: string;

@@ -1,4 +1,7 @@
-/** The inventory of exemptions for auditors: the objects to which policies do not apply, the start and the uses of each exemption. */
+/**
+ * Inventory of exemptions for auditors: which objects are exempt from policies, and the start and number of uses of
+ * each exemption.
+ */
 import { impersonatedUser } from '../kube/admission.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { objectName } from '../kube/resources.ts';
@@ -31,67 +34,70 @@ import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettin
 import { type GrantSource, printGrantSource, sccGrants } from './scc-grants.ts';
 import type { Store } from './store.ts';
 
-/** Input of the inventory. It is plain data, so no request to an API server is needed. */
+/** Input for the inventory. It is plain data, so the inventory needs no requests to an API server. */
 interface ExemptionsInput {
-  /** Namespaces, pods, SCCs, roles and bindings. ReplicaSets and other workloads are not read. */
+  /** Must contain namespaces, pods, SCCs, roles and bindings. Workloads such as ReplicaSets are not read. */
   readonly store: Store;
   /** The effective Pod Security configuration. */
   readonly podSecurity: Pick<PodSecurity, 'configuration' | 'defaults'>;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Installation namespace. */
   readonly namespace: string;
-  /** True if these settings come from a file. The field times of the PortcullisConfiguration do not apply to them. */
+  /** True if the settings come from a file, so the field times in the PortcullisConfiguration do not apply. */
   readonly isFromFile?: boolean;
-  /** False if there are no webhooks, for example without a server. Default: true. */
+  /** False if there are no webhooks, for example because no server is installed. Defaults to true. */
   readonly hasWebhooks?: boolean;
-  /** Counts reported by the replicas. Absent if they are unknown. */
+  /** Usage counts that the replicas report. Absent if unknown. */
   readonly uses?: ExemptionUses | undefined;
   /** Exceptions that apply to new pods. */
   readonly exceptions?: readonly PreparedException[];
 }
 
 /**
- * One exemption. `exception`: a PodSecurityException. `default`: the level or mode for namespaces without a label. `namespace`, `user`, `runtimeClass`: an
- * exempt name. `scc`: an SCC that admits pods that the restricted level denies. `grant`: a subject that may use such an
- * SCC.
+ * An exemption. `exception` is a PodSecurityException. `default` is the level or mode for unlabeled namespaces.
+ * `namespace`, `user` and `runtimeClass` are exempt names. `scc` is an SCC that admits pods that the restricted level
+ * denies. `grant` is a subject that may use such an SCC.
  */
 export interface PolicyExemption {
   readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant' | 'exception';
-  /** The name of the exempt object. For a grant, the subject: `ServiceAccount shop/builder`. */
+  /** Name of the exempt object. For a grant, the subject, such as `ServiceAccount shop/builder`. */
   readonly name: string;
   /**
-   * The policy that does not apply. `webhook`: pods are admitted without review, either always or while no replica
-   * responds.
+   * The policy that does not apply. `webhook` means that pods are admitted without review, either always or while no
+   * replica responds.
    */
   readonly policy: 'Pod Security' | 'SCC' | 'webhook';
   /** The setting, label or binding that defines the exemption. */
   readonly source: string;
-  /** SCC of the grant. */
+  /** The granted SCC. */
   readonly scc?: string;
-  /** Namespace to which the grant is limited. */
+  /** Namespace that the grant is limited to. */
   readonly namespace?: string;
-  /** The Pod Security Standards level that pods of the SCC satisfy. */
+  /** The Pod Security Standards level that pods under the SCC satisfy. */
   readonly level?: Level;
-  /** Number of namespaces to which a default applies. */
+  /** Number of namespaces that a default applies to. */
   readonly namespaces?: number;
   /** RFC 3339. */
   readonly since?: string;
   /**
-   * The source of the time. `managedFields`: the last change to the field, which may have had the same effect before.
-   * `creationTimestamp`: the creation of the object, which is the earliest time at which the exemption can exist.
+   * Source of the time. `managedFields` is the last change of the field, although an earlier value may have had the
+   * same effect. `creationTimestamp` is the creation of the object, which is the earliest possible start of the
+   * exemption.
    */
   readonly sinceSource?: 'managedFields' | 'creationTimestamp';
-  /** The first workloads whose running pods need an exception. */
+  /** The first workloads whose running pods need the exception. */
   readonly workloads?: readonly string[];
-  /** Number of running pods to which the exemption applies. Absent if pods do not reveal it, as for users. */
+  /**
+   * Number of running pods that the exemption applies to. Absent if pods do not show whether it applies, as for users.
+   */
   readonly pods?: number;
-  /** Number of requests admitted since the replicas started. Absent if requests are not counted. */
+  /** Number of requests that it admitted since the replicas started. Absent if requests are not counted. */
   readonly uses?: number;
 }
 
 /**
- * Lists all exemptions, each group sorted by name: defaults, namespaces, users, runtime classes, and SCCs with their
- * grants. The `system:masters` group is omitted because the API server grants it every permission.
+ * Lists all exemptions: defaults, namespaces, users, runtime classes, and SCCs with their grants. Each group is sorted
+ * by name. Omits the `system:masters` group, because the API server grants it every permission.
  */
 export function listExemptions(input: ExemptionsInput): readonly PolicyExemption[] {
   const pods = input.store.list('Pod').filter(isActive);
@@ -132,7 +138,7 @@ function createdAt({ metadata }: KubeObject): Since {
   return since == null ? {} : { since, sinceSource: 'creationTimestamp' };
 }
 
-/** Time of the last change to a field in the settings, otherwise of the object's creation. */
+/** Time of the last change to a field in the settings or, if unknown, of the object's creation. */
 function settingSince({ store, isFromFile = false }: Context, path: readonly string[]): Since {
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   if (isFromFile || object === undefined) return {};
@@ -190,8 +196,7 @@ function listDefaults(context: Context): readonly PolicyExemption[] {
 }
 
 /**
- * Lists one entry for each cause, because a namespace may be exempt from several policies or excluded by webhook
- * selectors.
+ * Lists one entry per cause, because a namespace may be exempt from several policies or excluded by webhook selectors.
  */
 function listNamespaces(context: Context): readonly PolicyExemption[] {
   const { store, podSecurity, scc, podsByNamespace, uses } = context;
@@ -233,7 +238,10 @@ function listNamespaces(context: Context): readonly PolicyExemption[] {
   ].sort((a, b) => compareBytes(a.name, b.name));
 }
 
-/** The labels that exempt a namespace, each with the policy. Labels of exempt namespaces have no effect. */
+/**
+ * Returns the labels that exempt a namespace, each with its policy. Labels on a namespace that is exempt by name are
+ * ignored.
+ */
 function exemptingLabels(
   namespace: Namespace,
   { podSecurity, scc }: Context,
@@ -257,7 +265,7 @@ function exemptingLabels(
   ];
 }
 
-/** Time of the last change to a label, otherwise of the namespace's creation. */
+/** Time of the last change to a label or, if unknown, of the namespace's creation. */
 function labelSince(namespace: Namespace, key: string): Since {
   const owners = getMetadataOwners(namespace.metadata)?.filter(({ labels }) => labels.has(key)) ?? [];
   return latest(owners.map(({ time }) => time)) ?? createdAt(namespace);
@@ -292,10 +300,10 @@ function listRuntimeClasses(context: Context): readonly PolicyExemption[] {
 
 // SCCs and their grants.
 
-/** The only property of the namespace that affects an SCC's level is its UID range. */
+/** Ordinary UID range. No other property of a namespace affects an SCC's level. */
 const EXAMPLE: Namespace = { metadata: { name: 'any', annotations: { 'openshift.io/sa.scc.uid-range': '1/1' } } };
 
-/** Each granted SCC that is less strict than the restricted level, followed by its grants. */
+/** Lists each granted SCC that is less strict than the restricted level, followed by its grants. */
 function listSccs(context: Context): readonly PolicyExemption[] {
   const { store, pods, uses } = context;
   const options = { profile: 'accurate', version: store.emulationVersion } as const;
@@ -370,13 +378,13 @@ function listExceptions({ exceptions = [], store, uses }: Context): readonly Pol
 
 // Usage counts.
 
-/** Number of requests admitted because of each exemption, as counted by the replicas since they started. */
+/** Number of requests that each exemption admitted, counted by the replicas since they started. */
 export interface ExemptionUses {
   /** Start time of the oldest replica, in RFC 3339. */
   readonly since: string;
   /** Number of replicas that publish counts. */
   readonly replicas: number;
-  /** Keyed by kind and name: `user/alice`, `scc/privileged`. */
+  /** Counts by kind and name, such as `user/alice` or `scc/privileged`. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -384,19 +392,19 @@ function countUses(uses: ExemptionUses | undefined, kind: string, name: string):
   return uses ? { uses: uses.counts.get(`${kind}/${name}`) ?? 0 } : {};
 }
 
-/** Limits the annotation to 56 KB: 200 names of at most 253 characters. */
+/** Limits the annotation to 56 KB, which is 200 names of at most 253 characters. */
 const MAX_PUBLISHED = 200;
 
 /**
- * Formats the counts of one replica for an annotation on its Lease. If there are more than 200 names, the least used
- * are omitted.
+ * Formats a replica's counts for an annotation on its Lease. If there are more than 200 names, omits the least used
+ * ones.
  */
 export function formatExemptionUses(since: string, counts: Iterable<readonly [name: string, count: number]>): string {
   const used = [...counts].filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);
   return JSON.stringify({ since, uses: Object.fromEntries(used.slice(0, MAX_PUBLISHED)) });
 }
 
-/** Adds up the counts in the Leases of the replicas. Returns `undefined` if no replica publishes counts. */
+/** Adds up the counts in the replicas' Leases. Returns `undefined` if no replica publishes counts. */
 export function readExemptionUses(leases: readonly Lease[]): ExemptionUses | undefined {
   const published = leases.flatMap(
     ({ metadata }) => parseUses(metadata?.annotations?.[EXEMPTION_USES_ANNOTATION]) ?? [],

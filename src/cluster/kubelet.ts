@@ -1,5 +1,5 @@
 /**
- * Minimum kubelet version of a cluster: the minimum and the nodes in the store, and the API servers that enforce it.
+ * Reads a cluster's minimum kubelet version and nodes from the store, and checks which API servers enforce the minimum.
  */
 import { randomUUID } from 'node:crypto';
 import type { KubeletSettings } from '../config/portcullis-configuration.ts';
@@ -16,7 +16,7 @@ import type { Cluster } from './cluster.ts';
 import { hostPort } from './network-error.ts';
 import type { Store } from './store.ts';
 
-/** Store and settings from which the minimum is read. */
+/** The store and settings that contain the minimum. */
 export interface KubeletScope {
   readonly store: Store;
   settings(): KubeletSettings;
@@ -24,12 +24,12 @@ export interface KubeletScope {
   readonly hasSettingsObject: boolean;
 }
 
-/** Name of the only `nodes.config.openshift.io` object. */
+/** Name of the single `nodes.config.openshift.io` object. */
 export const NODES_CONFIG_NAME = 'cluster';
 
 /**
- * Returns the requested minimum from `nodes.config.openshift.io/cluster` if it exists, otherwise from the settings. An
- * empty string means no minimum.
+ * Returns the requested minimum from `nodes.config.openshift.io/cluster` or, if that object does not exist, from the
+ * settings. An empty string means no minimum.
  */
 export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store' | 'settings'>): string {
   const config = store.get('NodesConfig', NODES_CONFIG_NAME);
@@ -37,8 +37,8 @@ export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store'
 }
 
 /**
- * Returns the minimum that webhooks enforce. An empty string means no minimum. `kubelet-minimum-controller` maintains
- * it in the status of the PortcullisConfiguration. Without that object, the minimum in the settings applies.
+ * Returns the minimum that webhooks enforce. An empty string means no minimum. `kubelet-minimum-controller` records it
+ * in the status of the PortcullisConfiguration. If the settings come from a file, their minimum applies.
  */
 export function minimumInForce({ store, settings, hasSettingsObject }: KubeletScope): string {
   if (!settings().isOn) return '';
@@ -59,7 +59,7 @@ export function createMinimumReader(scope: KubeletScope): () => MinimumVersion |
   };
 }
 
-/** Returns the state of a node. Fields with the wrong type are treated as absent. */
+/** Returns the state of a node. Fields that have the wrong type are treated as absent. */
 export function nodeState(node: Node, { exemptNodes }: Pick<KubeletSettings, 'exemptNodes'>): NodeState {
   const { conditions, nodeInfo } = node.status ?? {};
   const version: unknown = nodeInfo?.kubeletVersion;
@@ -85,13 +85,13 @@ export function findNodeState(
   return node && nodeState(node, settings());
 }
 
-/** Name for the API server if the addresses of the API servers cannot be read or reached. */
+/** Name of the API server in results if the addresses of the API servers cannot be read or reached. */
 const CONNECTED = 'the connected API server, the only one checked';
 
-/** EndpointSlice with the addresses of the API servers, which the API servers maintain. */
+/** EndpointSlice in which the API servers publish their addresses. */
 export const API_SERVERS = { name: 'kubernetes', namespace: 'default' } as const;
 
-/** Checks each API server of the cluster, or the connected one if no other can be reached. */
+/** Checks each API server of the cluster, or only the connected API server if their addresses cannot be reached. */
 export async function checkApiServers(
   cluster: Pick<Cluster, 'get' | 'reviewAccess'>,
 ): Promise<readonly EnforcementCheck[]> {
@@ -104,7 +104,7 @@ export async function checkApiServers(
 }
 
 /**
- * Checks the API server that answers the review. The node name is random because API servers cache decisions. The
+ * Checks the API server that answers the review. The node name is random, because API servers cache decisions. The
  * webhook denies the request only if a minimum is in force.
  */
 export async function checkApiServer(

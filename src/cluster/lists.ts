@@ -1,4 +1,4 @@
-/** Complete, paginated lists of resources, and a snapshot of several kinds. */
+/** Reads complete lists of resources page by page, and snapshots of several kinds. */
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { metadataProblem } from '../kube/names.ts';
 import { resourceName, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
@@ -9,7 +9,7 @@ import type { Connection } from './connection.ts';
 import { WITH_OWNERSHIP } from './projection.ts';
 import { createStore, type WritableStore } from './store.ts';
 
-/** Accepted content types for lists and watch events that contain only metadata. */
+/** Accepted content types for metadata-only lists and watch events. */
 export const METADATA_ONLY = {
   list: metadataOnly('PartialObjectMetadataList'),
   watch: metadataOnly('PartialObjectMetadata'),
@@ -31,14 +31,18 @@ interface PagesRequest {
 }
 
 export const PAGE_SIZE = 500;
-/** Larger than any cluster's number of objects. */
+/** Page limit, which allows more objects than any cluster has. */
 const MAX_PAGES = 10_000;
-/** If a resource changes faster than its pages can be read, it is requested in one response. */
+/**
+ * Number of restarts after which the whole list is requested in a single response, because the resource changes faster
+ * than its pages can be read.
+ */
 const MAX_RESTARTS = 3;
 
 /**
- * Lists a resource page by page and returns the resource version of the list. `begin` returns the consumer of the
- * pages. It is called again when the list must restart because its continue token has expired. Rejects like `Connection.request`.
+ * Lists a resource page by page. Resolves to the resource version of the list. `begin` returns a consumer for the
+ * pages. It is called again if the list must restart because the continue token has expired. Rejects like
+ * `Connection.request`.
  */
 export async function readPages(
   connection: Pick<Connection, 'request'>,
@@ -90,7 +94,10 @@ function endless(path: string, reason: string): UserError {
   return new UserError(`the list of ${path} does not end: ${reason}`);
 }
 
-/** No other response may be treated as an empty list, because that would remove all known objects. */
+/**
+ * Returns the items of a list. Throws for any other response, because treating it as an empty list would remove all
+ * known objects.
+ */
 function parsePage(list: JsonObject, path: string): { items: readonly JsonObject[]; resourceVersion: string } {
   const { kind, items } = list;
   const resourceVersion = metadataText(list, 'resourceVersion');
@@ -108,7 +115,7 @@ function metadataText({ metadata }: JsonObject, key: string): string | undefined
 
 interface ListRequest {
   readonly kind: Kind;
-  /** Restricts namespaced kinds to a namespace, and Namespaces to the one with this name. */
+  /** Restricts namespaced kinds to a namespace, and Namespaces to this name. */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   /** Lists only the metadata. */
@@ -119,7 +126,10 @@ interface ListRequest {
   readonly onPage?: ((count: number) => void) | undefined;
 }
 
-/** Lists all objects of a kind. Rejects like `Connection.request`, and with a UserError for metadata with wrong types. */
+/**
+ * Lists all objects of a kind. Rejects like `Connection.request`, and with a UserError if metadata fields have the
+ * wrong type.
+ */
 export async function listAll(
   connection: Connection,
   { kind, namespace, labelSelector, isMetadataOnly = false, signal, pageSize, onPage }: ListRequest,
@@ -163,7 +173,7 @@ interface Snapshot {
 }
 
 /**
- * Reads all objects of the given kinds into a store, once.
+ * Reads all objects of the given kinds into a store once.
  * @throws {UserError} if the server cannot be reached, or if a list is denied or fails
  */
 export async function readCluster(
@@ -187,7 +197,7 @@ export async function readCluster(
     throw error;
   });
   const denials = results.flatMap((result) => ('denial' in result ? [result] : []));
-  // Reports all kinds in one message, so all permissions can be granted at once.
+  // Report all kinds in one message, so the administrator can grant all permissions at once.
   if (denials.length > 0) {
     const names = denials.map(({ kind }) => resourceName(kind)).join(', ');
     throw new UserError(`this requires the "list" verb on ${names}: ${denials[0]?.denial ?? ''}`);
@@ -206,7 +216,7 @@ export async function readCluster(
 
 type ListFailure = { readonly kind: Kind; readonly denial: string } | { readonly kind: Kind; readonly unserved: true };
 
-/** Classifies a list error. Throws errors that end the whole snapshot. */
+/** Classifies a list error. Throws if the whole snapshot must fail. */
 function listFailure(kind: Kind, error: unknown, server: string): ListFailure {
   if (!(error instanceof ApiError)) throw error;
   const { code, message } = error.status;

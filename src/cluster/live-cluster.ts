@@ -1,6 +1,6 @@
 /**
- * A cluster that is accessed through its API server. Reflectors keep the store up to date, and writes are sent to the
- * API server. While the API server is unavailable, the store keeps its last state.
+ * A cluster that is accessed through its API server. Reflectors keep the store up to date, and writes go to the API
+ * server. While the API server is unavailable, the store keeps its last state.
  */
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
@@ -18,18 +18,18 @@ import { createReflector, type Reflector, type ReflectorOptions, type Sink } fro
 import { createStoreWriter, type StoreWriter } from './store-writer.ts';
 import { createStore, type WritableStore } from './store.ts';
 
-/** Part of a kind to watch: one namespace or one object. Permissions are often limited to it. */
+/** The part of a kind to watch, such as one namespace or one object. Permissions are often limited to this part. */
 export interface Scope {
   readonly kind: Kind;
   readonly namespace?: string;
   readonly name?: string;
   /** Label selector for the objects. */
   readonly labelSelector?: string;
-  /** Requests and stores only metadata. */
+  /** If true, requests and stores only metadata. */
   readonly isMetadataOnly?: boolean;
 }
 
-/** ClusterServiceVersions that are not copies, without their spec. */
+/** Watches the metadata of ClusterServiceVersions that are not copies. */
 export const CSV_SCOPE: Scope = {
   kind: 'ClusterServiceVersion',
   labelSelector: '!olm.copiedFrom',
@@ -37,10 +37,10 @@ export const CSV_SCOPE: Scope = {
 };
 
 interface LiveClusterOptions {
-  /** Stopping the cluster does not close it. */
+  /** The connection, which stays open when the cluster stops. */
   readonly connection: Connection;
   readonly clock: Clock;
-  /** Called when a watch recovers after failures. */
+  /** Called when a watch recovers from failures. */
   readonly onRecovered?: (() => void) | undefined;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number;
@@ -53,23 +53,26 @@ interface LiveClusterOptions {
 
 export interface LiveCluster extends Cluster {
   /**
-   * Starts to keep the kinds in the store. Resolves when all of them have been listed, or when the cluster is stopped.
-   * Kinds that the store already contains are not listed again. Writes to other kinds do not change the store.
+   * Starts watching the kinds. Resolves when all of them have been listed, or when the cluster stops. Kinds that are
+   * already being watched are not listed again. Writes to other kinds do not change the store.
    */
   follow(kinds: readonly (Kind | Scope)[]): Promise<void>;
-  /** Declares the store complete. */
+  /** Marks the store as synced. */
   markSynced(): void;
   /** Resolves when the store no longer changes. */
   stop(): Promise<void>;
-  /** Returns the followed kinds that have not been listed yet. */
+  /** Returns the watched kinds that have not been listed yet. */
   unsyncedKinds(): readonly Kind[];
   /** Returns the time since the last event or bookmark of each kind, in milliseconds. */
   lastEventAgesMs(): ReadonlyMap<Kind, number>;
-  /** Returns the kinds whose list or watch fails, with the reason. */
+  /** Returns the kinds whose list or watch is failing, with the reason. */
   failures(): ReadonlyMap<Kind, string>;
 }
 
-/** A pod is about ten times as large as other objects. Small pages limit memory use and the delay of reviews. */
+/**
+ * Page size for pods, which are about ten times as large as other objects. Small pages limit memory use and the delay
+ * of reviews.
+ */
 const PAGE_SIZES: Partial<Readonly<Record<Kind, number>>> = { Pod: 100 };
 
 /** Creates a cluster with an empty store. */
@@ -111,14 +114,14 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   };
 }
 
-/** A kind that is kept in the store. */
+/** A watched kind. */
 interface Followed {
   readonly reflector: Reflector;
   readonly writer: StoreWriter;
   readonly firstList: Promise<undefined>;
   isListed: boolean;
   isUnserved: boolean;
-  /** Reason why the list or watch fails. */
+  /** Why the list or watch is failing. */
   failure: string | undefined;
 }
 
@@ -144,7 +147,7 @@ function createFollower(
     };
     const reflector = createLoggingReflector(options, info.resource, {
       path: resourcePath(kind, namespace),
-      // Permission to list the one object is sufficient with this field selector.
+      // With this field selector, permission to list the single object is sufficient.
       query: {
         ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
         ...(labelSelector === undefined ? {} : { labelSelector }),
@@ -173,7 +176,7 @@ function createFollower(
   };
 }
 
-/** Returns the CRD watch, which starts once. */
+/** Returns the CRD watch, which is started only once. */
 function createDefinitionWatch(options: LiveClusterOptions, onDefined: (kind: Kind) => void) {
   let reflector: Reflector | undefined;
   return {
@@ -200,7 +203,7 @@ interface SpecificOptions extends Pick<
   onReason?(reason: string | undefined): void;
 }
 
-/** Logs the first of consecutive failures as a warning, and the recovery. */
+/** Logs the first of several consecutive failures as a warning, and also the recovery. */
 function logFailures(
   resource: string,
   { logger, onRecovered }: Pick<LiveClusterOptions, 'logger' | 'onRecovered'>,
@@ -228,7 +231,7 @@ function logFailures(
   };
 }
 
-/** The store must not contain objects outside the scope because no watch event would ever remove them. */
+/** Ignores objects outside the scope, because no watch event would ever remove them from the store. */
 function restrictToScope(writer: StoreWriter, { namespace, name }: Scope): StoreWriter {
   const isInScope = ({ metadata }: KubeObject): boolean =>
     (namespace === undefined || metadata?.namespace === namespace) && (name === undefined || metadata?.name === name);
@@ -240,7 +243,7 @@ function restrictToScope(writer: StoreWriter, { namespace, name }: Scope): Store
   };
 }
 
-/** API groups that every cluster serves. Resources in other groups have a CRD, which may be missing. */
+/** API groups that every cluster serves. Resources in other groups have a CRD, which might be missing. */
 const BUILT_IN_GROUPS: ReadonlySet<string> = new Set([
   '',
   'admissionregistration.k8s.io',
@@ -263,8 +266,8 @@ function isAlwaysServed(kind: Kind): boolean {
 }
 
 /**
- * Resolves to true if the API server's discovery does not contain the resource. A 404 for the list is not sufficient
- * because a load balancer without a backend also returns it. Rejects like `Connection.request`.
+ * Resolves to true if the API server's discovery does not contain the resource. A 404 for the list is not sufficient,
+ * because load balancers without a backend also return it. Rejects like `Connection.request`.
  */
 async function isUnserved(
   connection: Pick<Connection, 'request'>,
@@ -285,13 +288,13 @@ function objectList(object: JsonObject, name: string): readonly JsonObject[] {
   return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
-/** The CRDs. Only their names are needed. */
+/** The CRDs, of which only the names are needed. */
 const DEFINITIONS = {
   path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
   accept: METADATA_ONLY,
 } as const;
 
-/** Calls the function for each new or changed CRD of a kind that this program reads. */
+/** Calls the function for each new or changed CRD of a kind that Portcullis reads. */
 function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
   return {
     put({ metadata }) {
@@ -311,8 +314,8 @@ function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
 type Writes = Pick<Cluster, 'get' | 'create' | 'update' | 'patch' | 'apply' | 'applyStatus' | 'remove'>;
 
 /**
- * Creates the write operations. The result of a write is stored immediately if `writerFor` returns a writer for the
- * kind.
+ * Creates the write operations. If `writerFor` returns a writer for the kind, the result of a write is stored
+ * immediately.
  */
 export function createWrites(
   connection: Pick<Connection, 'request'>,
@@ -366,12 +369,15 @@ function pathFor(kind: Kind, { metadata }: KubeObject): string {
   return objectPath(kind, metadata?.name ?? '', metadata?.namespace);
 }
 
-/** Stored objects may lack apiVersion and kind, which request bodies require. */
+/** Adds apiVersion and kind, which request bodies require but stored objects may lack. */
 function withType(kind: Kind, object: KubeObject): KubeObject {
   return { ...typeMeta(kind), ...object };
 }
 
-/** Returns true if the result of a deletion is an object that remains until its finalizers or grace period end. */
+/**
+ * Returns true if a deletion returned an object, which remains until its finalizers are removed or its grace period
+ * ends.
+ */
 function isTerminating(kind: Kind, { kind: resultKind, metadata }: JsonObject): boolean {
   if (resultKind === 'Status' || !isObject(metadata) || metadata['deletionTimestamp'] == null) return false;
   const { finalizers, deletionGracePeriodSeconds: graceSeconds } = metadata;
@@ -379,7 +385,7 @@ function isTerminating(kind: Kind, { kind: resultKind, metadata }: JsonObject): 
   return hasFinalizers || kind === 'Namespace' || (typeof graceSeconds === 'number' && graceSeconds > 0);
 }
 
-/** Returns the UID of the deleted object, which the details of a Status contain. */
+/** Returns the UID of the deleted object from the details of a Status. */
 function deletedUid({ kind, metadata, details }: JsonObject): unknown {
   const holder = kind === 'Status' ? details : metadata;
   return isObject(holder) ? holder['uid'] : undefined;

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 
-/** A connection error as Node reports it. */
+/** A connection error from Node. */
 interface NodeError {
   readonly code?: string;
   readonly message: string;
@@ -11,7 +11,7 @@ interface NodeError {
   readonly cert?: { readonly subjectaltname?: string };
 }
 
-/** Formats a connection error with the text of Go's HTTP client, which kubectl prints. */
+/** Formats a connection error in the wording of Go's HTTP client, which kubectl prints. */
 export function networkError(thrown: unknown, url: string): string {
   const error = firstError(thrown);
   const hostname = URL.canParse(url) ? new URL(url).hostname : '';
@@ -56,14 +56,14 @@ const UNKNOWN_AUTHORITY = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** If a name has several addresses and all of them failed, returns the first error. */
+/** Returns the first error if a name has several addresses and all of them failed. */
 function firstError(thrown: unknown): NodeError {
   const error = thrown as NodeError;
   const [inner] = error.errors ?? [];
   return inner instanceof Error ? inner : error;
 }
 
-/** Joins an IP address and a port: `10.0.0.1:6443`, `[fd00::1]:6443`. */
+/** Joins an IP address and a port, as in `10.0.0.1:6443` or `[fd00::1]:6443`. */
 export function hostPort(address: string, port: number | undefined): string {
   return `${isIP(address) === 6 ? `[${address}]` : address}:${port ?? 0}`;
 }

@@ -1,6 +1,6 @@
 /**
- * The part of each object that is stored. Decisions read only small parts of pods and workloads, and identical parts of
- * several objects are stored once, so the state of a large cluster fits into the memory of a small pod.
+ * Selects the part of each object to store. Decisions read only small parts of pods and workloads, and identical parts
+ * of several objects are stored only once, so the state of a large cluster fits into the memory of a small pod.
  */
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
@@ -10,15 +10,15 @@ import { isObject, type JsonObject } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
 import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../policy/pod/selection.ts';
 
-/** Projection of one kind. */
+/** Projection of a kind. */
 export interface Projection {
-  /** Returns the part to store, or `undefined` if the object is not stored. */
+  /** Returns the part to store, or `undefined` to not store the object. */
   project(object: JsonObject): Kinds[Kind] | undefined;
-  /** Returns true if two projected objects do not differ in any relevant way. */
+  /** Returns true if two projected objects have no relevant differences. */
   isSame(before: Kinds[Kind], after: Kinds[Kind]): boolean;
 }
 
-/** Creates the projections for a store, which share object pools. */
+/** Creates a store's projections, which share object pools. */
 export function createProjections(): (kind: Kind) => Projection {
   const share = createObjectPool();
   return (kind) => {
@@ -43,7 +43,7 @@ function isSameVersion({ metadata: a }: Kinds[Kind], { metadata: b }: Kinds[Kind
   return a?.uid === b?.uid && a?.resourceVersion === b?.resourceVersion;
 }
 
-/** A partially stored object is considered changed only if the stored part has changed. */
+/** A partially stored object has changed only if the stored part has changed. */
 function isSameContent(before: Kinds[Kind], after: Kinds[Kind]): boolean {
   const content = (object: Kinds[Kind]): JsonObject => ({
     ...object,
@@ -79,7 +79,7 @@ function projectPod({ metadata, spec, status }: JsonObject, context: Context): K
   return pod;
 }
 
-/** Keeps the times at which ephemeral containers were added. */
+/** Keeps the times when ephemeral containers were added. */
 function ephemeralContainerTimes(metadata: unknown): JsonObject {
   const entries = isObject(metadata) ? metadata['managedFields'] : undefined;
   if (!Array.isArray(entries)) return {};
@@ -89,7 +89,7 @@ function ephemeralContainerTimes(metadata: unknown): JsonObject {
 
 const ADDED: Selection = { items: { members: { subresource: 'all', time: 'all' } } };
 
-/** Node conditions to store. The last heartbeat time is omitted. */
+/** Node condition fields to store. Omits the last heartbeat time. */
 const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];
 const NODE_STATUS: Selection = {
   members: {
@@ -100,7 +100,7 @@ const NODE_STATUS: Selection = {
   },
 };
 
-/** A node reports its status several times a minute. Only the fields that depend on the kubelet are stored. */
+/** Stores only the fields that depend on the kubelet, because nodes report their status several times a minute. */
 function projectNode({ metadata, spec, status }: JsonObject, { type, share }: Context): Kinds[Kind] {
   const node: JsonObject = {
     ...type,
@@ -118,7 +118,7 @@ function withoutOtherConditions(status: JsonObject): JsonObject {
   return { ...status, conditions: conditions.filter(isKept) };
 }
 
-/** Keeps the pod template of a workload at its path. A workload owned by another stored workload is not stored. */
+/** Keeps the pod template of a workload at its path. Does not store a workload that another stored workload owns. */
 function projectWorkload(path: readonly string[], object: JsonObject, context: Context): Kinds[Kind] | undefined {
   const { kind, type, share } = context;
   if (hasStoredOwner(kind, object)) return undefined;
@@ -160,17 +160,16 @@ function hasStoredOwner(kind: Kind, { metadata }: JsonObject): boolean {
   );
 }
 
-/**
- * Pools the whole spec, which is the same for all pods of a controller, and its parts, which are the same for many
- * pods.
- */
+/** Pools the whole spec, which all pods of a controller share, and its parts, which many pods share. */
 function projectPodSpec(spec: unknown, share: Share): unknown {
   return share(withoutTokenSuffixes(select(spec, POD_SPEC)), (created) => select(created, POD_SPEC, share) as object);
 }
 
 const TOKEN_VOLUME = 'kube-api-access';
 
-/** The service account token volume has a random name, which would make each spec unique. No check reads it. */
+/**
+ * Replaces the random name of the service account token volume, which would make each spec unique. No check reads it.
+ */
 function withoutTokenSuffixes(spec: unknown): unknown {
   if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
   const rename = (volume: unknown): unknown => {
@@ -197,14 +196,14 @@ function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
   return whole;
 }
 
-/** Kinds for which decisions read field ownership. In other objects, managedFields is the largest part. */
+/** Kinds whose field ownership decisions read. In other objects, managedFields is the largest part. */
 export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
   'Namespace',
   'PSAEnforcementConfig',
   'PortcullisConfiguration',
 ]);
 
-/** Kinds that this program never replaces, so dropped annotations are not lost. */
+/** Kinds that Portcullis never replaces, so it cannot lose the dropped annotations. */
 const READ_ONLY: ReadonlySet<Kind> = new Set(['ServiceAccount', 'Role', 'RoleBinding']);
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
@@ -221,7 +220,7 @@ function wholeMetadata(metadata: JsonObject, { kind, share }: Context): JsonObje
   return { ...pooled, managedFields: managedFields.map(shareFields) };
 }
 
-/** Pod and workload metadata that no decision reads. */
+/** Pod and workload metadata fields that no decision reads. */
 const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'selfLink'];
 
 function isRead(annotation: string): boolean {
@@ -234,7 +233,7 @@ function partialMetadata(metadata: unknown, { kind, share }: Context): JsonObjec
   return projectMetadata(metadata, share, dropped, isRead);
 }
 
-/** Drops fields and annotations, and pools the parts that are the same in many objects. */
+/** Drops fields and annotations, and pools the parts that many objects share. */
 function projectMetadata(
   metadata: JsonObject,
   share: Share,
@@ -252,7 +251,7 @@ function filterMembers(object: JsonObject, isKept: (key: string) => boolean): Js
   return Object.fromEntries(Object.entries(object).filter(([key]) => isKept(key)));
 }
 
-/** Only annotations that mark copies are stored. The other annotations contain entire manifests. */
+/** Stores only the annotations that mark copies, because other annotations contain entire manifests. */
 function projectCsv({ metadata }: JsonObject, { type, share }: Context): Kinds[Kind] {
   const marks = (key: string): boolean => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace';
   const kept = projectMetadata(isObject(metadata) ? metadata : {}, share, ['managedFields'], marks);
@@ -263,7 +262,7 @@ function projectCsv({ metadata }: JsonObject, { type, share }: Context): Kinds[K
 const SWEPT = 2;
 
 /**
- * Creates a pool of JSON objects. An entry consists of a hash and a weak reference, so unused objects are
+ * Creates a pool of JSON objects. Entries consist of a hash and a weak reference, so unused objects are
  * garbage-collected. If two different objects have the same hash, only the first is shared.
  */
 export function createObjectPool(): Share {
@@ -292,7 +291,7 @@ export function createObjectPool(): Share {
   };
 }
 
-/** FNV-1a truncated to 30 bits, which V8 stores without allocation. */
+/** FNV-1a hash, truncated to 30 bits because V8 stores such numbers without allocation. */
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);

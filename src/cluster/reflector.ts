@@ -1,7 +1,7 @@
 /**
- * Keeps a sink in sync with one API resource. It lists the resource, watches it from the list's resource version, and
- * lists it again when the watch cannot continue. A reflector retries forever. After a failure, the last known state
- * remains.
+ * Keeps a sink in sync with an API resource. It lists the resource, watches it from the list's resource version, and
+ * lists it again when the watch cannot continue. A reflector retries forever. After a failure, the sink keeps the last
+ * known state.
  */
 import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -15,9 +15,9 @@ export interface Sink {
   put(object: JsonObject): void;
   /** The object was deleted. The argument is its last state. */
   remove(object: JsonObject): void;
-  /** The list at that version is complete, so objects with other UIDs do not exist. */
+  /** The list at this version is complete, so objects with other UIDs no longer exist. */
   retain(uids: ReadonlySet<unknown>, resourceVersion: string): void;
-  /** All changes up to that version have been delivered. */
+  /** All changes up to this version have been delivered. */
   reached(resourceVersion: string): void;
 }
 
@@ -25,16 +25,16 @@ export interface ReflectorOptions {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
   /** Path of the resource, for example `/api/v1/pods`. */
   readonly path: string;
-  /** Query parameters that restrict the objects. */
+  /** Query parameters that select the objects. */
   readonly query?: Readonly<Record<string, string>>;
-  /** Accepted content types of lists and watch events. Defaults to plain JSON. */
+  /** Accepted content types for lists and watch events. Defaults to plain JSON. */
   readonly accept?: { readonly list: string; readonly watch: string };
   readonly pageSize?: number | undefined;
   readonly sink: Sink;
   readonly clock: Clock;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number;
-  /** True for a resource that some clusters do not serve. */
+  /** Set for resources that some clusters do not serve. */
   readonly unserved?: UnservedHandler;
   /** Called after each complete list. */
   onListed(): void;
@@ -45,17 +45,17 @@ export interface ReflectorOptions {
 }
 
 interface UnservedHandler {
-  /** Resolves to true if the cluster does not serve the resource. It is then treated as empty. */
+  /** Resolves to true if the cluster does not serve the resource, which is then treated as empty. */
   confirm(signal: AbortSignal): Promise<boolean>;
-  /** Called after each confirmation. */
+  /** Called each time `confirm` resolves to true. */
   onConfirmed(): void;
 }
 
 export interface Reflector {
   start(): void;
-  /** Resolves when the sink is no longer called. */
+  /** Stops the reflector. Resolves when the sink is no longer called. */
   stop(): Promise<void>;
-  /** Immediately lists a resource that was not served. */
+  /** Lists a resource that was not served again, without waiting. */
   retryNow(): void;
   /** Time since the last response or event, in milliseconds. */
   lastEventAgeMs(): number;
@@ -64,16 +64,18 @@ export interface Reflector {
 /** Range of the server-side watch timeout. */
 const MIN_WATCH_S = 300;
 const MAX_WATCH_S = 600;
-/** A watch that ends sooner is treated as failed. */
+/** Minimum watch duration. A watch that ends sooner is treated as failed. */
 const SHORT_MS = 1000;
 /** Maximum interval between lists of a resource that is not served. */
 const UNSERVED_MS = 60_000;
-/** A CRD exists shortly before its resource is served, so the first lists are sent at this interval. */
+/**
+ * Interval between the first lists after a CRD appears, because the CRD exists shortly before its resource is served.
+ */
 const SOON_MS = 1000;
 const MAX_SOON = 10;
 /** Maximum delay in seconds that a response can request. Jitter adds up to 25%. */
 const MAX_RETRY_AFTER_S = 24;
-/** Limits of the page size in objects, and of the time limit multiplier after timeouts. */
+/** Limits for the page size in objects, and for the time limit multiplier after timeouts. */
 const MIN_PAGE_SIZE = 10;
 const MAX_TIMEOUT_FACTOR = 10;
 
@@ -82,12 +84,12 @@ interface Progress extends ReflectorOptions {
   pageSize: number;
   timeoutFactor: number;
   lastEventMs: number;
-  /** Version from which the watch continues. Absent before the first list. */
+  /** Version that the watch continues from. Absent until the first list. */
   version: string | undefined;
   isFailing: boolean;
-  /** Number of lists to send at a short interval while the resource is not served. */
+  /** Number of remaining lists to send at the short interval while the resource is not served. */
   soonRetries: number;
-  /** Aborted to list a resource that is not served immediately. */
+  /** Aborted to immediately list a resource that was not served. */
   wake: AbortController;
   /** Aborted when the reflector stops. */
   readonly signal: AbortSignal;
@@ -168,7 +170,7 @@ async function listIfRequired(progress: Progress): Promise<void> {
   progress.onListed();
 }
 
-/** Watches until the watch ends. Rejects with a ConnectionError if it ends immediately. */
+/** Watches the resource until the watch ends. Rejects with a ConnectionError if it ends immediately. */
 async function watchOnce(progress: Progress): Promise<void> {
   const { connection, path, query = {}, accept, version = '', clock, random, signal } = progress;
   const startedMs = clock.now();
@@ -223,7 +225,7 @@ async function waitUntilServed(progress: Progress): Promise<void> {
   await sleep(clock, isSoon ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), wake.signal);
 }
 
-/** Halves the page size and doubles the time limit, because large pages from a busy API server may take longer. */
+/** Halves the page size and doubles the time limit, because a busy API server may take longer to send large pages. */
 function easeList(progress: Progress): void {
   const { pageSize, timeoutFactor } = progress;
   progress.pageSize = Math.max(Math.min(pageSize, MIN_PAGE_SIZE), Math.ceil(pageSize / 2));
@@ -236,16 +238,16 @@ async function isUnserved(error: unknown, { unserved, signal }: Progress): Promi
 }
 
 /**
- * Returns the delay from the `Retry-After` header, with jitter. The delay is limited because the kind is not watched in
- * the meantime.
+ * Returns the delay from the `Retry-After` header, with jitter. The delay is limited, because the kind is not watched
+ * in the meantime.
  */
 function requestedDelayMs(error: unknown, random: () => number): number {
   return Math.min(MAX_RETRY_AFTER_S, retryAfterSeconds(error) ?? 0) * 1000 * (1 + random() / 4);
 }
 
 /**
- * Returns true if the watch cannot continue because the server has discarded the version (410) or an event is
- * malformed.
+ * Returns true if the watch cannot continue because the server has discarded the version (410) or sent a malformed
+ * event.
  */
 function requiresRelist(error: unknown): boolean {
   if (error instanceof ApiError) return ![429, 503].includes(error.status.code);
@@ -263,7 +265,7 @@ function resourceVersion({ metadata }: JsonObject): string | undefined {
 
 const MIN_BACKOFF_MS = 800;
 const MAX_BACKOFF_MS = 30_000;
-/** After this time without failures, the delay is reset to the minimum. */
+/** The delay is reset to the minimum after this time without failures. */
 const RESET_MS = 120_000;
 
 interface Backoff {
@@ -294,7 +296,7 @@ interface WatchRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly accept: string | undefined;
-  /** The watch starts with the changes after this version. */
+  /** The watch starts with the first change after this version. */
   readonly resourceVersion: string;
   readonly timeoutSeconds: number;
   readonly clock: Clock;
@@ -305,16 +307,17 @@ interface WatchRequest {
 }
 
 /**
- * Bookmarks arrive every minute. After a longer silence, the connection is considered dead even if it is still open.
+ * Maximum silence on a watch. Bookmarks arrive every minute, so a longer silence means that the connection is dead even
+ * if it is still open.
  */
 const INACTIVITY_MS = 90_000;
-/** Larger than any object that an API server stores. */
+/** Maximum length of a line, larger than any object that an API server stores. */
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 /**
- * Watches a resource until the server ends the watch, the connection breaks or no bytes arrive for too long. Rejects with
- * an ApiError for an error event (410: the version is too old), with a ConnectionError if the server cannot be reached,
- * and with an Error for a malformed event.
+ * Watches a resource until the server ends the watch, the connection breaks, or no bytes arrive for too long. Rejects
+ * with an ApiError for an error event (410 if the version is too old), with a ConnectionError if the server cannot be
+ * reached, and with an Error for a malformed event.
  */
 async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
   const { path, query, accept, resourceVersion: from, timeoutSeconds, clock, signal, onAlive, onEvent } = request;
@@ -352,7 +355,7 @@ async function watch(connection: Pick<Connection, 'stream'>, request: WatchReque
   }
 }
 
-/** Ends when the connection breaks. The incomplete line is discarded. */
+/** Yields lines until the connection breaks. Discards an incomplete line. */
 async function* untilBroken(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
   try {
     yield* stream;

@@ -1,4 +1,4 @@
-/** State of the enforcement rollout in the store, which webhooks, controllers and commands share. */
+/** Reads the state of the enforcement rollout from the store, for webhooks, controllers and commands. */
 import type { Kind } from '../kube/kinds.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
@@ -38,28 +38,30 @@ import type { RolloutView } from '../policy/rollout/state.ts';
 import { canUseScc } from './access.ts';
 import { memoize, type Store } from './store.ts';
 
-/** Store and installation from which the rollout state is read. */
+/** The store and installation to read the rollout state from. */
 export interface RolloutScope {
   readonly store: Store;
   /** Installation namespace. */
   readonly namespace: string;
-  /** Program version, which selects the entry of a FeatureGate. */
+  /** Portcullis version, which selects the FeatureGate entry. */
   readonly version: string;
 }
 
-/** Level in the annotation of a ConfigMap or Lease. It is `privileged` if the annotation is absent or invalid. */
+/**
+ * Returns the level in an annotation on a ConfigMap or Lease, or `privileged` if the annotation is absent or invalid.
+ */
 export function publishedDefault(object: KubeObject | undefined): DefaultLevel {
   const level = object?.metadata?.annotations?.[POD_SECURITY_DEFAULT_ANNOTATION];
   return level === 'restricted' ? 'restricted' : 'privileged';
 }
 
-/** Generation in the annotation of a ConfigMap or Lease. It is 0 if the annotation is absent or invalid. */
+/** Returns the generation in an annotation on a ConfigMap or Lease, or 0 if the annotation is absent or invalid. */
 export function publishedGeneration(object: KubeObject | undefined): number {
   const text = object?.metadata?.annotations?.[POD_SECURITY_GENERATION_ANNOTATION] ?? '';
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-/** Kinds on which the view depends. */
+/** Kinds that the view depends on. */
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
 interface CachedView extends Omit<RolloutScope, 'store'> {
@@ -70,7 +72,7 @@ interface CachedView extends Omit<RolloutScope, 'store'> {
 
 const views = new WeakMap<Store, CachedView>();
 
-/** Returns the view of the current objects of the store. It is recomputed when its kinds or the settings change. */
+/** Returns the view of the store's current objects. Recomputes it when its kinds or the settings change. */
 export function getRolloutView(scope: RolloutScope, settings: RolloutSettings): RolloutView {
   const { store, namespace, version } = scope;
   let revisions = 0;
@@ -105,7 +107,7 @@ function computeView({ store, namespace, version }: RolloutScope, settings: Roll
   };
 }
 
-/** Annotations on a replica's Lease with the default level that the replica enforces. */
+/** Returns the annotations on a replica's Lease with the default level that the replica enforces. */
 export function replicaAnnotations(
   view: Pick<RolloutView, 'enforce' | 'generation'>,
 ): Readonly<Record<string, string>> {
@@ -115,15 +117,12 @@ export function replicaAnnotations(
   };
 }
 
-/**
- * The configurations that reviews use, which contain the rollout defaults. They are keyed by the configuration in the
- * settings.
- */
+/** Configurations with the rollout defaults, which reviews use. The key is the configuration in the settings. */
 const effective = new WeakMap<PodSecurity, Map<DefaultLevel, PodSecurity>>();
 
 /**
- * Returns the current effective Pod Security configuration, which is the one in the settings with the rollout defaults,
- * unless the phase is `Disabled`.
+ * Returns the current effective Pod Security configuration. It is the configuration in the settings, with the rollout
+ * defaults unless the phase is `Disabled`.
  */
 export function effectivePodSecurity(
   scope: RolloutScope,
@@ -141,14 +140,14 @@ export function effectivePodSecurity(
   return created;
 }
 
-/** Predicts the level of a namespace under enforcement. Returns `undefined` if it is unknown. */
+/** Predicts a namespace's level under enforcement. Returns `undefined` if it is unknown. */
 export function predictNamespaceLevel(
   namespace: Namespace,
   store: Store,
   management: ManagementSettings,
 ): Level | undefined {
   const owners = getMetadataOwners(namespace.metadata);
-  // Without SCC admission, another component maintains the labels. Without owners, the level is unknown.
+  // If SCC admission is off, another component manages the labels. If the field owners are unknown, so is the level.
   if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
   if (!isManaged(namespace, owners, management)) return 'restricted';
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
@@ -159,9 +158,8 @@ export function predictNamespaceLevel(
 }
 
 /**
- * The policy that currently applies to a namespace, and the policy under enforcement. A label remains unchanged unless
- * the label syncer manages it.
- * @param podSecurity the effective configuration
+ * Returns a namespace's current policy and its policy under enforcement. Labels stay unchanged unless the label syncer
+ * manages them. @param podSecurity the effective configuration
  */
 export function namespacePolicies(
   namespace: Namespace,
@@ -179,7 +177,7 @@ export function namespacePolicies(
   return { current, planned: isChanged ? ({ level, version: 'latest' } satisfies Policy) : current, isSelected: false };
 }
 
-/** Creates the function that plans namespace labels from the current objects in the store. */
+/** Creates a function that plans namespace labels based on the current objects in the store. */
 export function createLabelPlanner(
   store: Store,
   options: Pick<LabelSyncInput, 'mode' | 'settings'>,
@@ -204,7 +202,7 @@ const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) => {
   };
 });
 
-/** Returns the levels that the SCCs of a store require. */
+/** Returns the levels that the SCCs in a store require. */
 function getSccLevels(store: Store): SccLevels {
   return sccLevels(store.list('SecurityContextConstraints'))(store.emulationVersion);
 }

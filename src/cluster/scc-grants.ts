@@ -1,4 +1,4 @@
-/** Grants of an SCC, from the SCC itself and from roles and bindings. */
+/** Finds the grants of an SCC in the SCC itself and in roles and bindings. */
 import { objectName } from '../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
@@ -9,10 +9,10 @@ import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/wh
 import { USE_SCC } from './access.ts';
 import type { Store } from './store.ts';
 
-/** Returns the time at which the leader deletes a binding, or `undefined` if it has no valid end. */
+/** Returns the time when the leader deletes a binding, or `undefined` if the binding has no valid expiry time. */
 export function grantEnd({ metadata }: KubeObject): string | undefined {
   const end = metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
-  // The leader may delete only bindings with this prefix.
+  // The leader is only permitted to delete bindings that have this prefix.
   const isTemporary = metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true;
   return isTemporary && !Number.isNaN(Date.parse(end ?? '')) ? end : undefined;
 }
@@ -20,14 +20,14 @@ export function grantEnd({ metadata }: KubeObject): string | undefined {
 /** A grant of an SCC to a subject. */
 export interface SccGrant {
   readonly subject: SubjectName;
-  /** Namespace of the grant. Absent for all namespaces. */
+  /** Namespace of the grant. Absent for a cluster-wide grant. */
   readonly namespace?: string;
   readonly through: GrantSource;
-  /** Time at which the binding is deleted. */
+  /** When the binding is deleted. */
   readonly expiresAt?: string;
 }
 
-/** A list in the SCC, a binding with its role, or the group that has all permissions. */
+/** A list in the SCC, a binding and its role, or the group that has all permissions. */
 export type GrantSource =
   | { readonly field: 'users' | 'groups' }
   | { readonly binding: ObjectName; readonly role: ObjectName }
@@ -81,7 +81,7 @@ function strings(list: unknown): readonly string[] {
   return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
 }
 
-/** `RoleBinding a, ClusterRole b` */
+/** Formats a binding and its role as `RoleBinding a, ClusterRole b`. */
 export function printGrantSource(through: GrantSource): string {
   if ('field' in through) return `${through.field} of the SCC`;
   if ('group' in through) return 'all permissions';

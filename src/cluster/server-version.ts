@@ -1,4 +1,4 @@
-/** Version of the API server, which determines what `latest` means in a Pod Security policy. */
+/** Reads the API server's version, which determines the meaning of `latest` in a Pod Security policy. */
 import { createObservable, type Observable } from '../config/settings.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
@@ -7,8 +7,8 @@ import { type Clock, sleep } from './clock.ts';
 import type { Connection } from './connection.ts';
 
 /**
- * Parses the API server version. Returns `undefined` for builds without a version. An API server that emulates an older
- * version also evaluates Pod Security at that version.
+ * Parses the API server version. Returns `undefined` for builds that have no version. An API server that emulates an
+ * older version also evaluates Pod Security at that version.
  */
 export async function readServerVersion(
   { request }: Pick<Connection, 'request'>,
@@ -17,30 +17,30 @@ export async function readServerVersion(
   return parseServerVersion(await request({ method: 'GET', path: '/version', ...(signal ? { signal } : {}) }));
 }
 
-/** Document at `/version`. */
+/** The document at `/version`. */
 export function parseServerVersion(document: JsonObject): Version | undefined {
   return minorVersion(document, 'emulationMajor', 'emulationMinor') ?? minorVersion(document, 'major', 'minor');
 }
 
 function minorVersion(document: JsonObject, major: string, minor: string): Version | undefined {
-  // Providers append a plus sign to the minor version.
+  // Some providers append a plus sign to the minor version.
   const [, digits] = /^(\d+)\+?$/.exec(String(document[minor])) ?? [];
   return document[major] === '1' && digits !== undefined ? parseVersion(`v1.${digits}`) : undefined;
 }
 
-/** Interval between reads. The version is also read when a broken connection is re-established. */
+/** Interval between reads. The version is also read after a broken connection is re-established. */
 const INTERVAL_MS = 60_000;
 
 export interface ServerVersion extends Observable<Version | undefined> {
-  /** Reads the version now and at intervals until the signal is aborted. */
+  /** Reads the version now and periodically until the signal is aborted. */
   follow(signal: AbortSignal): Promise<void>;
   /** Reads the version now. Concurrent calls share a request. */
   refresh(): Promise<void>;
 }
 
 /**
- * Creates the version of an API server. It is unknown until it is first read. After a failure, the last known version
- * remains.
+ * Creates the observable version of an API server, which is unknown until the first read. Failures keep the last known
+ * version.
  */
 export function createServerVersion(
   connection: Pick<Connection, 'request'>,

@@ -6,13 +6,13 @@ import type { Sink } from './reflector.ts';
 import type { WritableStore } from './store.ts';
 
 /**
- * Writes objects of one kind to the store. Changes arrive from the watch and, earlier, as results of the program's own
+ * Writes objects of one kind to the store. Changes arrive from the watch and, earlier, as results of Portcullis's own
  * writes. The later version takes precedence.
  */
 export interface StoreWriter extends Sink {
-  /** Stores the result of a write by this program. */
+  /** Stores the result of one of Portcullis's own writes. */
   written(object: JsonObject): void;
-  /** Removes an object that this program deleted. */
+  /** Removes an object that Portcullis itself deleted. */
   deleted(uid: unknown, name: string, namespace: string | undefined): void;
 }
 
@@ -25,7 +25,7 @@ interface StoreWriterOptions {
 
 export function createStoreWriter({ kind, store, projection, clock }: StoreWriterOptions): StoreWriter {
   const ownWrites = createOwnWrites(clock);
-  /** Version that the watch has reached. */
+  /** The version that the watch has reached. */
   let watchVersion: string | undefined;
 
   const storeObject = (object: JsonObject): void => {
@@ -39,7 +39,7 @@ export function createStoreWriter({ kind, store, projection, clock }: StoreWrite
     if (before === undefined || !projection.isSame(before, projected)) store.put(kind, projected);
   };
   const removeObject = (uid: unknown, name: string, namespace: string | undefined): void => {
-    // An object with another UID is a new object with the same name.
+    // If the UID differs, this is a new object with the same name.
     if (store.get(kind, name, namespace)?.metadata?.uid === uid) store.remove(kind, name, namespace);
   };
 
@@ -62,7 +62,7 @@ export function createStoreWriter({ kind, store, projection, clock }: StoreWrite
     reached: (resourceVersion) => void (watchVersion = resourceVersion),
     written(object) {
       const { uid, resourceVersion } = readMetadata(object);
-      // The watch may already have delivered this write and later ones.
+      // The watch may already have delivered this write and later changes.
       if (watchVersion !== undefined && !isBefore(watchVersion, resourceVersion)) return;
       ownWrites.add(uid, resourceVersion);
       storeObject(object);
@@ -82,11 +82,11 @@ function isBefore(version: string, other: string): boolean {
   return version.length === other.length ? version < other : version.length < other.length;
 }
 
-/** Writes by this program that the watch has not reached yet, by UID. */
+/** Portcullis's own writes that the watch has not reached yet, by UID. */
 interface OwnWrites {
-  /** Records a write, or a deletion, which has no version. */
+  /** Records a write, or a deletion if there is no version. */
   add(uid: unknown, resourceVersion: string | undefined): void;
-  /** Returns true if a write by this program is later than the watch version. */
+  /** Returns true if one of Portcullis's own writes is later than the watched version. */
   supersede(uid: unknown, resourceVersion: string): boolean;
   /** Returns true if the object was written after the list version. */
   isLater(uid: unknown, listVersion: string): boolean;
@@ -99,8 +99,8 @@ interface OwnWrite {
 }
 
 /**
- * A write that the watch does not reach within this time is dropped, because the cluster may have been restored from a
- * backup.
+ * A write is forgotten if the watch does not reach it within this time, because the cluster may have been restored from
+ * a backup.
  */
 const OWN_WRITE_TTL_MS = 60_000;
 

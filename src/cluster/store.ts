@@ -1,33 +1,39 @@
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { Version } from '../policy/pss/policy.ts';
 
-/** A change of one object. */
+/** A change to an object. */
 export interface Change<K extends Kind = Kind> {
   readonly kind: K;
   readonly type: 'put' | 'remove';
   /** The current state, or the last state of a removed object. */
   readonly object: Kinds[K];
-  /** The previous state; absent for a new object. */
+  /** The previous state. Absent for a new object. */
   readonly before?: Kinds[K];
 }
 
-/** The objects that decisions read, in memory. */
+/** In-memory store of the objects that decisions read. */
 export interface Store {
   get<K extends Kind>(kind: K, name: string, namespace?: string): Kinds[K] | undefined;
-  /** Returns all objects of a kind or those in one namespace, in the order in which they were added to the store. */
+  /** Returns all objects of a kind, or those in a namespace, in the order in which they were added to the store. */
   list<K extends Kind>(kind: K, namespace?: string): readonly Kinds[K][];
-  /** Increases with every change of the kind. Data derived from the kind is valid while the revision stays the same. */
+  /**
+   * Returns a number that increases with every change to objects of the kind. Derived data is valid as long as the
+   * revision stays the same.
+   */
   revision(kind: Kind): number;
-  /** Calls the listener after each change. Returns a function that ends the subscription. */
+  /** Calls the listener after each change. Returns a function that unsubscribes it. */
   subscribe(listener: (change: Change) => void): () => void;
   /**
-   * Kubernetes version of the applicable Pod Security Standards, from the settings or else from the API server. If it
-   * is absent, the newest known standards apply.
+   * Kubernetes version to emulate for Pod Security, taken from the settings or else from the API server. If absent, the
+   * newest known version applies.
    */
   emulationVersion?: Version | undefined;
-  /** Calls the listener whenever a kind, or the store, becomes synced. Returns a function that ends the subscription. */
+  /** Calls the listener whenever a kind or the store becomes synced. Returns a function that unsubscribes it. */
   onSynced(listener: () => void): () => void;
-  /** True when the kind has been read completely once. Without a kind, this applies to all kinds that reviews need. */
+  /**
+   * Returns true once the kind has been read completely. If no kind is given, returns true once all kinds that reviews
+   * need have been read.
+   */
   synced(kind?: Kind): boolean;
 }
 
@@ -36,8 +42,8 @@ export interface WritableStore extends Store {
   put<K extends Kind>(kind: K, object: Kinds[K]): void;
   remove(kind: Kind, name: string, namespace?: string): void;
   /**
-   * Marks a kind as completely read. Without a kind, marks all kinds that reviews need. A store without marked kinds
-   * has one sync state for all kinds.
+   * Marks a kind as synced. If no kind is given, marks all kinds that reviews need. If no kind is ever marked, all
+   * kinds share a single sync state.
    */
   markSynced(kind?: Kind): void;
 }
@@ -47,9 +53,7 @@ type ObjectsByName = Map<string, Kinds[Kind]>;
 /** Namespace key for cluster-scoped objects in the store. */
 const CLUSTER_SCOPE = '';
 
-/**
- * Creates an empty store. An exception from a listener is passed to `onError` and does not affect the other listeners.
- */
+/** Creates an empty store. An exception from a listener is passed to `onError`, and does not affect other listeners. */
 export function createStore(onError: (error: unknown) => void = reportUncaught): WritableStore {
   const namespaces = createTables();
   const lists = new Map<Kind, { revision: number; all: readonly Kinds[Kind][] }>();
@@ -117,7 +121,7 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
   };
 }
 
-/** Returns a function that finds the objects of a kind by namespace. */
+/** Creates an index of a kind's objects by namespace. */
 function createTables(): (kind: Kind) => Map<string, ObjectsByName> {
   const tables = new Map<Kind, Map<string, ObjectsByName>>();
   return (kind) => {
@@ -141,14 +145,17 @@ function callListeners(
   }
 }
 
-/** Throws the error asynchronously, so the handler for uncaught exceptions reports it. */
+/** Throws the error asynchronously, so the handler for uncaught exceptions can report it. */
 function reportUncaught(error: unknown): void {
   queueMicrotask(() => {
     throw error;
   });
 }
 
-/** Caches values derived from a store or a list. A store returns the same list until an object of the kind changes. */
+/**
+ * Caches a value that is derived from a store or a list. A store returns the same list until an object of the kind
+ * changes.
+ */
 export function memoize<K extends object, V>(derive: (key: K) => V): (key: K) => V {
   const values = new WeakMap<K, { readonly value: V }>();
   return (key) => {

@@ -1,4 +1,4 @@
-/** Events about workloads whose pods are denied, or would be denied under enforcement. */
+/** Events about workloads whose pods are denied or would be denied under enforcement. */
 import { getApiVersion } from '../kube/resources.ts';
 import { truncate } from '../kube/text.ts';
 import type { KubeObject, Pod } from '../kube/types.ts';
@@ -7,12 +7,12 @@ import type { ClusterEvent } from './cluster.ts';
 import type { Store } from './store.ts';
 import { POD_SOURCES } from './workloads.ts';
 
-/** The identity of a workload: type, name, namespace and uid. */
+/** The workload's type, name, namespace and UID. */
 export type WorkloadReference = Required<Pick<KubeObject, 'apiVersion' | 'kind' | 'metadata'>>;
 
 /**
- * Returns the outermost controller of a pod, or the pod itself. The store does not contain the ReplicaSets of
- * Deployments or the Jobs of CronJobs. Their owners are derived from their names without a request.
+ * Returns the outermost controller of a pod, or the pod itself if it has none. The store does not contain the
+ * ReplicaSets of Deployments or the Jobs of CronJobs, so their owners are derived from their names.
  */
 export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   const { namespace = '' } = pod.metadata ?? {};
@@ -34,21 +34,21 @@ type Policy = 'PodSecurity' | 'SCC';
 
 const REASONS: Readonly<Record<Policy, string>> = { PodSecurity: 'PodSecurityViolation', SCC: 'SCCViolation' };
 
-/** The API server rejects longer notes. */
+/** Maximum note length. The API server rejects longer notes. */
 const MAX_NOTE = 1000;
 
 interface Refusal {
   readonly policy: Policy;
   readonly action: string;
-  /** The policy's message, in upstream's words. */
+  /** The policy's message, in upstream's wording. */
   readonly text: string;
   /** Level that the pods violate. Absent for SCCs. */
   readonly level?: string | undefined;
 }
 
 /**
- * Creates an event about the denied pods of a workload. The note consists of the policy's message and the command that
- * prints the fix or the reason.
+ * Creates an event about a workload's denied pods. The note consists of the policy's message and a command that prints
+ * the fix or the reason.
  */
 export function refusalEvent(
   { kind, metadata }: WorkloadReference,

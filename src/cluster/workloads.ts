@@ -25,8 +25,8 @@ interface PodSource {
 }
 
 /**
- * Lists the objects of a namespace that define pods, sorted by kind and name. Objects controlled by another such object
- * are omitted. Objects of other controllers, such as custom resources, are included.
+ * Lists the objects in a namespace that define pods, sorted by kind and name. Omits objects that another such object
+ * controls, but includes objects that other owners, such as custom resources, control.
  */
 export function listPodSources(
   store: Store,
@@ -43,8 +43,8 @@ export function listPodSources(
 }
 
 /**
- * Lists the same objects and the pod templates of custom resources. ReplicaSets and pods that a listed custom resource
- * controls are omitted. Its other objects may have other templates.
+ * Like `listPodSources`, but also lists the pod templates in custom resources. Omits ReplicaSets and pods that a listed
+ * custom resource controls. Keeps its other objects, because they may have other templates.
  */
 export function listPodCreators(
   store: Store,
@@ -62,7 +62,7 @@ export function listPodCreators(
   return [...listPodSources(store, namespace, kinds).filter((source) => !isControlled(source)), ...custom];
 }
 
-/** The API version may differ. */
+/** Ignores the API version, which may differ. */
 function ownerKey(apiVersion: string | undefined, kind: string, name: string): string {
   return `${apiVersion?.split('/')[0]} ${kind} ${name}`;
 }

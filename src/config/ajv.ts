@@ -2,7 +2,7 @@ import { Ajv2020, type ErrorObject, type SchemaObject } from 'ajv/dist/2020.js';
 import { type FieldError, forbiddenField, invalidValue, notSupported, requiredField } from '../kube/field-error.ts';
 import { isObject } from '../kube/types.ts';
 
-/** The schemas are part of the program, and validating them would take most of the compilation time. */
+/** The schemas are part of Portcullis, and validating them would take most of the compilation time. */
 const OPTIONS = { strict: true, validateSchema: false } as const;
 
 /** Returns the first validation error on one line, or `undefined` if the value is valid. */
@@ -12,8 +12,8 @@ type SchemaCheck = (value: unknown) => string | undefined;
 const UTF16_LENGTHS = { unicode: false, logger: false } as const;
 
 /**
- * Compiles a JSON schema. Validation does not change the value: nothing is coerced, defaulted or removed. String
- * lengths are measured as in JavaScript, because counting code points takes longer than all other checks of a review.
+ * Compiles a JSON schema. Validation does not coerce, default or remove values. String lengths are in UTF-16 code
+ * units, because counting code points takes longer than all other checks in a review.
  */
 export function compileSchema(schema: SchemaObject): SchemaCheck {
   const validate = new Ajv2020({ ...OPTIONS, ...UTF16_LENGTHS, allErrors: false }).compile(schema);
@@ -30,12 +30,12 @@ function describeError(error: ErrorObject | undefined): string {
   return path === '' ? message : `${path}: ${message}`;
 }
 
-/** Prefix of keywords that are not part of JSON Schema. The API server applies them. */
+/** Prefix of the API server's keywords, which are not part of JSON Schema. */
 const CRD_PREFIX = 'x-kubernetes-';
 
 /**
- * Compiles the schema of a CRD. The validator returns one error for each invalid field. This includes unknown fields,
- * which the API server rejects under strict validation.
+ * Compiles the schema of a CRD. The validator returns one error for each invalid field, including unknown fields, which
+ * the API server rejects under strict validation.
  */
 export function compileFields(schema: SchemaObject): (value: unknown) => readonly FieldError[] {
   const ajv = new Ajv2020({ ...OPTIONS, strictTypes: false, allErrors: true, verbose: true, validateFormats: false });
@@ -43,7 +43,7 @@ export function compileFields(schema: SchemaObject): (value: unknown) => readonl
   return (value) => {
     if (validate(value)) return [];
     const errors = validate.errors ?? [];
-    // A value with the wrong type is not reported a second time as an unsupported value.
+    // Do not report a value that has the wrong type again as an unsupported value.
     const mistyped = new Set(
       errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
     );

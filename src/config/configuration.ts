@@ -1,6 +1,7 @@
 /**
- * Server configuration file: a PortcullisConfiguration or upstream's PodSecurityConfiguration, either standalone or
- * embedded in an AdmissionConfiguration. Decoding is strict: a file with any error is rejected as a whole.
+ * Reads the server configuration file, which is a PortcullisConfiguration or upstream's PodSecurityConfiguration,
+ * either standalone or embedded in an AdmissionConfiguration. Decoding is strict, so a file that contains any error is
+ * rejected as a whole.
  */
 import { dirname, resolve } from 'node:path';
 import { formatFieldError } from '../kube/field-error.ts';
@@ -54,14 +55,14 @@ const ADMISSION_SHAPE: DocumentShape = {
   },
 };
 
-/** Configuration of one plugin: inline, in a file whose path is relative to this one, or neither. */
+/** Configuration of one plugin: inline, in a file at a path relative to this file, or neither. */
 interface PluginConfiguration {
   readonly inline?: ConfigNode;
   readonly path?: string;
 }
 
 /**
- * Finds the configuration of a plugin in a file for the API server's `--admission-control-config-file` flag.
+ * Finds a plugin's configuration in a file for the API server's `--admission-control-config-file` flag.
  * @throws {UserError} if the file is invalid or does not contain the plugin
  */
 function findPluginConfiguration(node: ConfigNode, name: string): PluginConfiguration {
@@ -102,7 +103,7 @@ const POD_SECURITY_SHAPE: DocumentShape = {
 const PLUGIN = 'PodSecurity';
 
 /**
- * Reads the configuration file, or the file to which its AdmissionConfiguration refers.
+ * Reads the configuration file, or the file that its AdmissionConfiguration refers to.
  * @throws {UserError} if a file cannot be read or is not a configuration
  */
 export async function readPodSecuritySource(file: string): Promise<Source> {
@@ -114,7 +115,7 @@ export async function readPodSecuritySource(file: string): Promise<Source> {
 }
 
 /**
- * Parses a PodSecurityConfiguration. Empty text results in the defaults.
+ * Parses a PodSecurityConfiguration. Returns the defaults for empty text.
  * @throws {UserError} with the file, line and column of each error
  */
 export function parsePodSecurity(source: Source): PodSecurity {
@@ -144,7 +145,7 @@ export function findConfiguration(source: Source): ConfigNode | undefined {
 }
 
 /**
- * Decodes a configuration and sets defaults. It does not validate the values.
+ * Decodes a configuration and sets defaults. Does not validate the values.
  * @throws {UserError} for wrong types, unknown fields and duplicate keys
  */
 export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration {
@@ -152,7 +153,7 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
   return {
     defaults: createRecord(
       DEFAULTS_FIELDS,
-      // An empty string is treated as absent.
+      // Treat an empty string as absent.
       (field) => (childNode(node, ['defaults', field]).value as Text) || DEFAULT_CONFIGURATION.defaults[field],
     ),
     exemptions: createRecord(EXEMPTIONS_FIELDS, (field) => {
@@ -177,7 +178,7 @@ const PORTCULLIS_CONFIGURATION: ConfigKind = {
 };
 
 /**
- * Parses a configuration file. An empty file results in the defaults.
+ * Parses a configuration file. Returns the defaults for an empty file.
  * @throws {UserError} with the file, line and column of each error
  */
 export function parseSettings(source: Source, options: DecodeOptions): Settings {
@@ -195,9 +196,9 @@ export function parseSettings(source: Source, options: DecodeOptions): Settings 
 }
 
 /**
- * Returns the settings that replicas apply: those in the object, or the last valid ones recorded in its status. If the
- * object does not exist, returns the defaults.
- * @throws {UserError} with all errors if no settings were valid
+ * Returns the settings that replicas apply: the object's spec or, if it is invalid, the last valid spec that its status
+ * records. Returns the defaults if the object does not exist. @throws {UserError} with all errors if there is no valid
+ * spec
  */
 export function settingsInForce(
   object: PortcullisConfiguration | undefined,
@@ -212,14 +213,14 @@ function isValid(object: PortcullisConfiguration | undefined, options: DecodeOpt
   return object === undefined || 'settings' in decodeSettings(object, options);
 }
 
-/** Returns the object with the last valid spec, if the status records one. */
+/** Returns the object with the last valid spec if the status records one. */
 export function lastValidObject(object: PortcullisConfiguration | undefined): PortcullisConfiguration | undefined {
   const applied = object?.status?.applied;
   return applied && { metadata: { ...object?.metadata, generation: applied.generation }, spec: applied.spec };
 }
 
 /**
- * Decodes the PortcullisConfiguration of a cluster. If the object does not exist, returns the defaults.
+ * Decodes a cluster's PortcullisConfiguration. Returns the defaults if the object does not exist.
  * @throws {UserError} with all errors
  */
 export function settingsFromObject(object: PortcullisConfiguration | undefined, options: DecodeOptions): Settings {

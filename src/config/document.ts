@@ -13,18 +13,18 @@ export interface ConfigNode {
   readonly value: unknown;
 }
 
-/** An error in a field. The path is relative to the node. */
+/** An error in a field, with a path relative to the node. */
 interface Issue {
   readonly message: string;
   readonly path: Path;
 }
 
-/** Returns the node at a path below a node. If the node is missing, its value is `undefined`. */
+/** Returns the node at a path below a node. The value of a missing node is `undefined`. */
 export function childNode(node: ConfigNode, path: Path): ConfigNode {
   return { document: node.document, path: [...node.path, ...path], value: valueAt(node.value, path) };
 }
 
-/** Creates the error for issues in a node, with one line per issue: file, line, column and field path. */
+/** Creates an error that lists each issue in a node on its own line with file, line, column and field path. */
 export function userError(node: ConfigNode, prefix: string, issues: readonly Issue[]): UserError {
   const lines = issues.map(({ message, path }) => `${prefix}${message} (${formatLocation(childNode(node, path))})`);
   return new UserError(lines.join('\n'));
@@ -36,19 +36,19 @@ function formatLocation({ document, path }: ConfigNode): string {
   return path.length === 0 ? location : `${location}, ${printPath(path)}`;
 }
 
-/** Formats a path: `exemptions.namespaces[1]`. */
+/** Formats a path as `exemptions.namespaces[1]`. */
 function printPath(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
 }
 
-/** The fields of a document, and the Go type names of its objects by path without indexes. `''` is the root. */
+/** The fields of a document, and the Go type names of its objects by path without indexes. The root's path is empty. */
 export interface DocumentShape {
   readonly fields: FieldShapes;
   readonly types: Readonly<Record<string, string>>;
 }
 
 /**
- * Checks the types of all fields, then for unknown fields and duplicate keys. Null is valid for every type.
+ * Checks the types of all fields, and then checks for unknown fields and duplicate keys. Null is valid for every type.
  * @throws {UserError} with the messages of the API server's decoder
  */
 export function checkFields(node: ConfigNode, shape: DocumentShape): void {
@@ -87,8 +87,8 @@ export function findDuplicateKeys({ document, path }: ConfigNode): Issue[] {
 }
 
 /**
- * Parses the first document of a configuration file. Like in the API server, later documents are ignored.
- * @throws {UserError} if there is no document or it has a syntax error
+ * Parses the first document in a configuration file. As in the API server, later documents are ignored. @throws
+ * {UserError} if there is no document or it has a syntax error
  */
 export function firstDocument({ file, text }: Source): ConfigNode {
   const { documents, errors } = readDocuments(text, file);
@@ -108,7 +108,7 @@ export interface ConfigKind {
   readonly apiVersions: readonly string[];
 }
 
-/** Returns true if the document has that kind in any version. */
+/** Returns true if the document has the kind, in any version. */
 export function isOfKind({ value }: ConfigNode, { kind }: ConfigKind): boolean {
   return isObject(value) && value.kind === kind;
 }

@@ -1,10 +1,10 @@
-/** PodSecurityExceptions in manifests, which are assumed to be approved. */
+/** Reads PodSecurityExceptions from manifests. These are assumed to be approved. */
 import { RESOURCES } from '../kube/resources.ts';
 import { type PreparedException, prepareException } from '../policy/psa/exceptions.ts';
 import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS, unexpired } from '../policy/pss/exceptions.ts';
 import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from './objects.ts';
 
-/** Returns `undefined` for objects of other kinds, and for an object that the schema of exceptions does not permit. */
+/** Returns `undefined` for objects of other kinds, and for exceptions that do not conform to the schema. */
 export function readManifestException(
   { apiVersion, kind, value }: ManifestObject,
   fallbackNamespace: string,
@@ -14,7 +14,7 @@ export function readManifestException(
   return isException ? prepareException({ ...value, metadata }, { specHash: '', authors: undefined }) : undefined;
 }
 
-/** Returns the function that lists the exceptions in a namespace that have not expired. */
+/** Returns a function that returns the unexpired exceptions in a namespace. */
 export function manifestExceptions(
   objects: readonly ManifestObject[],
   { namespace, nowMs }: { readonly namespace: string; readonly nowMs: number },

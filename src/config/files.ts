@@ -5,17 +5,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { UserError } from '../kube/user-error.ts';
 
-/** Error code if the path is not a regular file. */
+/** Error code for a path that is not a regular file. */
 export const NOT_REGULAR = 'ENOTSUP';
 
 /**
- * Opens a regular file for reading. Rejects for other files, because opening a named pipe blocks until another process
- * writes to it and cannot be interrupted.
+ * Opens a regular file for reading. Rejects other file types, because opening a named pipe blocks until another process
+ * writes to it, and cannot be interrupted.
  */
 export async function openRegularFile(path: string): Promise<FileHandle> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const kind = await handle.stat();
-  // Reading a directory fails with another error.
+  // Let directories pass, because reading them fails with a better error.
   if (kind.isFile() || kind.isDirectory()) return handle;
   await handle.close();
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
@@ -40,7 +40,7 @@ export async function readSource(file: string): Promise<Source> {
   }
 }
 
-/** Replaces a file atomically, so readers see either the old or the new content. */
+/** Replaces a file atomically, so readers get either the old or the new content. */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
@@ -63,25 +63,25 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
   [NOT_REGULAR, 'it is not a regular file'],
 ]);
 
-/** Returns why a file cannot be read or written, without the file name. */
+/** Returns why a file cannot be read or written. The message lacks the file name. */
 export function failureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
 }
 
 interface FileWatch<T> {
-  /** Reads the content. Called at each interval. */
+  /** Reads the content. Called once per interval. */
   readonly read: () => Promise<T>;
-  /** Content before the watch begins. */
+  /** The content when the watch starts. */
   readonly initial: T;
   /**
-   * Called when the content has changed and has been stable for one interval, or becomes readable again after an error.
-   * If it throws, it is called again at the next interval.
+   * Called once changed content has been stable for one interval, and when the content becomes readable again after an
+   * error. If it throws, it is called again at the next interval.
    */
   readonly onChange: (content: T) => void;
-  /** Called for an error from `read` or `onChange`, once until the reason changes. */
+  /** Called for errors from `read` and `onChange`. Not called again for the same reason. */
   readonly onError: (error: unknown) => void;
-  /** Ends the watch. */
+  /** Stops the watch. */
   readonly signal: AbortSignal;
   /** Interval between reads in milliseconds. Defaults to 500. */
   readonly intervalMs?: number;
@@ -89,9 +89,9 @@ interface FileWatch<T> {
 
 /**
  * Watches files for changes until the signal is aborted. It polls because Kubernetes updates a mounted ConfigMap or
- * Secret by swapping a symbolic link to its directory, and fs.watch does not report this for the file. A change takes
+ * Secret by swapping a symbolic link to its directory, which fs.watch does not report for the file. A change takes
  * effect after two identical reads, because a file that is written in place is briefly incomplete, and an incomplete
- * configuration may be valid.
+ * configuration might be valid.
  */
 export async function watchFile<T>(watch: FileWatch<T>): Promise<void> {
   const { read, onChange, onError, signal, intervalMs = 500 } = watch;

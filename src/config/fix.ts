@@ -1,4 +1,4 @@
-/** Fixes for pods and pod templates in manifest text. It does not depend on Node, so browser pages can import it. */
+/** Fixes pods and pod templates in manifest text. This file does not depend on Node, so web pages can import it. */
 import { quote } from '../kube/text.ts';
 import { isObject, type PodLike, valueAt } from '../kube/types.ts';
 import { decodePod } from '../policy/pod/pod.ts';
@@ -11,7 +11,7 @@ import { type ManifestObject, manifestObjects, readPod } from './objects.ts';
 import { type FieldValue, rewrite, withField } from './rewrite.ts';
 import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
-/** A violation, its fields, and the fixes that its rule offers. */
+/** A violation, its fields, and the repairs that its rule offers. */
 export interface RepairableViolation {
   readonly check: string;
   readonly reason: string;
@@ -39,9 +39,9 @@ export interface FieldChange extends LocatedPod {
   readonly check: string;
   /** Path of the field in the object. */
   readonly field: Path;
-  /** A verb phrase without the field, such as `set to false` or `removed`. */
+  /** A verb phrase that omits the field, such as `set to false` or `removed`. */
   readonly change: string;
-  /** A condition that the manifest does not show and the user must verify. */
+  /** A condition that the manifest does not show, so the user must verify it. */
   readonly note?: string;
   /** If true, the note names the container or pod that sets the field. */
   readonly explicit?: true;
@@ -52,7 +52,7 @@ interface Unfixed extends LocatedPod {
   readonly check: string;
   readonly detail: string;
   readonly field: Path;
-  /** Possible changes, each as a verb phrase. Contains at least one. */
+  /** Possible changes, at least one. Each is a verb phrase. */
   readonly choices: readonly string[];
 }
 
@@ -61,14 +61,14 @@ export interface FixedText {
   readonly text: string;
   readonly changes: readonly FieldChange[];
   readonly unfixed: readonly Unfixed[];
-  /** Documents that cannot be read. They remain unchanged. */
+  /** Errors of unreadable documents, which remain unchanged. */
   readonly errors: readonly ManifestError[];
 }
 
-/** Returns the violations to fix in a pod that has the API server's defaults. */
+/** Returns the violations to fix in a pod after API server defaulting. */
 export type FindViolations = (pod: PodLike, located: LocatedPod) => readonly RepairableViolation[];
 
-/** Returns the violations of a policy that no exception allows, and the fixes that the checks offer. */
+/** Returns the policy violations that no exception allows, and the repairs that the checks offer. */
 export function podSecurityViolations(
   pod: PodLike,
   policy: Policy,
@@ -94,8 +94,8 @@ export function podSecurityViolations(
 }
 
 /**
- * Changes all pods and pod templates in a text to pass a Pod Security Standards policy, as far as the checks offer
- * fixes. The text is YAML or JSON, with any number of documents and lists.
+ * Fixes all pods and pod templates in a text to pass a Pod Security Standards policy, as far as the checks offer
+ * repairs. The text is YAML or JSON and can contain any number of documents and lists.
  *
  * @example fixManifests('apiVersion: v1\nkind: Pod\n…', { level: 'restricted', version: 'latest' }).text
  */
@@ -103,7 +103,7 @@ export function fixManifests(text: string, policy: Policy, file = ''): FixedText
   return fixText(text, file, (pod) => podSecurityViolations(pod, policy));
 }
 
-/** Like `fixManifests`, for violations of any rules. `file` is the name that messages use for the text. */
+/** Like `fixManifests`, but for violations of any rules. `file` is the name of the text in messages. */
 export function fixText(text: string, file: string, findViolations: FindViolations): FixedText {
   const { documents, errors } = readDocuments(text, file);
   const read = documents.map(manifestObjects);
@@ -138,7 +138,7 @@ interface FixedPod {
   readonly unfixed: readonly Unfixed[];
 }
 
-/** A fix may uncover a violation that another one concealed. */
+/** Maximum number of passes. A fix may uncover a violation that another violation concealed. */
 const MAX_PASSES = 10;
 
 function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
@@ -213,7 +213,7 @@ function fieldOwner(pod: unknown, field: Path): string {
   return type === undefined ? 'pod' : `${type} ${quote(String(valueAt(pod, [...field.slice(0, 3), 'name'])))}`;
 }
 
-/** Returns the new value of a field, or `undefined` if it is removed. */
+/** Returns the new value of a field, or `undefined` to remove it. */
 function applyRepair(
   was: unknown,
   repair: Exclude<Repair, { readonly choices: unknown }>,
@@ -229,7 +229,7 @@ function applyRepair(
   return { value: kept.length === 0 ? undefined : kept, change };
 }
 
-/** Fields for which empty and absent mean the same. */
+/** Fields whose empty value is equivalent to an absent field. */
 const PRUNED: ReadonlySet<unknown> = new Set([
   'add',
   'annotations',
@@ -240,7 +240,7 @@ const PRUNED: ReadonlySet<unknown> = new Set([
   'sysctls',
 ]);
 
-/** Returns a copy of a pod without a field. Parents that become empty are removed if they are optional. */
+/** Removes a field from a copy of the pod. Optional parents that become empty are removed as well. */
 function withoutField(pod: unknown, path: Path): unknown {
   const parentPath = path.slice(0, -1);
   const step = path.at(-1);

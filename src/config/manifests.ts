@@ -1,4 +1,4 @@
-/** Manifests from files, directories, URLs and standard input, as `kubectl apply -f` accepts them. */
+/** Reads manifests from files, directories, URLs and standard input, as `kubectl apply -f` does. */
 import { isUtf8 } from 'node:buffer';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -10,7 +10,7 @@ import { failureReason, NOT_REGULAR, openRegularFile } from './files.ts';
 import { CHART_FILE, type ManifestObjects, manifestObjects } from './objects.ts';
 import { type Documents, type ManifestDocument, type ManifestError, readSteps } from './yaml.ts';
 
-/** Documents and objects from several files, in order. */
+/** Documents and objects from all files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}
 
 interface ReadOptions {
@@ -20,7 +20,7 @@ interface ReadOptions {
   readonly onText?: (file: string, text: string) => void;
   /** Called for each percent of each file. */
   readonly onProgress?: (progress: ReadProgress) => void;
-  /** If true, the files will be rewritten. A symbolic link that points outside its directory is an error. */
+  /** If true, the files will be rewritten, so a symbolic link that points outside the directory is an error. */
   readonly isRewrite?: boolean;
 }
 
@@ -39,8 +39,8 @@ export const STDIN = { path: '-', name: 'stdin' } as const;
 const MAX_FILE_BYTES = 256 * 1024 * 1024;
 
 /**
- * Reads all objects from files, directories and URLs, and from standard input for `-`. An unreadable file or document
- * is reported in `errors`. Rejects if the signal is aborted.
+ * Reads all objects from files, directories and URLs, and from standard input for `-`. Reports unreadable files and
+ * documents in `errors`. Rejects if the signal is aborted.
  * @throws {UserError} if a path does not exist or a directory contains no manifests
  */
 export async function readManifests(paths: readonly string[], options: ReadOptions): Promise<Manifests> {
@@ -53,7 +53,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
     let percent = 0;
     const report = async (): Promise<void> => {
       options.onProgress?.({ file, number: index + 1, files: files.length, percent });
-      // Parsing does not yield, so this call lets signals be handled.
+      // Parsing does not yield, so yield here to let signals be handled.
       await setImmediate(undefined, options.signal ? { signal: options.signal } : {});
     };
     await report();
@@ -73,16 +73,16 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
   return { documents, objects, errors };
 }
 
-/** A file, and the argument that names it or its directory. */
+/** A file, and the argument that specifies it or its directory. */
 interface ListedFile {
   readonly path: string;
   readonly folder: string;
 }
 
 /**
- * Lists the files at the given paths, each once. A directory stands for the .yaml, .yml and .json files in it and its
- * subdirectories, sorted by name. Hidden files and symbolic links to directories are skipped. For a Helm chart
- * directory, only Chart.yaml is returned. It is reported as an error because templates are not manifests.
+ * Lists the distinct files at the given paths. For a directory, lists the .yaml, .yml and .json files in it and its
+ * subdirectories, sorted by name. Skips hidden files and symbolic links to directories. For a Helm chart directory,
+ * returns only Chart.yaml, which is later reported as an error because templates are not manifests.
  */
 async function listManifestFiles(paths: readonly string[]): Promise<readonly ListedFile[]> {
   const files = new Map<string, ListedFile>();
@@ -126,7 +126,7 @@ async function filesBelow(folder: string): Promise<string[]> {
   return files;
 }
 
-/** A broken link is listed, so reading it reports the error. */
+/** Also lists broken links, so reading them reports the error. */
 async function linksToFile(path: string): Promise<boolean> {
   return await stat(path).then(
     (target) => target.isFile(),
@@ -150,7 +150,7 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
   const problem = (message: string): FileText => ({ message, line: 1, column: 1, isWholeFile: true });
   try {
     const stream = await openStream(path, { stdin, signal });
-    // A pipe may never end.
+    // Limit the size, because a pipe may never end.
     if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
     const bytes = await readBytes(stream);
     return bytes === undefined ? problem(`larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB`) : decode(bytes);
@@ -189,7 +189,7 @@ async function download(url: string, signal: AbortSignal | undefined): Promise<A
   );
 }
 
-/** `fetch` reports the reason as the error's cause. */
+/** `fetch` errors have the actual reason as their cause. */
 function unreadableUrl(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = cause instanceof Error ? cause.message : String(cause);

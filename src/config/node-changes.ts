@@ -1,4 +1,7 @@
-/** Text splices that change the value of a node. Functions throw a `Refusal` if a change would affect other fields. */
+/**
+ * Computes text splices that change the value of a node. Functions throw a `Refusal` if a change would affect other
+ * fields.
+ */
 import type { Node } from 'yaml';
 import { isAlias, isMap, isScalar, isSeq } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
@@ -23,7 +26,7 @@ import {
   startOf,
 } from './yaml-layout.ts';
 
-/** Replacement of a section of text. */
+/** A replacement of a range of text. */
 export interface Splice {
   readonly start: number;
   readonly end: number;
@@ -54,7 +57,7 @@ function refuseShared(node: Node | null, layout: Layout): void {
   );
 }
 
-/** `the anchor "x" on line 3`: the last anchor with that name before the end of the node. */
+/** Formats the last anchor with the given name before the end of the node as `the anchor "x" on line 3`. */
 function printAnchor(name: string, node: Node | null, { text, lineAt }: Layout): string {
   const offset = text.slice(0, node?.range?.[1]).lastIndexOf(`&${name}`);
   return `the anchor ${quote(name)} on line ${lineAt(offset)}`;
@@ -126,7 +129,7 @@ function mergeMessage(node: Mapping, layout: Layout): string {
 
 function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout: Layout): Splices {
   const keyOf = (member: Member | undefined): number => member?.key.range?.[0] ?? 0;
-  // The first field of a list item follows `- `.
+  // A list item's first field follows `- `.
   const isInline = (member: Member | undefined): boolean =>
     /\S/.test(layout.text.slice(lineStart(layout, keyOf(member)), keyOf(member)));
   const first = items.findIndex((member) => !removed.has(member));
@@ -140,7 +143,7 @@ function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout:
   });
 }
 
-/** Aligns two lists: items changed in lists of equal length, removed items, and items appended at the end. */
+/** Aligns two lists. Detects changed items in lists of equal length, removed items, and items appended at the end. */
 function changeList(node: Sequence, before: readonly unknown[], after: readonly unknown[], layout: Layout): Splices {
   if (node.items.length !== before.length) throw new Refusal(AMBIGUOUS);
   const changed: Splice[] = [];
@@ -207,13 +210,15 @@ function insertion(offset: number, text: string): Splice {
   return { start: offset, end: offset, text };
 }
 
-/** Inserts lines before the line at the offset. The last line of a text may lack a line break. */
+/** Inserts lines before the line at the offset. The text's last line may lack a line break. */
 function insertLines(offset: number, lines: readonly string[], { text, eol }: Layout): Splice {
   const isUnterminated = offset === text.length && text[offset - 1] !== '\n';
   return insertion(offset, lines.map((line) => (isUnterminated ? eol + line : line + eol)).join(''));
 }
 
-/** Removes whole lines. At the end of a text without a final line break, the preceding line break is removed. */
+/**
+ * Removes whole lines. At the end of a text that lacks a final line break, removes the preceding line break instead.
+ */
 function removeLines(from: number, to: number, { text, eol }: Layout): Splice {
   const isUnterminated = to === text.length && text[to - 1] !== '\n';
   return { start: isUnterminated ? Math.max(from - eol.length, 0) : from, end: to, text: '' };

@@ -1,4 +1,4 @@
-/** Kubernetes API objects in manifests, and the parts of an object that may be missing or invalid there. */
+/** Reads Kubernetes API objects from manifests, and object fields that may be missing or invalid there. */
 import { setApiDefaults } from '../kube/defaults.ts';
 import { draft, isObject, type JsonObject, type PodLike } from '../kube/types.ts';
 import type { FieldPath } from '../policy/pod/templates.ts';
@@ -6,10 +6,10 @@ import type { Labels } from '../policy/psa/policy.ts';
 import { decodeError } from '../policy/pss/index.ts';
 import type { ManifestDocument, ManifestError, Path, Position } from './yaml.ts';
 
-/** A Kubernetes API object in a document, which is the whole document or a list item. */
+/** A Kubernetes API object, which is a whole document or a list item in it. */
 export interface ManifestObject extends Position {
   readonly document: ManifestDocument;
-  /** Path of the object in the document. Empty for the whole document. */
+  /** Path of the object in the document. Empty if the object is the whole document. */
   readonly path: Path;
   readonly apiVersion: string;
   readonly kind: string;
@@ -24,14 +24,14 @@ export interface ManifestObjects {
   readonly errors: readonly ManifestError[];
 }
 
-/** Type of files with that name, which kustomize assumes. */
+/** The type that kustomize assumes for files with this name. */
 const KUSTOMIZATION_FILE = /(?:^|\/)kustomization\.ya?ml$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
-/** Description of a Helm chart in the chart's directory. */
+/** File that describes the Helm chart in its directory. */
 export const CHART_FILE = 'Chart.yaml';
 
-/** Returns the objects of a document. List items are separate objects. Any other value is an error. */
+/** Returns the objects in a document. List items are separate objects. Any other value is an error. */
 export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const objects: ManifestObject[] = [];
   const errors: ManifestError[] = [];
@@ -66,7 +66,7 @@ function chartMessage(file: string): string {
   return `a Helm chart must be rendered first: helm template ${folder} | portcullis check -f -`;
 }
 
-/** Type of the items in a list such as PodList, which the API server omits from each item. */
+/** Item type of a list such as PodList, because the API server omits the type of each item. */
 interface TypeMeta {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -84,7 +84,7 @@ function readTypeMeta(value: unknown, inherited: TypeMeta): Typed {
   return { apiVersion, kind, value: value['kind'] == null ? { ...value, apiVersion, kind } : value };
 }
 
-/** Returns the name of an object. For `generateName`, returns the prefix with an asterisk. */
+/** Returns the name of an object. If only `generateName` is set, returns the prefix followed by an asterisk. */
 export function manifestName(object: JsonObject): string {
   const { name, generateName } = objectMetadata(object);
   if (typeof name === 'string' && name !== '') return name;
@@ -97,7 +97,7 @@ export function manifestNamespace(object: JsonObject): string | undefined {
   return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
 }
 
-/** Returns the namespace that applies to a field, which is that of the innermost enclosing object that sets one. */
+/** Returns the namespace of the innermost object that encloses a field and sets a namespace. */
 export function fieldNamespace(object: JsonObject, path: FieldPath): string | undefined {
   let namespace = manifestNamespace(object);
   let value: unknown = object;
@@ -109,7 +109,7 @@ export function fieldNamespace(object: JsonObject, path: FieldPath): string | un
   return namespace;
 }
 
-/** Returns the labels of an object. If the field has the wrong type, returns no labels. */
+/** Returns the labels of an object, or no labels if the field has the wrong type. */
 export function manifestLabels(object: JsonObject): Labels {
   const { labels } = objectMetadata(object);
   return isObject(labels) ? labels : {};
@@ -119,16 +119,16 @@ function objectMetadata(object: JsonObject): JsonObject {
   return isObject(object.metadata) ? object.metadata : {};
 }
 
-/** Returns the API group of an apiVersion. The core group is empty. */
+/** Returns the API group of an apiVersion, which is empty for the core group. */
 export function apiGroup(apiVersion: string): string {
   const slash = apiVersion.indexOf('/');
   return slash < 0 ? '' : apiVersion.slice(0, slash);
 }
 
 /**
- * Returns the pod or pod template of an object as the API server would evaluate it, with its path. A missing template
- * results in an empty pod. If a value on the path to the template is not an object, that value is returned and fails to
- * decode.
+ * Returns an object's pod or pod template as the API server would evaluate it, and its path. Returns an empty pod if
+ * the template is missing. If a value on the path to the template is not an object, returns that value, which then
+ * fails to decode.
  */
 export function readPod(object: unknown, path: FieldPath): { readonly pod: PodLike; readonly path: Path } {
   let value: unknown = object;
@@ -140,7 +140,7 @@ export function readPod(object: unknown, path: FieldPath): { readonly pod: PodLi
   return { pod: withDefaults(value as PodLike), path };
 }
 
-/** Returns the pod with the API server's defaults. A pod that cannot be decoded is returned unchanged. */
+/** Returns the pod with the API server's defaults, or the unchanged pod if it cannot be decoded. */
 function withDefaults(pod: PodLike): PodLike {
   if (decodeError(pod) !== undefined) return pod;
   const { metadata, spec } = draft(pod);

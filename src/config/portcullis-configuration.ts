@@ -1,5 +1,5 @@
 /**
- * PortcullisConfiguration, which contains all policy settings, as a cluster object or as a document in a file. The CRD
+ * Decodes the PortcullisConfiguration, which contains all policy settings, from a cluster object or a file. The CRD
  * contains the schema. Rules that a schema cannot express are checked here.
  */
 import type { V1LabelSelector } from '@kubernetes/client-node';
@@ -43,18 +43,18 @@ import schema from './portcullis-configuration.schema.json' with { type: 'json' 
 
 type LabelSelector = Wire<V1LabelSelector>;
 
-/** JSON schema of the document, in CRD form. Objects with unknown fields are also rejected. */
+/** JSON schema of the document, in CRD form. Unknown fields are also rejected. */
 export const CONFIGURATION_SCHEMA = schema;
 
 /** All policy settings of an installation. */
 export interface Settings {
   /** Defaults and exemptions of Pod Security Admission. */
   readonly podSecurity: PodSecurity;
-  /** Exceptions from single checks. */
+  /** Exceptions from individual checks. */
   readonly exceptions: ExceptionSettings;
-  /** Resources whose pod templates get warnings and audit annotations, in addition to those of Kubernetes. */
+  /** Resources, in addition to the built-in ones, whose pod templates get warnings and audit annotations. */
   readonly workloadResources: readonly WorkloadResource[];
-  /** Kubernetes version at which Pod Security is evaluated. Defaults to the API server's version. */
+  /** Kubernetes version to emulate when evaluating Pod Security. Defaults to the API server's version. */
   readonly emulationVersion?: Version;
   readonly rollout: RolloutSettings;
   /** Security context defaults for new pods. */
@@ -68,55 +68,56 @@ export interface Settings {
   readonly floor: FloorSettings;
 }
 
-/** The policies that API servers evaluate even if no replica responds. */
+/** The policies that API servers evaluate even while no replica responds. */
 interface FloorSettings {
   readonly mode: 'off' | 'enforce';
 }
 
-/** `managed`: the leader maintains the webhook configurations. `static`: no replica changes them. */
+/** With `managed`, the leader manages the webhook configurations. With `static`, no replica changes them. */
 type WebhookManagement = 'managed' | 'static';
 
 interface WebhookSettings {
   readonly management: WebhookManagement;
-  /** Timeout of fail-closed webhooks. If absent, each webhook uses its own default. */
+  /** Timeout of fail-closed webhooks. By default, each webhook uses its own timeout. */
   readonly timeoutSeconds?: number | undefined;
-  /** `Ignore`: pods are admitted without review while no replica responds and the floor policies are in force. */
+  /** With `Ignore`, while no replica responds, the floor policies apply and pods are admitted without review. */
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
 
 interface SccAdmissionSettings extends SccSettings {
-  /** `rbac`: roles and bindings in the store. `sar`: SubjectAccessReviews by the API server. */
+  /** `rbac` evaluates the roles and bindings in the store. `sar` sends SubjectAccessReviews to the API server. */
   readonly authorization: 'rbac' | 'sar';
-  /** `install`: the standard SCCs are created and restored. */
+  /** With `install`, the leader creates and restores the standard SCCs. */
   readonly standardSccs: 'install' | 'ignore';
 }
 
 /** The minimum kubelet version and its enforcement. */
 export interface KubeletSettings {
-  /** True if the document contains `spec.kubelet`, which may be empty. */
+  /** True if the document contains `spec.kubelet`, even if it is empty. */
   readonly isOn: boolean;
-  /** If absent, there is no minimum. If the `nodes.config.openshift.io` object exists, it takes precedence. */
+  /** If absent, there is no minimum. The `nodes.config.openshift.io` object takes precedence if it exists. */
   readonly minimumVersion?: string;
   readonly authorizer: { readonly mode: 'recoverable' | 'strict' };
   readonly admission: {
     /**
-     * If true, updates of `nodes.config.openshift.io` that keep the minimum are allowed even while nodes are below it.
+     * If true, updates to `nodes.config.openshift.io` that do not change the minimum are allowed even while nodes are
+     * below it.
      */
     readonly ratchet: boolean;
     /** If true, nodes that have not reported a version are treated as below the minimum. */
     readonly strictNodes: boolean;
-    /** If true, certificate requests from nodes below the minimum are denied. */
+    /** If true, deny certificate requests from nodes below the minimum. */
     readonly certificates: boolean;
-    /** If true, Leases and mirror pods of nodes below the minimum are denied. */
+    /** If true, deny Leases and mirror pods of nodes below the minimum. */
     readonly nodeWrites: boolean;
   };
-  /** If true, nodes below the minimum are tainted. */
+  /** If true, taint nodes below the minimum. */
   readonly taint: boolean;
-  /** LabelSelector for nodes to which the minimum does not apply. If absent, it applies to all nodes. */
+  /** LabelSelector for nodes that are exempt from the minimum. If absent, no node is exempt. */
   readonly exemptNodes?: LabelSelector;
 }
 
-/** Namespaces and pods of the Operator Lifecycle Manager. */
+/** Settings for Operator Lifecycle Manager namespaces and pods. */
 export interface OlmSettings {
   readonly autoLabeler: {
     /** Defaults to `managed`, or `off` in clusters that run OpenShift's labeler. */
@@ -126,9 +127,7 @@ export interface OlmSettings {
   readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
 }
 
-/**
- * Names that the settings may contain, and the installation namespace, which SCC admission exempts by default.
- */
+/** Names that the settings may refer to, and the installation namespace, which SCC admission exempts by default. */
 export interface DecodeOptions {
   readonly controllers: readonly string[];
   readonly namespace: string;
@@ -142,9 +141,9 @@ export function createDefaultSettings(options: DecodeOptions): Settings {
 /** The settings, or all errors with paths from the document root. */
 type DecodedSettings = { readonly settings: Settings } | { readonly errors: readonly FieldError[] };
 
-/** Decodes a document and sets defaults. The argument may have any type. */
+/** Decodes a document and sets defaults. Accepts values of any type. */
 export function decodeSettings(document: unknown, options: DecodeOptions): DecodedSettings {
-  // As in the API server for custom resources.
+  // The API server also drops null fields of custom resources.
   const content = withoutNulls(document);
   const malformed = validate(content);
   if (malformed.length > 0) return { errors: malformed };
@@ -205,7 +204,7 @@ interface Spec {
   readonly featureGates?: Readonly<Record<string, boolean>>;
 }
 
-/** Fields of `spec.podSecurity.defaults` and the corresponding fields in upstream's PodSecurityConfiguration. */
+/** Maps the fields of `spec.podSecurity.defaults` to the fields in upstream's PodSecurityConfiguration. */
 const DEFAULTS = [
   ['enforce', 'enforce'],
   ['enforceVersion', 'enforce-version'],
@@ -240,7 +239,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
   };
 }
 
-/** Webhooks fail open only if the leader maintains both them and the policies that then apply. */
+/** Webhooks may fail open only if the leader manages both the webhooks and the floor policies that then apply. */
 function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSettings {
   const settings: WebhookSettings = { management: 'managed', failurePolicy: 'Fail', ...webhooks };
   const missing = [
@@ -254,7 +253,7 @@ function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSet
   return settings;
 }
 
-/** A rollout manages the defaults, so the document must not set them. */
+/** The document must not set the defaults while a rollout manages them. */
 function toPodSecurity(
   { defaults, exemptions }: NonNullable<Spec['podSecurity']> = {},
   { phase }: RolloutSettings,
@@ -314,7 +313,7 @@ function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptio
   };
 }
 
-/** Fields that configure deviations from OpenShift. `compatibility: openshift` rejects them. */
+/** Fields that configure deviations from OpenShift. They cannot be combined with `compatibility: openshift`. */
 const DEVIATIONS = ['identity', 'brokenSCC', 'requiredSCCs', 'unprocessedPods'] as const;
 
 function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: FieldError[]): SccAdmissionSettings {

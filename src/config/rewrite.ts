@@ -1,6 +1,6 @@
 /**
- * Changes values in YAML and JSON text. All text outside the changed fields remains unchanged: comments, order, quotes,
- * white space and other documents.
+ * Changes values in YAML and JSON text. All text outside the changed fields stays the same, including comments, order,
+ * quotes, white space and other documents.
  */
 import { parseAllDocuments } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
@@ -16,13 +16,13 @@ export interface FieldValue {
   readonly value: unknown;
 }
 
-/** The changes that are possible in a text, and the reasons why others are not, by index. */
+/** The changes that a text allows, and why the other changes are not possible, by index. */
 interface Rewritten {
   readonly text: string;
   readonly refusals: ReadonlyMap<number, string>;
 }
 
-/** Writes new field values into a text. No field may contain another one in the list. */
+/** Writes new field values into a text. No field in the list may contain another. */
 export function rewrite(text: string, values: readonly FieldValue[]): Rewritten {
   const refusals = new Map<number, string>();
   const parts = Map.groupBy(values.entries(), ([, { document }]) => document.source.start);
@@ -37,7 +37,7 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
   const { start = 0, end = 0 } = entries[0]?.[1].document.source ?? {};
   const part = text.slice(start, end);
   const lineAt = (offset: number): number => text.slice(0, start + offset).split('\n').length;
-  // The layout of a document is read once because reading it visits the whole document.
+  // Read the layout of each document only once, because reading it visits the whole document.
   const layouts = parseAllDocuments(part, READ_OPTIONS).map((document) => readLayout(part, document, lineAt));
   const results = entries.map((entry) => ({ entry, splices: findSplices(layouts, entry[1]) }));
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
@@ -67,7 +67,7 @@ function findSplices(
   }
 }
 
-/** True if parsing the changed text results in exactly the documents with the new values. */
+/** True if the changed text parses to exactly the documents with the new values. */
 function readsAs(
   part: string,
   changes: readonly { readonly entry: Entry; readonly splices: readonly Splice[] }[],
@@ -89,7 +89,7 @@ function readsAs(
   return [...expected].every(([index, value]) => deepEqual(read.get(index), value));
 }
 
-/** Returns a copy of a value in which one field has a new value. Missing parent objects are created. */
+/** Returns a copy of a value with one field changed. Creates missing parent objects. */
 export function withField(value: unknown, [step, ...rest]: Path, field: unknown): unknown {
   if (step === undefined) return field;
   if (typeof step === 'number')
@@ -98,7 +98,7 @@ export function withField(value: unknown, [step, ...rest]: Path, field: unknown)
   return { ...object, [step]: withField(object[step], rest, field) };
 }
 
-/** Splices at the same offset are applied in order, and insertions precede a replacement. */
+/** Applies splices at the same offset in order, with insertions before replacements. */
 function applySplices(text: string, splices: readonly Splice[]): string {
   let result = '';
   let position = 0;

@@ -15,7 +15,7 @@ export function withSetting(spec: JsonObject, { path: [name = '', ...rest], valu
   return { ...spec, [name]: rest.length === 0 ? value : withSetting(content, { path: rest, value }) };
 }
 
-/** Returns the settings of a spec. A list is treated as one setting. */
+/** Returns the settings in a spec. A list is a single setting. */
 export function listSettings(spec: JsonObject, parents: readonly string[] = []): readonly Setting[] {
   return Object.entries(spec).flatMap(([name, value]) => {
     const path = [...parents, name];
@@ -23,10 +23,10 @@ export function listSettings(spec: JsonObject, parents: readonly string[] = []):
   });
 }
 
-/** Field manager with which the leader applies the initial settings. */
+/** Field manager that the leader uses to apply the initial settings. */
 export const SETTINGS_MANAGER = 'settings-status-controller';
 
-/** Returns the field managers of a setting, except the leader. */
+/** Returns the field managers of a setting, other than the leader. */
 export function settingOwners({ metadata }: PortcullisConfiguration, path: readonly string[]): readonly string[] {
   const entries: readonly JsonObject[] = metadata?.managedFields ?? [];
   const fields = ['fieldsV1', 'f:spec', ...path.map((name) => `f:${name}`)];

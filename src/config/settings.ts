@@ -1,6 +1,6 @@
 /**
- * The effective settings. Webhooks and controllers read the current value from one observable, so changes to the
- * PortcullisConfiguration or to the configuration file take effect without a restart.
+ * The effective settings. Webhooks and controllers read the current value from an observable, so changes to the
+ * PortcullisConfiguration or the configuration file take effect without a restart.
  */
 import type { JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
@@ -12,7 +12,7 @@ import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
 export type { KubeletSettings, OlmSettings, Settings } from './portcullis-configuration.ts';
 
-/** A value that changes over time. Readers use the current value each time and may subscribe to changes. */
+/** A value that changes over time. Readers get the current value each time, and can subscribe to changes. */
 export interface Observable<T> {
   readonly value: T;
   /**
@@ -23,13 +23,13 @@ export interface Observable<T> {
 
 /** An observable that can be changed. */
 interface ObservableValue<T> extends Observable<T> {
-  /** Replaces the value and calls the listeners. Setting an identical value (`Object.is`) is not a change. */
+  /** Replaces the value and calls the listeners. Does nothing if the value is identical (`Object.is`). */
   set(value: T): void;
 }
 
 /**
- * Creates an observable value. An exception from a listener is passed to `onError` and does not affect the other
- * listeners or the caller of `set`.
+ * Creates an observable value. An exception from a listener is passed to `onError`, and affects neither other listeners
+ * nor the caller of `set`.
  */
 export function createObservable<T>(initial: T, onError: (error: unknown) => void = () => {}): ObservableValue<T> {
   let current = initial;
@@ -50,7 +50,7 @@ export function createObservable<T>(initial: T, onError: (error: unknown) => voi
       }
     },
     subscribe(listener) {
-      // A wrapper makes each subscription distinct, even if one listener subscribes twice.
+      // The wrapper makes each subscription distinct, even if a listener subscribes twice.
       const own = (value: T): void => listener(value);
       listeners.add(own);
       return () => void listeners.delete(own);
@@ -59,7 +59,7 @@ export function createObservable<T>(initial: T, onError: (error: unknown) => voi
 }
 
 /**
- * Derives an observable whose value is selected from the source. Listeners are called only if the selected value
+ * Derives an observable by selecting a value from the source. Its listeners are called only if the selected value
  * changes.
  */
 export function select<T, U>(source: Observable<T>, project: (value: T) => U): Observable<U> {
@@ -79,7 +79,7 @@ export function select<T, U>(source: Observable<T>, project: (value: T) => U): O
   };
 }
 
-/** Settings and the text from which they were parsed. The text is empty if there is no file. */
+/** Settings and the text that they were parsed from. The text is empty if there is no file. */
 export interface LoadedSettings {
   readonly settings: Settings;
   readonly source: Source;
@@ -88,7 +88,7 @@ export interface LoadedSettings {
 const NO_FILE: Source = { file: '', text: '' };
 
 /**
- * Reads a configuration file. Without a file, it returns the defaults.
+ * Reads a configuration file. Returns the defaults if no file is given.
  * @throws {UserError} with the file, line and column of each error
  */
 export async function loadSettings(file: string | undefined, options: DecodeOptions): Promise<LoadedSettings> {
@@ -98,15 +98,15 @@ export async function loadSettings(file: string | undefined, options: DecodeOpti
 
 /** The last loaded document, and the document in force. */
 export interface SettingsStatus {
-  /** `metadata.generation` of the document in force. Absent for files, for the defaults, and before the first load. */
+  /** `metadata.generation` of the document in force. Absent for files, for the defaults, and until the first load. */
   readonly generation?: number | undefined;
   /** Spec of the object in force. */
   readonly spec?: JsonObject | undefined;
-  /** Reason why the last document is not in force. */
+  /** Why the last document is not in force. */
   readonly problem?: string | undefined;
 }
 
-/** An object from which settings are read. */
+/** An object to read settings from. */
 type SettingsObject = Pick<SettingsStatus, 'generation' | 'spec'>;
 
 /** The settings in force, and the function that replaces them. */
@@ -114,17 +114,17 @@ export interface CurrentSettings extends Observable<Settings> {
   status(): SettingsStatus;
   /**
    * Reads a document and applies its settings once they are prepared, unless a later document is loaded in the
-   * meantime. If `read` throws, the error is logged and the last valid settings remain in force.
+   * meantime. If `read` throws, logs the error and keeps the last valid settings.
    */
   load(read: () => Settings, object?: SettingsObject): Promise<void>;
-  /** Resolves when a document is first in force. */
+  /** Resolves once a document is in force for the first time. */
   readonly loaded: Promise<void>;
 }
 
 interface SettingsOptions {
-  /** Value until a document is loaded. */
+  /** The value until a document is loaded. */
   readonly initial: Settings;
-  /** Prepares the process for the settings, for example by reading the kinds that they require. */
+  /** Prepares for the settings before they apply, for example by reading the kinds that they require. */
   prepare(next: Settings): Promise<void>;
   readonly logger: Logger;
   readonly metrics: Metrics['config'];
@@ -138,7 +138,7 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
   const first = Promise.withResolvers<undefined>();
   let inForce: SettingsObject = {};
   let problem: string | undefined;
-  /** The number of valid documents. An invalid document does not replace settings that are still being prepared. */
+  /** Number of valid documents so far. An invalid document does not replace settings that are still being prepared. */
   let loads = 0;
   return {
     get value() {
@@ -189,7 +189,7 @@ export function watchSettings({ file, loaded, decode, settings, signal, ...inter
     });
   const onChange = (source: Source): void => {
     void settings.load(() => {
-      // At startup, an empty file results in the defaults. Later, an empty file is more likely truncated, and the
+      // At startup, an empty file means the defaults. Later, an empty file has more likely been truncated, and the
       // defaults would enforce nothing.
       if (source.text === '') throw new UserError(`${source.file} is empty`);
       return parseSettings(source, decode);

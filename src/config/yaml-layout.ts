@@ -1,6 +1,6 @@
 /**
- * Layout of a YAML or JSON document: the positions of its nodes in the text, and functions that print values in its
- * style.
+ * Layout of a YAML or JSON document: the positions of its nodes in the text, and functions that print values in the
+ * document's style.
  */
 import type { Document, Node, Pair, YAMLMap, YAMLSeq } from 'yaml';
 import { isCollection, isMap, isPair, isScalar, visit } from 'yaml';
@@ -18,11 +18,11 @@ export interface Layout {
   readonly isJson: boolean;
   /** True for JSON without white space. */
   readonly isCompact: boolean;
-  /** Indentation of the first nested map. Defaults to two spaces. */
+  /** Indentation of the first nested map, or two spaces if there is none. */
   readonly step: number;
   /** Padding inside the braces of flow maps. */
   readonly pad: string;
-  /** Names of anchors to which aliases refer. */
+  /** Names of anchors that aliases refer to. */
   readonly referenced: ReadonlySet<string>;
   /** Returns the line of an offset for messages. */
   lineAt(offset: number): number;
@@ -65,7 +65,7 @@ export function lineStart({ text }: Text, offset: number): number {
   return text.lastIndexOf('\n', offset - 1) + 1;
 }
 
-/** Offset of the next line, or the same offset if it is at the start of a line. */
+/** Offset of the next line, or the given offset if it is at the start of a line. */
 export function nextLine({ text }: Text, offset: number): number {
   if (text[offset - 1] === '\n') return offset;
   const end = text.indexOf('\n', offset);
@@ -76,12 +76,12 @@ export function columnAt(layout: Text, offset: number): number {
   return offset - lineStart(layout, offset);
 }
 
-/** Reason why a value cannot be changed without changing other fields. */
+/** Thrown if a value cannot be changed without changing other fields. */
 export class Refusal extends Error {}
 
 export const AMBIGUOUS = 'the YAML does not allow this change without changing other fields';
 
-/** Start of a node. For a block map, this is the start of its first key. */
+/** Start of a node, which for a block map is the start of its first key. */
 export function startOf(item: Member | Node | null): number {
   const node = isPair<Node, Node | null>(item) ? item.key : item;
   const offset = node?.range?.[0];
@@ -101,7 +101,7 @@ export function endOf(item: Member | Node | null): number {
   return end;
 }
 
-/** Unquoted words that are strings in YAML 1.1. */
+/** Words that are strings in YAML 1.1 even if they are not quoted. */
 const PLAIN = /^(?!(?:y|yes|n|no|true|false|on|off|null)$)[a-z][\w/-]*$/i;
 
 /** Prints a value on one line. */
@@ -121,7 +121,7 @@ function printFlow(layout: Layout, value: unknown): string {
   return !isJson && typeof value === 'string' && PLAIN.test(value) ? value : JSON.stringify(value);
 }
 
-/** Prints a scalar with the quotes of another one. */
+/** Prints a scalar with the same quotes as another scalar. */
 export function printLike(layout: Layout, node: Node | null | undefined, value: unknown): string {
   const mark = layout.isJson ? undefined : layout.text[startOf(node ?? null)];
   return mark === '"' || mark === "'" ? mark + String(value) + mark : printInline(layout, value);
@@ -139,7 +139,7 @@ export function printMembers(layout: Layout, value: JsonObject, indent: number):
   return Object.entries(value).flatMap(([key, member]) => printMember(layout, key, member, indent));
 }
 
-/** Prints a flow map entry. In multi-line JSON, the lines after the first one are indented like its first member. */
+/** Prints a flow map entry. In multi-line JSON, all lines but the first are indented like the map's first member. */
 export function printFlowMember(layout: Layout, node: Mapping, key: string, value: unknown): string {
   const { text, isJson, isCompact, step } = layout;
   if (!isJson) return `${key}: ${printInline(layout, value)}`;

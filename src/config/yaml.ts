@@ -1,4 +1,4 @@
-/** YAML and JSON text as kubectl reads it, with the position of every field. */
+/** Reads YAML and JSON text as kubectl does, and records the position of every field. */
 import {
   type Document,
   isAlias,
@@ -15,13 +15,13 @@ import {
 } from 'yaml';
 import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
 
-/** A position in a text. Lines and columns start at 1, and columns are counted in UTF-16 code units. */
+/** A position in a text. Lines and columns start at 1. Columns are UTF-16 code units. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** Path of a field: member names and item indexes. */
+/** Path of a field, which consists of member names and item indexes. */
 export type Path = readonly (string | number)[];
 
 /** Splits a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]`. */
@@ -32,22 +32,22 @@ export function parsePath(path: string): Path {
   });
 }
 
-/** One document of a file. */
+/** A document in a file. */
 export interface ManifestDocument {
   readonly file: string;
-  /** Index of the document in the file, starting at 0. Unreadable documents are counted, empty documents are not. */
+  /** Index of the document in the file, starting at 0. Includes unreadable documents but not empty ones. */
   readonly index: number;
   /** First line of the value, starting at 1. */
   readonly line: number;
   readonly value: unknown;
   readonly source: DocumentSource;
-  /** Position of a field (for a member, its key), or of its nearest existing ancestor. */
+  /** Position of a field or of its nearest existing ancestor. A member's position is its key. */
   locate(path: Path): Position;
   /** Keys that occur more than once in an object. The last value is used. */
   readonly duplicateKeys: readonly (Position & { readonly path: Path })[];
 }
 
-/** Part of a text that contains a document: its offsets and the index of the document. */
+/** The part of a text that contains a document. */
 interface DocumentSource {
   readonly start: number;
   readonly end: number;
@@ -58,7 +58,10 @@ interface DocumentSource {
 export interface ManifestError extends Position {
   readonly file: string;
   readonly message: string;
-  /** True if the error does not refer to a position in the file. Its position is the beginning of the file. */
+  /**
+   * True if the error does not refer to a position in the file. In that case, its position is the beginning of the
+   * file.
+   */
   readonly isWholeFile?: boolean;
 }
 
@@ -67,7 +70,9 @@ export interface Documents {
   readonly errors: readonly ManifestError[];
 }
 
-/** Reads a stream of YAML documents or JSON values. Empty documents are skipped. `file` is used in messages. */
+/**
+ * Reads a stream of YAML documents or JSON values. Skips empty documents. `file` is the name of the text in messages.
+ */
 export function readDocuments(text: string, file: string): Documents {
   const steps = [...readSteps(text, file)];
   return {
@@ -76,14 +81,14 @@ export function readDocuments(text: string, file: string): Documents {
   };
 }
 
-/** One document or its error, and the fraction of the text read so far, from 0 to 1. */
+/** A document or its error, and the fraction of the text read so far, from 0 to 1. */
 interface ReadStep {
   readonly document?: ManifestDocument;
   readonly error?: ManifestError;
   readonly share: number;
 }
 
-/** Reads the documents of a text one by one. An unreadable document does not affect the others. */
+/** Reads the documents in a text one by one. An unreadable document does not affect the other documents. */
 export function* readSteps(text: string, file: string): Generator<ReadStep, void> {
   const body = text.startsWith('\ufeff') ? text.slice(1) : text;
   const lines = new LineCounter();
@@ -122,7 +127,7 @@ function* splitDocuments(text: string): Generator<{ readonly start: number; read
   yield { start, end: text.length };
 }
 
-/** Error messages from the library may quote text of any length. */
+/** Truncates messages from the library, because they may quote text of any length. */
 function shorten(message: string): string {
   const [line = ''] = message.split('\n');
   return line.length > 200 ? `${line.slice(0, 200)}…` : line;
@@ -182,11 +187,11 @@ class ReadError extends Error {
   }
 }
 
-/** Deeper nesting is an error, so consumers of the value may recurse. */
+/** Maximum nesting depth. Deeper nesting is an error, so consumers of the value can safely recurse. */
 const MAX_DEPTH = 500;
 const TOO_DEEP = `nested more than ${MAX_DEPTH} levels deep`;
 
-/** Calls the reader and returns its error as a value. */
+/** Calls the reader. Returns an exception as an error value. */
 function attempt(read: () => Parsed): Parsed | ReadError {
   try {
     return read();
@@ -197,8 +202,8 @@ function attempt(read: () => Parsed): Parsed | ReadError {
 }
 
 /**
- * Parses text that contains no separators. JSON has a separate parser because a cluster dump may have many megabytes,
- * for which the YAML library takes ten times as long.
+ * Parses text that contains no separators. Uses a separate parser for JSON, because the YAML library takes ten times as
+ * long and a cluster dump can be many megabytes.
  */
 function parse(text: string): readonly (Parsed | ReadError)[] {
   if (!/^\s*\{/.test(text)) return readYaml(text, 0);
@@ -215,7 +220,7 @@ function parse(text: string): readonly (Parsed | ReadError)[] {
 
 const BRACE = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}]/gs;
 
-/** Splits a sequence of JSON objects, such as `{…}{…}`. Text that does not consist of objects is not split. */
+/** Splits a sequence of JSON objects, such as `{…}{…}`. Does not split text that does not consist of objects. */
 function splitObjects(text: string): readonly { readonly start: number; readonly end: number }[] {
   const parts: { start: number; end: number }[] = [];
   let start = 0;
@@ -276,10 +281,10 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
   return { value, source, location: locate(), duplicateKeys };
 }
 
-/** The YAML library recursed too deeply. */
+/** True if the YAML library recursed too deeply. */
 const STACK_OVERFLOW = /call stack/;
 
-/** Replaces the library's tag, which parses `e1` and `.` as numbers. */
+/** Replaces the library's tag, which would parse `e1` and `.` as numbers. */
 const FLOAT: ScalarTag = {
   tag: 'tag:yaml.org,2002:float',
   default: true,
@@ -291,7 +296,8 @@ const FLOAT: ScalarTag = {
 };
 
 /**
- * kubectl parses YAML 1.1, in which `yes` is a boolean and `0777` is octal, but not sexagesimal numbers such as `1:30`.
+ * Like kubectl, parses YAML 1.1, where `yes` is a boolean and `0777` is octal, but without sexagesimal numbers such as
+ * `1:30`.
  */
 function kubectlTags(tags: Tags): Tags {
   const isUsed = (tag: Tags[number]): boolean =>
@@ -329,11 +335,11 @@ function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
   }
 }
 
-/** Maximum number of nodes to which the aliases of one document may expand. */
+/** Maximum number of nodes that the aliases in a document may expand to. */
 const MAX_ALIASED_NODES = 10_000;
 const EXCESSIVE_ALIASING = `excessive aliasing: the aliases expand to more than ${MAX_ALIASED_NODES.toLocaleString('en')} values`;
 
-/** Reads a document, expanding aliases and merging keys. The position of a merged field is that of its anchor. */
+/** Reads a document, expands aliases and applies merge keys. A merged field has the position of its anchor. */
 function readContents(document: Document.Parsed, source: DocumentSource): Parsed {
   const { start: base } = source;
   const [error] = document.errors;
@@ -400,7 +406,7 @@ const AMBIGUOUS = {
   resolve: (text: string) => text,
 } as const;
 
-/** Uses literal blocks because kubectl parses folded blocks with indented lines differently. */
+/** Uses literal blocks, because kubectl parses folded blocks that contain indented lines differently. */
 const WRITE_OPTIONS = { compat: [AMBIGUOUS], aliasDuplicateObjects: false, blockQuote: 'literal' as const };
 
 /** Formats a value as indented JSON with escaped control characters. */
@@ -409,8 +415,8 @@ export function printIndented(value: unknown): string {
 }
 
 /**
- * Formats values as YAML documents that kubectl parses to the same values. Documents with control characters are
- * formatted as JSON, which escapes them.
+ * Formats values as YAML documents that kubectl parses to the same values. Documents that contain control characters
+ * are formatted as JSON, which escapes them.
  */
 export function printYaml(values: readonly unknown[]): string {
   const documents = values.map((value) => {

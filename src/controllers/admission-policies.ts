@@ -1,5 +1,5 @@
 /**
- * Policies that API servers evaluate even if no replica responds. They consist of the floor, whose
+ * Manages the policies that API servers evaluate even while no replica responds: the floor, whose
  * ValidatingAdmissionPolicies make the same decisions as the webhooks, and the MutatingAdmissionPolicy that defaults
  * pods.
  */
@@ -54,27 +54,28 @@ const OPTIONS = { fieldManager: NAME };
 
 export const admissionPolicies: ControllerDefinition = {
   name: NAME,
-  description: 'maintains the floor and pod defaults policies, which API servers evaluate even if no replica responds',
+  description: 'manages the floor and pod defaults policies, which API servers evaluate even while no replica responds',
   runsOn: 'leader',
   permissions: [
     {
       role: 'admission-policies',
       clusterRules: [
-        // Server-side apply creates an object with permissions for only its name. No policy can restrict writes to
-        // policies.
+        // Server-side apply can create an object with permissions for only its name. This matters because admission
+        // policies cannot restrict writes to other admission policies.
         ...POLICY_KINDS.map((kind) => rule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
         rule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
     },
     {
-      // The author of a MutatingAdmissionPolicy can change any object. Without the role, the webhook defaults pods.
+      // Whoever can write a MutatingAdmissionPolicy can change any object, so the role is optional. Without it, the
+      // webhook defaults pods.
       role: 'admission-policies-defaults',
       clusterRules: [rule(['create', 'patch', 'update'], DEFAULTS_KINDS, [DEFAULTS_POLICY])],
       isNeeded: ({ podDefaults }) => podDefaults,
     },
   ],
-  // Policies that the settings no longer require are deleted even after a restart.
+  // Always enabled, so policies that the settings no longer require are deleted even after a restart.
   isEnabled: () => true,
   create: createReconciler,
 };
@@ -83,8 +84,8 @@ export const admissionPolicies: ControllerDefinition = {
 const STANDBY_MS = 5_000;
 
 /**
- * If the leader fails, a deleted policy would otherwise be missing until the Lease expires. Several replicas may create
- * it at the same time, because server-side apply of identical content changes nothing.
+ * Otherwise, if the leader fails, a deleted policy would be missing until the Lease expires. Several replicas may
+ * create it concurrently, because applying identical content changes nothing.
  */
 export const admissionPolicyStandby: ControllerDefinition = {
   name: 'admission-policy-standby',
@@ -95,19 +96,19 @@ export const admissionPolicyStandby: ControllerDefinition = {
   create: createStandbyReconciler,
 };
 
-// Policies that the settings require.
+// The policies that the settings require.
 
 interface FloorInput {
-  /** Settings that include the rollout defaults. */
+  /** The settings, including the rollout's defaults. */
   readonly podSecurity: PodSecurity;
-  /** The version to which `latest` refers in reviews. */
+  /** The version that `latest` refers to in reviews. */
   readonly emulationVersion: Version;
   readonly serverVersion: Version;
   /** Installation namespace. */
   readonly namespace: string;
 }
 
-/** Returns the floor policies with the API server's defaults, each before its bindings. */
+/** Returns the floor policies with the API server's defaults, each followed by its bindings. */
 export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
   const { podSecurity, emulationVersion, serverVersion, namespace } = input;
   const options = { modes: 'enforce', kubernetesMinor: minorVersion(serverVersion) } as const;
@@ -117,10 +118,7 @@ export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/**
- * Renames a generated object to its name in the floor. Like webhooks, policies exclude the installation
- * namespace.
- */
+/** Renames a generated object for the floor. Like webhooks, policies exclude the installation namespace. */
 function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
   const named = draft({
     ...object,
@@ -150,8 +148,8 @@ function excludeNamespace(spec: Spec, name: string): Spec {
 type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'apiServerVersion'>;
 
 /**
- * Creates the function that returns the policies that the settings require. It returns none if the floor is off or the
- * installation namespace is unknown, and `undefined` while the API server's version is unknown.
+ * Creates a function that returns the policies that the settings require. There are none if the floor is off or the
+ * installation namespace is missing. Returns `undefined` while the API server's version is unknown.
  */
 function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;
@@ -167,18 +165,18 @@ function createFloorRequirements({ settings, service, version, apiServerVersion 
       serverVersion,
       namespace,
     };
-    // During a rollout, the remaining fields of the effective configuration differ on each call.
+    // Compare only the configuration, because during a rollout the other fields differ on each call.
     const key = { ...input, podSecurity: input.podSecurity.configuration };
     if (!deepEqual(cached?.key, key)) cached = { key, policies: requiredPolicies(input) };
     return cached?.policies;
   };
 }
 
-// Policies in the cluster.
+// The policies in the cluster.
 
 /**
- * Creates the function that returns a digest of the policies, which changes when one of them is recreated or modified.
- * `undefined` unless the settings require policies and all of them match.
+ * Creates a function that returns a digest of the policies, which changes when one of them is recreated or modified. It
+ * returns `undefined` unless the settings require policies and all of these are current.
  */
 export function createFloorState(context: RequirementContext) {
   const getRequired = createFloorRequirements(context);
@@ -193,7 +191,7 @@ export function createFloorState(context: RequirementContext) {
   };
 }
 
-/** True if the object in the API server matches the required one. */
+/** True if the object in the cluster matches the required object. */
 function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
   { spec }: Pick<MaintainedPolicy, 'spec'>,
   current: T | undefined,
@@ -201,7 +199,7 @@ function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
   return current?.metadata?.deletionTimestamp == null && deepEqual(current?.spec, spec);
 }
 
-/** Keys of the floor policies and of the policy that defaults pods. */
+/** Keys for the floor policies and for the policy that defaults pods. */
 const ALL = '*';
 const DEFAULTS = 'defaults';
 const MAX_RETRY_MS = 30_000;
@@ -209,7 +207,8 @@ const MAX_RETRY_MS = 30_000;
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
 /**
- * Creates, corrects and deletes the policies. While break-glass is on, policies do not change unless none are required.
+ * Creates, corrects and deletes the policies. While break-glass is on, it only deletes policies, and only if none are
+ * required.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, apiServerVersion } = context;
@@ -277,7 +276,7 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** A webhook defaults pods until API servers serve MutatingAdmissionPolicies. */
+/** Until API servers serve MutatingAdmissionPolicies, a webhook defaults pods instead. */
 async function reconcileDefaults(
   { settings, service }: ControllerContext,
   reconcileContext: ReconcileContext,
@@ -301,7 +300,7 @@ async function reconcileDefaults(
   return undefined;
 }
 
-/** False if the installation namespace is unknown or terminating. */
+/** False if the installation namespace is missing or terminating. */
 function isRunning(store: Store, namespace: string): boolean {
   const installation = store.get('Namespace', namespace);
   return installation !== undefined && installation.metadata?.deletionTimestamp == null;
@@ -311,7 +310,7 @@ function describeTooOld(version: Version | undefined): string {
   return `spec.floor has no effect: ValidatingAdmissionPolicies require Kubernetes 1.${MIN_POLICY_MINOR}, and the version of the API server is ${version ?? 'unknown'}`;
 }
 
-/** Creates the function that logs each change to the problem and records it as an event on the settings. */
+/** Creates a function that logs each change of the problem and records it as an event on the settings. */
 function createProblemReporter() {
   let reported: string | undefined;
   return (problem: string | undefined, { cluster, logger, recordEvent }: ReconcileContext): void => {
@@ -338,7 +337,7 @@ export function watchBreakGlass(keys: readonly string[]): readonly Source[] {
   ];
 }
 
-/** True if break-glass is on for a webhook configuration or a policy of the installation. */
+/** True if break-glass is on for one of the installation's webhook configurations or policies. */
 export function isBreakGlassOn(store: Store): boolean {
   return [
     ...CONFIGURATION_KINDS.flatMap((kind) =>
@@ -357,9 +356,7 @@ function listFloorPolicies(store: Store) {
   );
 }
 
-/**
- * Deletes policies that are not required. Bindings are deleted first because a binding without a policy has no effect.
- */
+/** Deletes policies that are not required. Deletes bindings first, because a policy without a binding has no effect. */
 async function removeOthers(required: readonly PolicyObject[], { cluster, logger }: ReconcileContext): Promise<void> {
   const others = listFloorPolicies(cluster.store).filter(
     ({ kind, name }) => !required.some((one) => one.kind === kind && one.metadata.name === name),

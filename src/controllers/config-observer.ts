@@ -60,24 +60,24 @@ export const configObserver: ControllerDefinition = {
       isNeeded: ({ rollout }) => rollout,
       clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
       namespaceRules: [
-        // RBAC cannot limit a POST to names. The policy for the service account limits it.
+        // RBAC cannot restrict a POST by name. The policy for the service account does.
         rule(['create'], ['ConfigMap']),
         rule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
       ],
     },
   ],
-  // Without a rollout, it cleans up the state of the previous rollout.
+  // Enabled even if there is no rollout, to clean up the state of the previous rollout.
   isEnabled: () => true,
   create: createReconciler,
 };
 
 const KEY = 'cluster';
-/** Interval at which to check time-dependent state: settled labels and expired Leases. */
+/** Check interval for time-dependent state, such as settled labels and expired Leases. */
 const CHECK_MS = 5_000;
-/** After a longer gap, it is unknown whether labels were continuously present. */
+/** Maximum gap between checks. After a longer gap, labels may have been missing in between. */
 const MAX_PAUSE_MS = 4 * CHECK_MS;
 
-/** State of the cluster at one moment. */
+/** Cluster state at one moment. */
 interface Observation {
   readonly settings: RolloutSettings;
   readonly view: RolloutView;
@@ -89,7 +89,7 @@ interface Observation {
   readonly currentEnforce: DefaultLevel;
 }
 
-/** An observation and its consequences. */
+/** An observation and what follows from it. */
 interface EnforcementStep extends Observation {
   readonly effect: Pick<EnforcementPlan, 'enforce' | 'syncer'>;
   readonly namespace: string;
@@ -99,8 +99,8 @@ interface EnforcementStep extends Observation {
 
 /**
  * Raises the default once enforcement is desired, all managed namespaces have been labeled for the settle time, and the
- * minimum interval since the last raise has passed. Lowers it immediately when enforcement is no longer desired. Labels
- * are removed only once no replica uses the raised default.
+ * minimum interval since the last raise has passed. Lowers it immediately when enforcement is no longer desired. The
+ * syncer removes labels only once no replica uses the raised default.
  */
 function createReconciler({ settings, service, version, date }: ControllerContext): Reconciler {
   const { namespace } = service;
@@ -112,10 +112,10 @@ function createReconciler({ settings, service, version, date }: ControllerContex
     const { store } = context.cluster;
     const rollout = settings.value.rollout;
     const found = await readLabels(store, date().getTime(), context);
-    // The following state is read at one moment.
+    // Read the following state without yielding, so it is consistent.
     const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
     const storedMs = parseTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
-    // A future time was written by a wrong clock.
+    // If the time is in the future, the clock that wrote it was wrong.
     const raisedAtMs = storedMs === undefined ? undefined : Math.min(storedMs, date().getTime());
     const view = getRolloutView({ store, namespace, version }, rollout);
     const replicas = observeReplicas(store.list('Lease', namespace), context.now())
@@ -159,7 +159,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
   };
 }
 
-/** Measures how long all namespaces have been labeled, and how long enforcement has been desired. */
+/** Measures how long all namespaces have been labeled and how long enforcement has been desired. */
 function createTiming() {
   const labeled = createStopwatch();
   const wanted = createStopwatch();
@@ -180,15 +180,15 @@ function createTiming() {
   };
 }
 
-/** Names of namespaces with missing labels. */
+/** Names of namespaces whose labels delay a change. */
 interface NamespaceLabels {
-  /** Managed namespaces without the label that they need before the default is raised. */
+  /** Managed namespaces that lack the label they need before the default is raised. */
   readonly unlabeled: readonly string[];
-  /** Namespaces with an enforce label from the syncer. */
+  /** Namespaces whose enforce label the syncer owns. */
   readonly unreleased: readonly string[];
 }
 
-/** Reads the labels of all namespaces. The state is computed once for each version of a namespace. */
+/** Creates a function that reads the labels of all namespaces. It caches the state of each version of a namespace. */
 function createLabelReader(management: ManagementSettings) {
   const states = new WeakMap<Namespace, SyncState>();
   const syncState = (namespace: Namespace): SyncState => {
@@ -220,7 +220,7 @@ type Publication = Pick<EnforcementStep, 'effect' | 'configMap' | 'namespace' | 
   readonly raisedAtMs?: number | undefined;
 };
 
-/** Writes the ConfigMap if it differs. Its generation increases whenever the replicas' configuration changes. */
+/** Writes the ConfigMap if it differs. Increments its generation whenever the replicas' configuration changes. */
 async function publish(outcome: Publication, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const { view, effect, configMap, namespace, date, raisedAtMs } = outcome;
   const { enforce, syncer } = effect;
@@ -238,7 +238,7 @@ async function publish(outcome: Publication, { cluster, logger, recordEvent }: R
   const isSameData = deepEqual(configMap?.data, data);
   const isPublished = view.generation > 0 && Object.entries(annotations).every(([key, value]) => before[key] === value);
   if (isPublished && isSameData) return;
-  // The syncer's mode is not part of the replicas' configuration.
+  // The syncer mode is not part of the replicas' configuration.
   const isSameConfig = view.generation > 0 && before[POD_SECURITY_DEFAULT_ANNOTATION] === enforce && isSameData;
   const generation = isSameConfig ? view.generation : nextGeneration(view, cluster.store.list('Lease', namespace));
   const metadata = {
@@ -258,7 +258,7 @@ async function publish(outcome: Publication, { cluster, logger, recordEvent }: R
   });
 }
 
-/** The Leases may have a higher generation than the ConfigMap if the ConfigMap was deleted. */
+/** If the ConfigMap was deleted, the Leases may have a higher generation than the ConfigMap. */
 function nextGeneration({ generation }: Pick<RolloutView, 'generation'>, leases: readonly Lease[]): number {
   return Math.max(generation, ...leases.map(publishedGeneration)) + 1;
 }
@@ -266,7 +266,7 @@ function nextGeneration({ generation }: Pick<RolloutView, 'generation'>, leases:
 /** The conditions that this controller owns. */
 const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);
 
-/** The conditions without a rollout. */
+/** The conditions if there is no rollout. */
 const ENDED: readonly ConditionState[] = [
   {
     type: 'Enforcing',
@@ -279,7 +279,7 @@ const ENDED: readonly ConditionState[] = [
 
 /**
  * Cleans up the state of the previous rollout: sets the default level to privileged and makes the syncer remove its
- * labels. Afterwards, it makes no changes, so it does not remove the labels of other installations.
+ * labels. It does this only once, so it does not remove another installation's labels.
  */
 async function endRollout(
   outcome: Omit<Publication, 'effect' | 'configMap'>,

@@ -1,4 +1,4 @@
-/** Controllers, their context, and helpers that they share. */
+/** The controller interfaces, and helpers that controllers share. */
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, WriteOptions } from '../cluster/cluster.ts';
@@ -24,13 +24,13 @@ import type { Service } from '../tls/trust.ts';
 import type { RecordEvent } from './events.ts';
 import type { Features, PermissionSet } from './permissions.ts';
 
-/** A controller in the registry. The RBAC manifests, the settings and the reference are generated from it. */
+/** A registered controller. The RBAC manifests, the settings and the reference documentation are generated from it. */
 export interface ControllerDefinition {
-  /** Name in settings, logs and metrics, and as the reporting controller of events. */
+  /** Name in settings, logs, metrics and events. */
   readonly name: string;
-  /** One line for the help and the reference. */
+  /** One-line description for the help and the reference documentation. */
   readonly description: string;
-  /** `leader`: runs on one replica at a time; `replica`: runs on every replica. */
+  /** `leader` controllers run on one replica at a time, `replica` controllers on every replica. */
   readonly runsOn: 'leader' | 'replica';
   readonly permissions: readonly PermissionSet[];
   /** True if `create` reads the settings for SCC admission, ranges or defaults. */
@@ -39,31 +39,31 @@ export interface ControllerDefinition {
   create(context: ControllerContext): Reconciler;
 }
 
-/** Dependencies of `create`. The cluster and the logger are passed to each reconcile. */
+/** Dependencies of `create`. Each reconcile also gets the cluster and the logger. */
 export interface ControllerContext {
   readonly settings: Observable<Settings>;
-  /** State of the document from which the settings are read. */
+  /** State of the document that contains the settings. */
   settingsStatus(): SettingsStatus;
-  /** PortcullisConfiguration spec fields that the leader applies when it starts. */
+  /** Initial settings, which the leader applies when it starts. */
   readonly initialSettings: JsonObject;
-  /** Service of the installation. Its namespace is the installation namespace. */
+  /** The installation's Service. Its namespace is the installation namespace. */
   readonly service: Service;
-  /** Program version, which selects the entry of a FeatureGate. */
+  /** Portcullis version, which selects the FeatureGate entry. */
   readonly version: string;
-  /** Version of the API server, or `undefined` until it is known. */
+  /** The API server's version, or `undefined` until it is known. */
   readonly apiServerVersion: Observable<Version | undefined>;
   readonly replica: ReplicaIdentity;
   readonly certificate: {
     readonly served: ServedPair;
-    /** Names and addresses for which a managed certificate is issued. */
+    /** Subject alternative names for a managed certificate. */
     readonly names: ServerNames;
-    /** `managed`: the replicas create the certificate; `provided`: it comes from files. */
+    /** `managed` means that the replicas create the certificate, `provided` that it comes from files. */
     readonly source: 'managed' | 'provided';
   };
-  /** Webhooks of this version, and how API servers reach them. */
+  /** The webhooks of this version, and how API servers reach them. */
   readonly webhooks: {
     readonly registrations: readonly WebhookRegistration[];
-    /** Base URL of the webhooks, used instead of the Service. */
+    /** Base URL of the webhooks, instead of the Service. */
     readonly url: string | undefined;
     /** Annotations for the webhook configurations. */
     readonly annotations: Readonly<Record<string, string>>;
@@ -77,21 +77,21 @@ export interface ControllerContext {
 }
 
 export interface ReplicaIdentity {
-  /** Name of the Lease of this replica. It is unique among running replicas and survives a restart. */
+  /** Name of this replica's Lease, which is unique among running replicas and survives restarts. */
   readonly name: string;
-  /** Unique for each process. */
+  /** Identity of this process, which differs after a restart. */
   readonly identity: string;
 }
 
 /** The serving certificate of this replica. */
 export interface ServedPair {
   current(): KeyPair;
-  /** True for the self-signed certificate that is served until another one is available. */
+  /** True while serving the self-signed certificate because no other certificate is available yet. */
   isTemporary(): boolean;
   use(pair: KeyPair): void;
 }
 
-/** Reconciles keys. Sources produce the keys. Equal keys that are waiting are merged. */
+/** Reconciles the keys that sources produce. Duplicate waiting keys are merged. */
 export interface Reconciler {
   readonly sources: readonly Source[];
   /** Keys to enqueue at startup, before those from the sources. */
@@ -103,8 +103,8 @@ export interface Reconciler {
   /** Maximum delay before a failed key is retried. */
   readonly maxRetryMs?: number;
   /**
-   * Brings the cluster to the desired state of the key. If it rejects, the key is retried with backoff, except after an
-   * `ApiError` 404, because a deleted object needs no reconciliation.
+   * Reconciles the state for the key. If it rejects, the key is retried with backoff. An `ApiError` 404 is not retried,
+   * because a deleted object needs no reconciliation.
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
   /** Deletes the state that the controller has published. Called once, after the last reconcile. */
@@ -127,7 +127,7 @@ export interface ReconcileContext {
   readonly recordEvent: RecordEvent;
 }
 
-/** `requeueAfterMs`: the key is processed again after this delay. */
+/** `requeueAfterMs` enqueues the key again after this delay. */
 export type ReconcileResult = { readonly requeueAfterMs: number } | undefined;
 
 /** Produces keys from objects of a kind or from changes to an observable value. */
@@ -135,7 +135,7 @@ export type Source = ObjectSource | ValueSource;
 
 interface ObjectSource {
   readonly kind: Kind;
-  /** If true, objects that exist at startup and resyncs produce no keys. */
+  /** If true, existing objects produce no keys at startup and during resyncs. */
   readonly isChangesOnly: boolean;
   keys(object: Kinds[Kind], store: Store, event: SourceEvent<Kind>): readonly string[];
 }
@@ -144,9 +144,12 @@ interface ValueSource {
   subscribe(enqueue: (keys: readonly string[]) => void): () => void;
 }
 
-/** Reason why a source is evaluated. */
+/** Why a source is evaluated. */
 interface SourceEvent<K extends Kind> {
-  /** `put`: created or updated. `remove`: deleted. `sync`: exists at startup or during a resync. */
+  /**
+   * `put` means created or updated, `remove` means deleted, and `sync` means that the object exists at startup or
+   * during a resync.
+   */
   readonly type: 'put' | 'remove' | 'sync';
   /** Previous version. Absent for a new object. */
   readonly before?: Kinds[K];
@@ -188,12 +191,12 @@ export function watchValue<T>(observable: Observable<T>, keys: (value: T) => rea
   return { subscribe: (enqueue) => observable.subscribe((value) => enqueue(keys(value))) };
 }
 
-/** Reviews share the thread, so a loop yields after this time. */
+/** Loops yield after this time, because they share the thread with reviews. */
 const SLICE_MS = 5;
 
 /**
- * Visits all items within a time budget, yielding to other work. Items may change between visits. Rejects with the
- * signal's reason if it is aborted.
+ * Visits all items, but yields to other work whenever a time budget is used up. Items may change between visits.
+ * Rejects with the signal's reason if it is aborted.
  */
 export async function forEachYielding<T>(
   items: Iterable<T>,
@@ -211,7 +214,7 @@ export async function forEachYielding<T>(
 }
 
 /**
- * Creates an object. If the cluster does not serve the kind, rejects with a plain error, which is retried because the
+ * Creates an object. If the cluster does not serve the kind, rejects with a plain `Error`, which is retried because the
  * CRD may be installed later.
  */
 export async function createObject<K extends Kind>(
@@ -235,7 +238,7 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.code === 404;
 }
 
-/** Resolves to `undefined` instead of rejecting with an `ApiError` 404. */
+/** Resolves to `undefined` instead of rejecting if the error is an `ApiError` 404. */
 export async function orUndefined<T>(result: Promise<T>): Promise<T | undefined> {
   try {
     return await result;
@@ -246,9 +249,8 @@ export async function orUndefined<T>(result: Promise<T>): Promise<T | undefined>
 }
 
 /**
- * Makes a ClusterRole of the installation the owner of an object. When the role is deleted, the garbage collector
- * deletes the object, because no replica could delete it without the role. A replica outside the cluster may have no
- * ClusterRole.
+ * Makes one of the installation's ClusterRoles the owner of an object, so the garbage collector deletes the object with
+ * the role. Without the role, no replica could delete it. Replicas outside the cluster may have no ClusterRole.
  */
 export async function withOwner(metadata: ObjectMeta, role: string, cluster: Cluster): Promise<ObjectMeta> {
   const owner = await orUndefined(cluster.get('ClusterRole', role));

@@ -6,7 +6,7 @@ import { typeMeta } from '../kube/resources.ts';
 import type { KubeObject, ObjectMeta } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** An event for an object, as `kubectl describe` shows it. */
+/** An event for an object, as shown by `kubectl describe`. */
 export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 'action'> {
   readonly message: string;
 }
@@ -14,10 +14,10 @@ export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 
 /** Records an event for an object in the background. Failures are logged. */
 export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEvent) => void;
 
-/** The API server rejects longer messages. */
+/** Maximum message length. The API server rejects longer messages. */
 const MAX_EVENT_MESSAGE = 1000;
 
-/** Creates the event recorder of a controller. `track` receives the promise of each write. */
+/** Creates an event recorder for a controller. `track` gets the promise of each write. */
 export function createEventRecorder(
   cluster: Pick<Cluster, 'recordEvent'>,
   reportingController: string,

@@ -41,15 +41,15 @@ export const exceptions: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Interval at which pods, uses and expiry times are observed. It limits the number of writes. */
+/** Interval for observing pods, uses and expiry times, which limits the number of writes. */
 const RESYNC_MS = 60_000;
-/** Maximum number of workloads in the status. */
+/** Maximum number of workloads that the status lists. */
 const MAX_WORKLOADS = 20;
 
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, date, metrics } = context;
   const uses = createUseCounter();
-  /** The last announcement of each exception, with its UID. */
+  /** The last announcement of each exception, along with the exception's UID. */
   const announced = new Map<string, string>();
   return {
     resyncMs: RESYNC_MS,
@@ -92,19 +92,19 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Creates the function that returns how often an exception was used since the previous call. */
+/** Creates a function that returns how often an exception was used since the previous call. */
 function createUseCounter() {
   const seen = new Map<string, number>();
   return (key: string, counts: ReadonlyMap<string, number>): number => {
     const count = counts.get(`exception/${key}`) ?? 0;
     const before = seen.get(key);
     seen.set(key, count);
-    // The count of a replica starts at 0, and a new leader has no previous count.
+    // A new leader has no previous count, and a restarted replica counts from 0 again.
     return before === undefined ? 0 : Math.max(0, count - before);
   };
 }
 
-/** Returns the enforced policy of a namespace, and the policy without the label of Portcullis. */
+/** Returns a namespace's enforced policy, and the policy that would apply without Portcullis's own label. */
 function findPolicies(name: string, { settings, service, version }: ControllerContext, store: Store) {
   const { labels } = store.get('Namespace', name)?.metadata ?? {};
   const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
@@ -113,7 +113,7 @@ function findPolicies(name: string, { settings, service, version }: ControllerCo
   return { own, enforced: resolve(labels ?? {}).enforce, upstream: resolve(upstream).enforce };
 }
 
-/** Returns the running pods that the policy denies without the exception. */
+/** Returns the running pods that the policy would deny without the exception. */
 function findUsers({ namespace, rule }: PreparedException, context: ControllerContext, store: Store): readonly Pod[] {
   const { level, version }: Policy = findPolicies(namespace, context, store).enforced;
   const options = { level, version, emulationVersion: store.emulationVersion };
@@ -183,7 +183,7 @@ function describe(
       'Shadowed',
       shadow !== undefined,
       shadow === undefined ? 'NotShadowed' : 'OtherLevel',
-      shadow ?? 'no other level denies its pods',
+      shadow ?? 'no other policy denies its pods',
     ),
     condition('Unused', isUnused, isUnused ? 'NoPods' : 'InUse', `running pods that need it: ${pods.length}`),
   ];
@@ -194,8 +194,8 @@ function condition(type: string, isTrue: boolean, reason: string, message: strin
 }
 
 /**
- * Returns why other components deny the pods of an exception, with the command that resolves it. The PodSecurity plugin
- * and the floor enforce the upstream label and the default, and do not support exceptions.
+ * Returns why other components deny an exception's pods, and the command to resolve it. The PodSecurity plugin and the
+ * floor enforce the upstream label and the default, and do not support exceptions.
  */
 function findShadow(
   { namespace, spec }: PreparedException,
@@ -212,10 +212,10 @@ function findShadow(
     ...(own === enforced.level ? [] : [`${ENFORCE_LABEL}=${enforced.level}`]),
     `${POD_SECURITY_LABELS.enforce}=${left}`,
   ].join(' ');
-  return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream.level} level, without regard to exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${labels} --overwrite`;
+  return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream.level} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${labels} --overwrite`;
 }
 
-/** The events before and after an exception expires. */
+/** Returns the event to record before or after an exception expires. */
 function announce({ spec, rule }: PreparedException, problem: ExceptionProblem | undefined, nowMs: number) {
   const { expiresAt } = spec;
   if (problem?.reason === 'Expired') {

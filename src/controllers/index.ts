@@ -1,4 +1,4 @@
-/** The registry of controllers. Adding a controller requires one file in this folder and one line in this array. */
+/** The registry of controllers. To add a controller, add a file to this folder and a line to the array. */
 import type { Settings } from '../config/settings.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { admissionPolicies, admissionPolicyStandby } from './admission-policies.ts';
@@ -49,7 +49,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
 /** Names that `spec.controllers.disabled` accepts. */
 export const CONTROLLER_NAMES: readonly string[] = CONTROLLERS.map(({ name }) => name);
 
-/** Controllers that the features require and the settings do not disable. */
+/** Returns the controllers that the features require and the settings do not disable. */
 export function enabledControllers(
   features: Features,
   disabled: readonly string[] = [],
@@ -66,8 +66,8 @@ export function createController(
 }
 
 /**
- * Creates the function that returns the controllers for the current settings. When the settings for SCC admission,
- * ranges or defaults change, the controllers that read them in `create` are recreated.
+ * Creates a function that returns the controllers for the current settings. When the settings for SCC admission, ranges
+ * or defaults change, it recreates the controllers that read them in `create`.
  */
 export function createControllerSelector(
   context: ControllerContext,

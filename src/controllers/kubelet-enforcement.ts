@@ -1,5 +1,5 @@
 /**
- * Reports whether API servers call the authorization webhook for the minimum kubelet version. It does not change the
+ * Reports whether API servers call the authorization webhook for the minimum kubelet version. Never changes the
  * minimum.
  */
 import { API_SERVERS, checkApiServers, minimumInForce } from '../cluster/kubelet.ts';
@@ -16,7 +16,7 @@ const CONDITION = 'KubeletMinimumEnforced';
 
 export const kubeletEnforcement: ControllerDefinition = {
   name: NAME,
-  description: 'reports which API servers call the authorization webhook of the minimum kubelet version',
+  description: 'reports which API servers call the authorization webhook for the minimum kubelet version',
   runsOn: 'leader',
   permissions: [
     {
@@ -32,7 +32,7 @@ export const kubeletEnforcement: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Delay before the first check, during which the webhooks observe a new minimum. */
+/** Delay before the first check, which lets the webhooks observe a new minimum. */
 const FIRST_CHECK_MS = 5_000;
 const CHECK_INTERVAL_MS = 300_000;
 

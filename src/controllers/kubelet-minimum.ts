@@ -54,7 +54,7 @@ export const kubeletMinimum: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Check interval while a change is in progress. Each change to a Node also triggers a check. */
+/** Check interval while a change is in progress. Changes to Nodes also trigger a check. */
 const CHECK = { requeueAfterMs: 30_000 };
 const CONDITIONS: readonly string[] = ['KubeletsMeetMinimum', 'Progressing'];
 
@@ -131,14 +131,14 @@ function describeKubelets(minimum: string, nodes: readonly NodeState[]): readonl
 interface Request {
   readonly requested: string;
   readonly problem?: { readonly reason: RequestProblem; readonly message: string };
-  /** Object that requests the minimum. Absent if there is no minimum. */
+  /** The object that requests the minimum. Absent if there is no minimum. */
   readonly source: string | undefined;
 }
 
 const NODES_CONFIG = `nodes.config.openshift.io/${NODES_CONFIG_NAME}`;
 const SETTINGS = `portcullisconfiguration/${CONFIGURATION_NAME}`;
 
-/** If the minimum is invalid or its object is deleted, the minimum in force remains unchanged. */
+/** If the minimum is invalid or its object was deleted, the minimum in force stays unchanged. */
 function readRequest(object: PortcullisConfiguration, inForce: string, scope: KubeletScope): Request {
   const { isOn, minimumVersion } = scope.settings();
   if (!isOn) return { requested: '', source: undefined };
@@ -163,8 +163,8 @@ function readRequest(object: PortcullisConfiguration, inForce: string, scope: Ku
 }
 
 /**
- * API servers drop a field that the CRD lacks, so the administrator may have set a minimum that the object does not
- * show.
+ * API servers drop fields that the CRD lacks, so the administrator may have set a minimum that the object does not
+ * contain.
  */
 function describeUnset(ignored: string | undefined): string {
   const unset = `${NODES_CONFIG} has no spec.minimumKubeletVersion: no minimum is requested, or its CRD lacks the field (OpenShift: feature gate MinimumKubeletVersion)`;
@@ -187,11 +187,11 @@ function confirmation(rendered: string): string {
 interface PoolOptions {
   readonly rendered: string;
   readonly exemptNodes: unknown;
-  /** Rendered minimum that an administrator has confirmed for all pools. */
+  /** The rendered minimum that an administrator has confirmed for all pools. */
   readonly confirmed: string | undefined;
 }
 
-/** Returns OpenShift's MachineConfigPools. In other clusters, returns the nodes by role. */
+/** Returns OpenShift's MachineConfigPools or, in other clusters, the nodes by role. */
 function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptions): readonly Pool[] {
   const isConfirmed = confirmed === confirmedValue(rendered);
   const machinePools = store.list('MachineConfigPool');
@@ -217,8 +217,8 @@ function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptio
 }
 
 /**
- * Changes when a machine reregisters or reboots. Simulated nodes report no boot ID. A prefix of both random identifiers
- * is unique enough within a pool.
+ * Returns an ID that changes when a machine reregisters or reboots. Simulated nodes report no boot ID. Prefixes of both
+ * random identifiers are unique enough within a pool.
  */
 function bootIdentity({ metadata, status }: Node): string {
   const { bootID }: { readonly bootID?: string } = status?.nodeInfo ?? {};
@@ -233,7 +233,10 @@ interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger'> {
   readonly time: string;
 }
 
-/** Writes the status if it differs. If the object has changed since it was read, the write conflicts and is retried. */
+/**
+ * Writes the status if it differs. If the object has changed since it was read, the write fails with a conflict and is
+ * retried.
+ */
 async function write(object: PortcullisConfiguration, review: Review, context: WriteContext): Promise<void> {
   const { state, blocking } = review.plan;
   const { kubelet: before = {}, conditions: previous = [] } = object.status ?? {};
@@ -255,7 +258,7 @@ async function write(object: PortcullisConfiguration, review: Review, context: W
   context.logger.info(fields, 'minimum kubelet version changed');
 }
 
-/** The API server returns conditions in the order in which they were created. */
+/** Ignores the order of conditions, because the API server returns them in creation order. */
 function byType(conditions: readonly ConditionState[]): readonly ConditionState[] {
   return conditions.toSorted((a, b) => compareBytes(a.type, b.type));
 }

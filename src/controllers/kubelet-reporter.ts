@@ -1,4 +1,4 @@
-/** Reports for each node whether its kubelet meets the minimum version. */
+/** Reports whether each node's kubelet meets the minimum version. */
 import { minimumInForce, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
 import type { KubeletSettings } from '../config/settings.ts';
 import type { ConditionState } from '../kube/conditions.ts';
@@ -92,9 +92,7 @@ interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger' | 're
   readonly time: string;
 }
 
-/**
- * Writes the condition if it differs, and records an event when the kubelet falls below the minimum or meets it again.
- */
+/** Writes the condition if it differs. Records an event when the kubelet falls below the minimum or meets it again. */
 async function writeReport(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
   const condition = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
   const annotation = node.metadata?.annotations?.[KUBELET_STATE_ANNOTATION];
@@ -126,7 +124,7 @@ function describeTransition(wasOutdated: boolean, report: ConditionState): Contr
   return status === 'False' && wasOutdated ? { ...event, type: 'Normal' } : undefined;
 }
 
-/** Without a report, the condition is omitted from the apply, so the API server removes it. */
+/** If there is no report, the apply omits the condition, so the API server removes it. */
 async function writeCondition(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const before = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
@@ -146,9 +144,7 @@ async function writeAnnotation(node: Node, state: string | undefined, { cluster 
   await cluster.apply('Node', { metadata: { name, annotations } }, { ...OPTIONS, force: true });
 }
 
-/**
- * All managers share one list of taints, so the write fails with a conflict if the node has changed since it was read.
- */
+/** All clients share a single list of taints, so the write must fail if the node has changed since it was read. */
 async function writeTaint(node: Node, isTainted: boolean, { cluster, logger }: ReconcileContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const isOwn = ({ key }: { readonly key: string }): boolean => key === KUBELET_TAINT;

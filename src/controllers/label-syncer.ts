@@ -30,29 +30,28 @@ import { rule } from './permissions.ts';
 /** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */
 export const labelSyncer: ControllerDefinition = {
   name: LABEL_SYNC_MANAGER,
-  description:
-    'sets the Pod Security labels of namespaces to the level that the SCCs of their service accounts require',
+  description: "sets the Pod Security labels of namespaces to the level that their service accounts' SCCs require",
   runsOn: 'leader',
   permissions: [
     {
       role: 'label-syncer',
       clusterRules: [rule(['patch'], ['Namespace'])],
-      // The last rule is used when break-glass runs with a replica's permissions.
+      // Break-glass needs the last rule if it runs with a replica's permissions.
       namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
       isNeeded: ({ rollout }) => rollout,
     },
   ],
-  // Without a rollout, it removes the labels of the previous rollout.
+  // Enabled even if there is no rollout, to remove the labels of the previous rollout.
   isEnabled: ({ scc, rollout }) => scc || !rollout,
   create: createReconciler,
 };
 
 /** Key for all namespaces. Other keys are namespace names. */
 const ALL = '*';
-/** Resync interval of OpenShift's controller. */
+/** OpenShift's controller has the same resync interval. */
 const RESYNC_MS = 600_000;
 
-/** Parts of a running label syncer. */
+/** The parts of a running label syncer. */
 interface Syncer extends Pick<ControllerContext, 'settings' | 'service' | 'version'> {
   readonly metrics: ControllerContext['metrics']['rollout']['syncer'];
   readonly events: ReturnType<typeof createEventFilter>;
@@ -93,12 +92,12 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   };
 }
 
-/** Returns the function that plans a namespace based on the current state of the cluster. */
+/** Returns a function that plans a namespace based on the current cluster state. */
 function createPlanner({ settings, service, version }: Syncer, store: Store): (namespace: Namespace) => LabelSyncPlan {
   const { rollout, scc } = settings.value;
   const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
   if (rollout.phase === 'Disabled') {
-    // If there was no rollout, the labels belong to OpenShift's controller, which has the same name.
+    // If there was never a rollout, the labels belong to OpenShift's controller, which has the same name.
     const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
     return (namespace) => ({ isManaged: false, apply: release(namespace), events: [] });
   }
@@ -146,7 +145,7 @@ async function sync(syncer: Syncer, name: string, { cluster, logger, recordEvent
 /** Enqueues the namespaces whose level may depend on an object. */
 function watchAffected(kind: AffectingKind): Source {
   return watch(kind, (object, store, event) => {
-    // A resync enqueues all namespaces once, not once per kind.
+    // On a resync, enqueue all namespaces only once rather than once per kind.
     if (event.type === 'sync') return kind === 'SecurityContextConstraints' ? [ALL] : [];
     const affected = getAffectedNamespaces(kind, object, store, event);
     return affected === 'all' ? [ALL] : [...affected];
@@ -155,7 +154,7 @@ function watchAffected(kind: AffectingKind): Source {
 
 type SyncEvent = LabelSyncPlan['events'][number];
 
-/** Selects the events that have not been recorded yet, so each is recorded once while its cause persists. */
+/** Selects the events that have not been recorded yet, so each event is recorded only once while its cause persists. */
 function createEventFilter() {
   const recorded = new Map<string, ReadonlySet<string>>();
   const isNew = (name: string, { message }: SyncEvent): boolean => recorded.get(name)?.has(message) !== true;

@@ -14,7 +14,7 @@ type LeaseSpec = NonNullable<Lease['spec']>;
 
 const LABELS = { [PART_OF_LABEL]: PART_OF };
 
-/** Holder of the Lease. Empty if the Lease is not held. */
+/** Returns the holder of the Lease, or an empty string if there is none. */
 function getHolder(lease: Lease): string {
   return lease.spec?.holderIdentity ?? '';
 }
@@ -30,10 +30,10 @@ interface Holding {
   readonly date: Date;
 }
 
-/** Maximum that the API server accepts. */
+/** The maximum that the API server accepts. */
 const MAX_TRANSITIONS = 2 ** 31 - 1;
 
-/** Lease spec after it is acquired or renewed. A change of holder counts as a transition. */
+/** Returns the Lease spec after acquiring or renewing the Lease. A change of holder counts as a transition. */
 export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
   const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
   const isRenewed = lease !== undefined && getHolder(lease) === identity;
@@ -48,21 +48,21 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
   };
 }
 
-/** Lease spec after it is released. Without a holder, the next candidate does not have to wait. */
+/** Returns the Lease spec after releasing the Lease. Because there is no holder, the next candidate need not wait. */
 function releasedSpec({ spec }: Lease, date: Date): LeaseSpec {
   const time = microTime(date);
   return { ...spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
 }
 
-/** Time of the last write according to the API server's clock, which also sets creation timestamps. */
+/** Returns the time of the last write according to the API server's clock, which also sets creation timestamps. */
 function lastWriteTime({ metadata, spec }: Lease): string {
   const times = (metadata?.managedFields ?? []).flatMap(({ time }) => time ?? []).sort();
   return times.at(-1) ?? spec?.renewTime ?? '';
 }
 
 /**
- * The time, plus one microsecond if the millisecond has not changed, because candidates detect a renewal only by a
- * change of the Lease.
+ * Returns the time, plus one microsecond if the millisecond has not changed, because candidates detect a renewal only
+ * if the Lease changes.
  */
 function nextTime(before: string | undefined, time: string): string {
   const toMillisecond = time.slice(0, -'000Z'.length);
@@ -71,20 +71,20 @@ function nextTime(before: string | undefined, time: string): string {
   return `${toMillisecond}${String(micros).padStart(3, '0')}Z`;
 }
 
-/** Leader election timing. The defaults of 15, 10 and 2 seconds are the Kubernetes defaults. */
+/** Leader election timing. Defaults to 15, 10 and 2 seconds, as in Kubernetes. */
 export interface LeaseTimes {
-  /** Candidates acquire the Lease after it has not changed for this time. */
+  /** Candidates acquire the Lease if it has not changed for this time. */
   readonly leaseDurationMs?: number;
-  /** The leader stops this long after it sent its last successful renewal. */
+  /** The leader stops this long after sending its last successful renewal. */
   readonly renewDeadlineMs?: number;
-  /** Interval between attempts. Candidates add a random delay. */
+  /** Interval between attempts to acquire or renew the Lease. Candidates add a random delay. */
   readonly retryPeriodMs?: number;
 }
 
-/** Maximum random delay of candidates, as a multiple of the retry period. */
+/** Maximum delay between candidates' attempts, as a multiple of the retry period. */
 const JITTER = 1.2;
 
-/** Returns the complete timing. Throws a UserError if they are inconsistent. */
+/** Returns the timing with defaults. Throws a UserError if the values are inconsistent. */
 function checkLeaseTimes({
   leaseDurationMs = 15_000,
   renewDeadlineMs = 10_000,
@@ -101,8 +101,8 @@ function checkLeaseTimes({
 }
 
 /**
- * Records the last observed Lease and how long it has not changed, according to this process's clock. A Lease expires
- * if it does not change for its duration. Clocks of different machines are never compared.
+ * Records the last observed Lease and when it last changed according to this process's clock. A Lease expires if it
+ * does not change for its duration. This never compares the clocks of different machines.
  */
 function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
   let observed: { readonly lease: Lease; readonly printed: string; readonly sinceMs: number } | undefined;
@@ -123,16 +123,19 @@ function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
   };
 }
 
-/** Records the time unless the Lease contains an earlier one, whose pods no leader has reported yet. */
+/**
+ * Records the time unless the Lease already records an earlier time, because no leader has reported the pods since
+ * then.
+ */
 function withFormerLeader(metadata: ObjectMeta = {}, time: string | undefined): ObjectMeta {
   if (time === undefined || metadata.annotations?.[FORMER_LEADER_ANNOTATION] !== undefined) return metadata;
   return { ...metadata, annotations: { ...metadata.annotations, [FORMER_LEADER_ANNOTATION]: time } };
 }
 
 /**
- * Creates a lock based on a Lease, which may not exist yet. Every write contains the resource version that was read, so
- * one of two concurrent writes fails. After its signal is aborted, a call neither writes nor updates the observed
- * Lease.
+ * Creates a lock that is based on a Lease, which may not exist yet. Every write contains the resource version that was
+ * read, so one of two concurrent writes fails. Once its signal is aborted, a call neither writes nor updates the
+ * observed Lease.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/tools/leaderelection/leaderelection.go
  */
 function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number, logger: Logger) {
@@ -140,8 +143,8 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   const by = { fieldManager: name };
   const observed = createLeaseObserver(clock, leaseDurationMs);
   /**
-   * Time of the last renewal before this candidate tried to acquire the Lease. The former leader may be this process if
-   * it lost leadership while it was suspended or could not reach the API server.
+   * Time of the last renewal before this candidate tried to acquire the Lease. The former leader may be this process,
+   * if it lost leadership because it was suspended or could not reach the API server.
    */
   let formerTime: string | undefined;
 
@@ -166,11 +169,11 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   };
 
   return {
-    /** Holder when the Lease was last observed. */
+    /** Returns the holder of the last observed Lease. */
     holder: observed.holder,
     /**
-     * Acquires or renews the Lease. Resolves to the time of the request, or to `undefined` while another candidate
-     * holds the Lease.
+     * Acquires or renews the Lease. Resolves to the time when the request was sent, or to `undefined` while another
+     * candidate holds the Lease.
      */
     async acquireOrRenew(isLeading: boolean, signal: AbortSignal): Promise<number | undefined> {
       const startMs = clock.now();
@@ -203,17 +206,17 @@ export interface LeaderElectionOptions extends LeaseTimes {
   /** Name of the Lease and the field manager. */
   readonly name: string;
   readonly namespace: string;
-  /** Unique for each process. A restarted process has another identity. */
+  /** Identity of this process. It must differ after a restart. */
   readonly identity: string;
-  /** True if the identity is that of a terminated process, whose Lease can be acquired without waiting. */
+  /** Returns true if the identity belongs to a terminated process, whose Lease can be acquired without waiting. */
   readonly isEnded?: (identity: string) => boolean;
   readonly clock: Clock;
-  /** Writes the timestamps of the Lease. Decisions do not depend on this clock. */
+  /** Clock for the Lease's timestamps. Decisions do not depend on it. */
   readonly date?: () => Date;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random?: () => number;
   onStarted(): void;
-  /** Stops the work of the leader. The Lease is neither released nor requested before this resolves. */
+  /** Stops the leader's work. The Lease is neither released nor acquired again until this resolves. */
   onStopped(): Promise<void>;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'leading'>;
@@ -222,8 +225,8 @@ export interface LeaderElectionOptions extends LeaseTimes {
 export interface LeaderElection {
   start(): void;
   /**
-   * True while no other candidate can lead. A call after the deadline, for example after the process was suspended,
-   * ends leadership.
+   * Returns true while no other candidate can lead. If the deadline has passed, for example because the process was
+   * suspended, ends leadership.
    */
   isLeading(): boolean;
   /** Ends leadership and releases the lease. */
@@ -231,10 +234,10 @@ export interface LeaderElection {
 }
 
 const TOO_LATE = 'the lease was not renewed in time';
-/** A conflict on release is caused by a renewal that is still in flight. */
+/** Attempts to release the Lease, because a renewal in flight can cause a conflict. */
 const RELEASE_ATTEMPTS = 3;
 
-/** Creates the leadership of a candidate, which lasts until the renew deadline after the last renewal. */
+/** Creates a candidate's term of leadership. It ends at the renew deadline after the last renewal. */
 function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, logger: Logger) {
   const { cluster, name, namespace, identity, clock, metrics } = options;
   let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;
@@ -263,10 +266,12 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
     lose,
     /** Resolves when the work of the last leadership has ended. */
     workEnded: () => workEnded,
-    /** Starts or extends leadership after a renewal sent at the given time, unless the candidate has stopped. */
+    /**
+     * Starts or extends leadership after a renewal that was sent at the given time, unless the candidate has stopped.
+     */
     async lead(sinceMs: number, isStopped: () => boolean): Promise<void> {
       const untilMs = sinceMs + renewDeadlineMs;
-      // The response may arrive after leadership has ended.
+      // The response may have arrived after leadership ended.
       if (!isLeading()) await workEnded;
       if (clock.now() >= untilMs || isStopped()) return;
       const wasLeading = leading !== undefined;
@@ -287,8 +292,8 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
 
 /**
  * Creates a candidate for a Lease. At most one candidate leads at a time, because the leader measures from the time of
- * the request, not of the response, and stops before others take over. Throws a UserError if the times are
- * inconsistent.
+ * the request rather than the response, and stops before another candidate can take over. Throws a UserError if the
+ * times are inconsistent.
  */
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { name, namespace, identity, clock, random = Math.random } = options;
@@ -345,7 +350,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   };
 }
 
-/** A pause between attempts, which ends early if the candidate stops. */
+/** Creates the pause between attempts, which ends early if the candidate stops. */
 function createPause(clock: Clock) {
   let end = (): void => undefined;
   return {
@@ -395,7 +400,7 @@ interface LeadershipOptions
 
 export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'> & Pick<RunningControllers, 'update'>;
 
-/** Runs the controllers of a replica: its own until it stops, and the leader's while it leads. */
+/** Runs a replica's controllers: the replica controllers until it stops, and the leader controllers while it leads. */
 export function runWithLeadership(controllers: readonly Controller[], options: LeadershipOptions): Leadership {
   let current = controllers;
   const which = (runs: Controller['runsOn']) => current.filter((controller) => controller.runsOn === runs);
@@ -426,8 +431,8 @@ export function runWithLeadership(controllers: readonly Controller[], options: L
 }
 
 /**
- * The cluster, with writes that fail while this replica is not the leader. A process that was suspended longer than its
- * Lease may resume just before a write.
+ * Wraps the cluster so writes fail while this replica is not the leader. This is necessary because a process that was
+ * suspended for longer than its Lease may resume just before a write.
  */
 function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
   const asLeader = async <T>(write: () => Promise<T>): Promise<T> => {

@@ -46,7 +46,7 @@ const OPTIONS = { fieldManager: OLM_AUTO_LABELER };
 /** @see https://github.com/openshift/operator-framework-olm */
 export const olmAutoLabeler: ControllerDefinition = {
   name: OLM_AUTO_LABELER,
-  description: 'enables the label syncer in openshift-* namespaces with operators of the Operator Lifecycle Manager',
+  description: 'enables the label syncer in openshift-* namespaces that contain Operator Lifecycle Manager operators',
   runsOn: 'leader',
   permissions: [
     {
@@ -81,11 +81,11 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings } = controllerContext;
   const triggers = createTriggers();
   const labeler = createLabeler(triggers, controllerContext);
-  /** Settings at the last evaluation of all namespaces. Absent while the controller is idle. */
+  /** The settings at the last evaluation of all namespaces. Absent while the controller is idle. */
   let active: Active | undefined;
 
   /**
-   * Enqueues all namespaces, as at startup, when the Operator Lifecycle Manager is installed or the settings change.
+   * Enqueues all namespaces, as on startup, when the Operator Lifecycle Manager is installed or the settings change.
    */
   const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, enqueue } = context;
@@ -140,11 +140,10 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 }
 
-/** Creates the namespace labeler. */
 function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
-  /** For each namespace without operators, the time in milliseconds at which to remove its label. */
+  /** When to remove the label of each namespace that has no operators, in milliseconds. */
   const releases = new Map<string, number>();
-  /** Returns the time until a decision takes effect, in milliseconds. */
+  /** Returns the delay before a decision takes effect, in milliseconds. */
   const findDelayMs = (name: string, { action }: LabelerDecision, nowMs: number): number => {
     const dueMs = action === 'release' ? (releases.get(name) ?? nowMs + SETTLE_MS) : undefined;
     if (dueMs === undefined) releases.delete(name);
@@ -199,13 +198,12 @@ async function applyCondition({ cluster }: ReconcileContext, state: ConditionSta
   await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
 }
 
-/** Events for each namespace since its last decision. */
+/** The events for each namespace since its last decision. */
 function createTriggers() {
   const byNamespace = new Map<string, ReadonlySet<LabelerTrigger>>();
   const get = (name: string): ReadonlySet<LabelerTrigger> => byNamespace.get(name) ?? new Set();
   return {
     get,
-    /** Returns the name. */
     add(name: string, trigger: LabelerTrigger): string {
       byNamespace.set(name, new Set([...get(name), trigger]));
       return name;
@@ -234,14 +232,12 @@ function describeCondition(mode: LabelerMode | undefined, hasLabeler: boolean): 
   }
   const { namespace, name } = OPENSHIFT_OLM;
   const message = hasLabeler
-    ? `the auto-labeler is off, because the Deployment ${name} in ${namespace} labels namespaces: set spec.olm.autoLabeler.mode to run it nevertheless`
+    ? `the auto-labeler is off, because the Deployment ${name} in ${namespace} labels namespaces: set spec.olm.autoLabeler.mode to run it anyway`
     : `the mode of the auto-labeler is ${mode}`;
   return { type, status: 'True', reason: 'Installed', message };
 }
 
-/**
- * Returns the event that a change represents. With the label, the label syncer overwrites labels from other managers.
- */
+/** Returns the event for a change. With the label, the label syncer overwrites other managers' labels. */
 function describeEvent(
   { metadata }: Namespace,
   { action, reason }: LabelerDecision,

@@ -1,4 +1,4 @@
-/** Permissions of controllers. */
+/** RBAC permissions of controllers. */
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import type { Kind } from '../kube/kinds.ts';
 import { RESOURCES } from '../kube/resources.ts';
@@ -6,55 +6,55 @@ import type { Wire } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, configurationFeature, INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
 import { OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
 
-/** Features of an installation that determine which controllers run and which permissions they need. */
+/** The features of an installation, which determine which controllers run and which permissions they need. */
 export interface Features {
-  /** SCC admission is not `off`. */
+  /** True if SCC admission is not `off`. */
   readonly scc: boolean;
-  /** The rollout of enforcement is not `Disabled`. */
+  /** True if the enforcement rollout is not `Disabled`. */
   readonly rollout: boolean;
-  /** The rollout permissions are installed, so workloads are evaluated in every phase. */
+  /** True if the rollout permissions are installed, so workloads are evaluated in every phase. */
   readonly evaluation: boolean;
-  /** The standard SCCs are maintained (`spec.scc.standardSCCs: install`). */
+  /** True if the leader manages the standard SCCs (`spec.scc.standardSCCs: install`). */
   readonly standardSccs: boolean;
-  /** The replicas create their serving certificate and distribute its CA. */
+  /** True if the replicas create their serving certificate and distribute its CA. */
   readonly managedCertificate: boolean;
-  /** The settings come from the PortcullisConfiguration in the cluster, not from a file. */
+  /** True if the settings come from the PortcullisConfiguration in the cluster rather than a file. */
   readonly settingsObject: boolean;
-  /** Several replicas may run, and each publishes its state in a Lease. */
+  /** True if several replicas may run, each of which publishes its state in a Lease. */
   readonly replicas: boolean;
-  /** The leader maintains the webhook configurations. */
+  /** True if the leader manages the webhook configurations. */
   readonly managedWebhooks: boolean;
-  /** The minimum kubelet version feature is installed. */
+  /** True if the minimum kubelet version feature is installed. */
   readonly kubelet: boolean;
-  /** Nodes with a kubelet below the minimum are tainted (`spec.kubelet.taint`). */
+  /** True if nodes whose kubelet is below the minimum are tainted (`spec.kubelet.taint`). */
   readonly kubeletTaint: boolean;
-  /** Support for the Operator Lifecycle Manager is installed. */
+  /** True if Operator Lifecycle Manager support is installed. */
   readonly olm: boolean;
-  /** PodSecurityExceptions can apply (`spec.podSecurity.exceptions.mode` is not `off`). */
+  /** True if PodSecurityExceptions can apply (`spec.podSecurity.exceptions.mode` is not `off`). */
   readonly exceptions: boolean;
-  /** New pods get defaults (`spec.defaults.mode` is not `off`). */
+  /** True if new pods get defaults (`spec.defaults.mode` is not `off`). */
   readonly podDefaults: boolean;
 }
 
 export type PolicyRule = Wire<V1PolicyRule>;
 
-/** Rules that are granted together by a ClusterRole and a Role with the same name. */
+/** Rules that a ClusterRole and a Role with the same name grant together. */
 export interface PermissionSet {
-  /** Suffix of the role name, which follows the name of the installation: `label-syncer`. */
+  /** Suffix of the role name, such as `label-syncer`, which follows the installation's name. */
   readonly role: string;
   readonly clusterRules?: readonly PolicyRule[];
   /** Rules that apply in the installation namespace. */
   readonly namespaceRules?: readonly PolicyRule[];
-  /** Namespace labels and annotations that the controller writes. RBAC cannot limit patches to them. */
+  /** Namespace labels and annotations that the controller writes. RBAC cannot restrict patches to these. */
   readonly namespaceKeys?: readonly string[];
   /** If absent, the rules are needed whenever the controller is enabled. */
   isNeeded?(features: Features): boolean;
 }
 
-/** Verbs that the store needs to follow a kind. */
+/** Verbs that the store needs to watch a kind. */
 export const WATCH_VERBS = ['list', 'watch'] as const;
 
-/** An RBAC rule for kinds in one API group, limited to the given object names, if any. */
+/** An RBAC rule for kinds in one API group. If object names are given, the rule is limited to them. */
 export function rule(
   verbs: readonly string[],
   kinds: readonly [Kind, ...Kind[]],
@@ -68,14 +68,14 @@ export function rule(
   };
 }
 
-/** An RBAC rule for SubjectAccessReviews, which are not stored. */
+/** An RBAC rule for creating SubjectAccessReviews. */
 export const ACCESS_REVIEW_RULE: PolicyRule = {
   apiGroups: ['authorization.k8s.io'],
   resources: ['subjectaccessreviews'],
   verbs: ['create'],
 };
 
-/** RBAC rules for the webhook configurations whose feature satisfies the predicate. */
+/** RBAC rules for the webhook configurations of the features that satisfy the predicate. */
 export function configurationRules(
   verbs: readonly string[],
   includes: (feature: string | undefined) => boolean,
@@ -86,7 +86,7 @@ export function configurationRules(
   });
 }
 
-/** True for features that are off by default. Their permissions are in separate roles. */
+/** Returns true for features that are off by default and whose permissions are in separate roles. */
 export function isOptionalFeature(feature: string | undefined): feature is OptionalFeature {
   return OPTIONAL_FEATURES.some((one) => one === feature);
 }

@@ -1,4 +1,4 @@
-/** Evaluates namespaces from the store or through dry runs by the API server. */
+/** Evaluates namespaces, either from the store or through dry runs on the API server. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { namespacePolicies } from '../cluster/rollout.ts';
@@ -33,19 +33,19 @@ export interface EvaluationSettings {
   /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
   readonly management: ManagementSettings;
-  /** Defaults for new pods. If absent, there are none. */
+  /** Defaults for new pods. If absent, new pods get no defaults. */
   readonly defaults?: PodDefaults;
-  /** Pod templates of kinds that the store does not contain. */
+  /** Pod templates of kinds that are not in the store. */
   readonly customSources?: readonly CustomPodSource[];
-  /** Returns the current policy and the planned policy of a namespace. */
+  /** Returns a namespace's current and planned policies. */
   policies(namespace: Namespace, store: Store): ReturnType<typeof namespacePolicies>;
-  /** Returns the exceptions that apply in a namespace. If absent, there are none. */
+  /** Returns the exceptions that apply in a namespace. If absent, no exceptions apply. */
   exceptions?(namespace: string, store: Store): ExceptionIndex;
-  /** Kubernetes version to evaluate. Defaults to the store's version. */
+  /** Kubernetes version to emulate. Defaults to the store's version. */
   readonly emulationVersion?: Version;
 }
 
-/** Evaluates the workloads of a namespace from the objects in the store. Pauses often. */
+/** Evaluates a namespace's workloads based on the objects in the store. Yields often. */
 export function* evaluateFromStore(
   namespace: Namespace,
   store: Store,
@@ -96,7 +96,10 @@ export function* evaluateFromStore(
   });
 }
 
-/** Input with which SCC admission defaults pod templates. Without it, nearly all workloads would violate the level. */
+/**
+ * Returns the input for SCC admission to default pod templates. Without defaulting, nearly all workloads would violate
+ * the level.
+ */
 function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]): string | undefined {
   if ((metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') === '') {
     return `annotation ${NAMESPACE_RANGE_ANNOTATIONS.uidRange} is missing`;
@@ -107,7 +110,7 @@ function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]):
 /** Called with the evaluation of a namespace, or `undefined` if the namespace was deleted or is exempt. */
 type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
 
-/** Evaluates namespaces that are not exempt within a time budget, yielding to other work. */
+/** Evaluates the namespaces that are not exempt. Yields to other work whenever a time budget is used up. */
 export async function evaluateNamespaces(
   settings: EvaluationSettings,
   names: readonly string[],
@@ -130,11 +133,11 @@ export function listNamespaces(store: Store): readonly string[] {
   return store.list('Namespace').flatMap(({ metadata }) => metadata?.name ?? []);
 }
 
-/** An evaluation of all namespaces that is in progress. */
+/** A sweep in progress, which evaluates all namespaces. */
 export interface RunningSweep {
   /** Milliseconds since the epoch. */
   readonly startMs: number;
-  /** Generation of the configuration object at the start. */
+  /** Generation of the configuration object when the sweep started. */
   readonly generation: number | undefined;
   readonly settings: RolloutSettings;
   readonly evaluations: Map<string, NamespaceEvaluation>;
@@ -143,11 +146,14 @@ export interface RunningSweep {
 }
 
 interface SweepSettings extends EvaluationSettings {
-  /** Level that currently applies to namespaces without a label. */
+  /** The current level of unlabeled namespaces. */
   readonly currentEnforce: DefaultLevel;
 }
 
-/** Continues a sweep. Resolves to `undefined` at its end, otherwise to the delay before the next batch of dry runs. */
+/**
+ * Continues a sweep. Resolves to `undefined` when it is complete, and otherwise to the delay before the next batch of
+ * dry runs.
+ */
 export async function continueSweep(
   sweep: RunningSweep,
   evaluation: SweepSettings,
@@ -173,8 +179,8 @@ export async function continueSweep(
 }
 
 /**
- * The API server determines whether a namespace violates the level. Violating workloads, and namespaces that keep their
- * level, are evaluated in-process.
+ * The API server determines whether a namespace violates the level. The violating workloads, and namespaces that keep
+ * their level, are evaluated in-process.
  */
 async function evaluateByDryRun(
   name: string,
@@ -205,15 +211,15 @@ async function evaluateByDryRun(
   const evaluation = await evaluate();
   // The API server ignores exceptions.
   if (evaluation !== undefined && evaluation.workloads.length + evaluation.excepted.length > 0) return evaluation;
-  const error = 'dry run: the API server warns of violating pods, but none exist any more';
+  const error = 'dry run: the API server warned about violating pods, but they no longer exist';
   return { ...clean, verdict: 'inconclusive', error };
 }
 
-/** Field manager for dry runs, as in OpenShift. */
+/** Field manager for dry runs, the same as in OpenShift. */
 const DRY_RUN_MANAGER = 'pod-security-readiness-controller';
 
 /**
- * Evaluates a namespace with a dry run that labels it with the level. A deleted namespace has no violations.
+ * Evaluates a namespace through a dry run that labels it with the level. A deleted namespace has no violations.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/blob/main/pkg/operator/podsecurityreadinesscontroller/violation.go
  */
 async function dryRun(
@@ -224,7 +230,7 @@ async function dryRun(
 ): Promise<'clean' | 'violating' | { readonly error: string }> {
   const warnings: string[] = [];
   const labels = { [POD_SECURITY_LABELS.enforce]: level };
-  // Without the uid, a deleted namespace would be recreated.
+  // The UID prevents the apply from recreating a deleted namespace.
   const metadata = { name, ...(uid === undefined ? {} : { uid }), labels };
   try {
     await cluster.apply(
@@ -246,14 +252,14 @@ async function dryRun(
   };
 }
 
-/** Matches the warning that a namespace violates the level. The next warnings name the pods. */
+/** Matches the warning that a namespace violates the level. The warnings that follow name the pods. */
 const VIOLATES = /^existing pods in namespace ".*" violate the new PodSecurity enforce level "/;
 const PARTIAL = /^new PodSecurity enforce level only checked against the first \d+ of \d+ existing pods$/;
 const UNLISTED = 'failed to list pods while checking new PodSecurity enforce level';
 
 /**
- * Returns the verdict of a dry run that labels a namespace, based on the warnings from the API server. If there is no
- * warning, the namespace is clean only if all pods were checked and the default is privileged. The API server does not
+ * Returns the verdict of a dry run that labels a namespace, based on the API server's warnings. If there is no warning,
+ * the namespace is clean only if all pods were checked and the default is privileged, because the API server does not
  * check a namespace whose level does not become stricter.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */

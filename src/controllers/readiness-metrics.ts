@@ -1,4 +1,4 @@
-/** Metrics of the readiness controller. Only the leader exposes them, so replicas do not contradict each other. */
+/** The readiness controller's metrics. Only the leader exposes them, so replicas do not contradict each other. */
 import { ENFORCEMENT_MODES, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { INSTALLATION } from '../kube/well-known.ts';

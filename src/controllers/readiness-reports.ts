@@ -1,4 +1,4 @@
-/** Keeps the readiness controller's reports up to date, in the first report API that the cluster serves. */
+/** Keeps the readiness controller's reports up to date, using the first report API that the cluster serves. */
 import { createHash } from 'node:crypto';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
@@ -31,9 +31,9 @@ const OPTIONS = { fieldManager: ROLLOUT_MANAGER, force: true };
 const REPORTS_PER_BATCH = 20;
 /** Interval between batches. */
 const BATCH_MS = 1_000;
-/** Minimum interval between writes of the cluster report. */
+/** Minimum interval between cluster report writes. */
 const CLUSTER_MS = 10_000;
-/** Interval between attempts while the cluster serves no report API. */
+/** Retry interval while the cluster serves no report API. */
 const UNSERVED_MS = 60_000;
 
 interface ReportWriterOptions {
@@ -49,21 +49,21 @@ interface ReportWriterOptions {
 interface ReportWriter extends ReportWriterOptions {
   /** Namespaces whose reports may be outdated. */
   readonly queue: Set<string>;
-  /** Digests of the written namespace reports and of the cluster report. */
+  /** Digests of the last written namespace reports and cluster report. */
   readonly written: Map<string, string>;
   /** The API in use, and its cluster report. */
   api: ReportApi | undefined;
   owner: ReportOwner | undefined;
   /** True if the cluster report may be outdated. */
   isStale: boolean;
-  /** Earliest time for the next write of the cluster report. It is `Infinity` before all namespaces are evaluated. */
+  /** Earliest time of the next cluster report write, or `Infinity` until all namespaces have been evaluated. */
   dueMs: number;
   isUnserved: boolean;
 }
 
 /**
- * Creates the report writer. The cluster report owns the namespace reports, so deleting it deletes all of them. Its
- * owner is the PSAEnforcementConfig, or the PortcullisConfiguration before the first rollout.
+ * Creates the report writer. The cluster report owns the namespace reports, so they are deleted with it. Its own owner
+ * is the PSAEnforcementConfig, or the PortcullisConfiguration before the first rollout.
  */
 export function createReportWriter(options: ReportWriterOptions) {
   const writer: ReportWriter = {
@@ -72,20 +72,20 @@ export function createReportWriter(options: ReportWriterOptions) {
     ...{ isStale: true, dueMs: Infinity, isUnserved: false },
   };
   return {
-    /** Enqueues the report for a namespace. Nothing is written if the report is up to date. */
+    /** Enqueues the report for a namespace. It is written only if it is outdated. */
     enqueue(name: string): void {
       writer.queue.add(name);
       writer.isStale = true;
     },
-    /** Called after an evaluation of all namespaces. Nothing is written before the first one. */
+    /** Called after an evaluation of all namespaces. Nothing is written before the first call. */
     start(): void {
       if (writer.dueMs === Infinity) writer.dueMs = -Infinity;
     },
-    /** Makes the next batch write the cluster report, even if it was deleted or belongs to another API. */
+    /** Makes the next batch write the cluster report again, for example if it was deleted or belongs to another API. */
     refresh: () => refresh(writer),
     /** True if the next attempt to find a report API is due. */
     isRetryDue: (now: number): boolean => writer.isUnserved && now >= writer.dueMs,
-    /** Writes a batch and schedules the next one until all reports are up to date. */
+    /** Writes a batch, and schedules the next batch until all reports are up to date. */
     writeBatch: (context: ReconcileContext): Promise<ReconcileResult> => writeBatch(writer, context),
   };
 }
@@ -110,7 +110,7 @@ async function writeBatch(writer: ReportWriter, context: ReconcileContext): Prom
       await writeReport(writer, name, { api, cluster });
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      // The namespace was deleted, or the API is no longer served.
+      // The namespace was deleted, or the cluster no longer serves the API.
       refresh(writer);
     }
     queue.delete(name);
@@ -119,7 +119,7 @@ async function writeBatch(writer: ReportWriter, context: ReconcileContext): Prom
   return writer.isStale ? { requeueAfterMs: Math.max(BATCH_MS, writer.dueMs - now()) } : undefined;
 }
 
-/** Writes the cluster report to the first served API. */
+/** Writes the cluster report in the first API that the cluster serves. */
 async function writeClusterReport(writer: ReportWriter, { cluster, logger, now }: ReconcileContext): Promise<void> {
   const failures: string[] = [];
   for (const candidate of REPORT_APIS) {
@@ -175,10 +175,10 @@ async function writeReport(
 ): Promise<void> {
   const { written, owner } = writer;
   const evaluation = writer.findEvaluation(name);
-  // The last report is kept while the result is unknown.
+  // Keep the last report while the result is unknown.
   if (evaluation?.verdict === 'inconclusive') return;
   if (!evaluation) {
-    // A deleted namespace has no report.
+    // The namespace was deleted, and its report with it.
     const exists = cluster.store.get('Namespace', name) !== undefined;
     if (exists && written.get(name) !== ABSENT) {
       await orUndefined(cluster.remove(api.namespaced, REPORT_NAME, name));
@@ -197,12 +197,12 @@ async function writeReport(
   written.set(name, digest);
 }
 
-/** Digest for a namespace without a report. */
+/** Digest for a namespace that has no report. */
 const ABSENT = '';
 /** Key for the cluster report. Other keys are namespace names. */
 const CLUSTER = '';
 
-/** Deletes the cluster reports. The garbage collector deletes the namespace reports that they own. */
+/** Deletes the cluster reports. The garbage collector then deletes the namespace reports, which they own. */
 export async function removeReports(cluster: Pick<Cluster, 'remove'>): Promise<void> {
   for (const api of REPORT_APIS) await orUndefined(cluster.remove(api.cluster, REPORT_NAME));
 }
@@ -211,7 +211,7 @@ function isUnavailable(error: unknown): error is ApiError {
   return isNotFound(error) || (error instanceof ApiError && error.status.code === 403);
 }
 
-/** A digest of everything except the evaluation time. */
+/** Digest of the report without the evaluation time. */
 function reportDigest(report: Report): string {
   const text = JSON.stringify(report, (key, value: unknown) => (key === 'timestamp' ? undefined : value));
   return createHash('sha256').update(text).digest('base64');
@@ -240,7 +240,7 @@ function workloadSubject({
   };
 }
 
-/** The workloads of a namespace and its bare pods, from the objects in the store. Completed pods are omitted. */
+/** Returns a namespace's workloads and bare pods from the store. Omits completed pods. */
 function listReportedWorkloads(
   store: Store,
   namespace: string,

@@ -1,4 +1,4 @@
-/** State of the readiness controller while this process is the leader. */
+/** The readiness controller's state while this process is the leader. */
 import type { PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { EVALUATE_ANNOTATION } from '../kube/well-known.ts';
@@ -32,14 +32,14 @@ export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
     }),
     requestedMs: createRequestReader(),
     settling: createSettling(),
-    /** Violating namespaces whose event has not been recorded yet. */
+    /** Violating namespaces without a recorded event. */
     unrecorded: [] as string[],
     refusals: createRefusals(wasViolating),
     evaluatedMs: new Map<string, number>(),
     allMs: -Infinity,
     /** True if all namespaces must be reevaluated. */
     isAllStale: true,
-    /** Dependencies of all evaluations. */
+    /** Common dependencies of all evaluations. */
     basis: [] as readonly unknown[],
     /** Number of consecutive incomplete sweeps. */
     failures: 0,
@@ -47,17 +47,17 @@ export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
     sweep: undefined as CompletedSweep | undefined,
     sweptGeneration: undefined as number | undefined,
     deniedGeneration: undefined as number | undefined,
-    /** Revision of the findings that the metrics show. */
+    /** Revision of the findings that the metrics were computed from. */
     measured: -1,
   };
 }
 
-/** Maximum number of pending workload events. Further events are dropped, because reports contain all workloads. */
+/** Maximum number of pending workload events. Further events are dropped, because reports list all workloads anyway. */
 const MAX_REFUSALS = 500;
 
 /**
- * Workloads that are newly denied and whose events have not been recorded yet.
- * @param wasViolating the result of an earlier process, which has already recorded its events
+ * Newly denied workloads whose events have not been recorded yet. @param wasViolating returns whether an earlier
+ * process has already recorded events for the namespace
  */
 function createRefusals(wasViolating: (name: string) => boolean) {
   const waiting: WorkloadRefusal[] = [];
@@ -66,7 +66,7 @@ function createRefusals(wasViolating: (name: string) => boolean) {
       { name: namespace, isSelected, workloads }: NamespaceEvaluation,
       before: NamespaceEvaluation | undefined,
     ): void {
-      // For a namespace with its own level, earlier events are unknown.
+      // It is unknown whether events were recorded earlier for a namespace that has its own level.
       if (before === undefined && (!isSelected || wasViolating(namespace))) return;
       const isDenied = ({ verdict }: ViolatingWorkload): boolean => verdict !== 'restart';
       const known = new Set(before?.workloads.filter(isDenied).map(({ kind, name }) => `${kind}/${name}`));
@@ -79,8 +79,8 @@ function createRefusals(wasViolating: (name: string) => boolean) {
 }
 
 /**
- * The current evaluation of each namespace, and how long one has differed from the last sweep.
- * @param wasViolating the result of an earlier process, which applies until the first sweep
+ * The current evaluation of each namespace, and since when any of them has differed from the last sweep. @param
+ * wasViolating an earlier process's result for the namespace, which is used until the first sweep
  */
 function createFindings(wasViolating: (name: string) => boolean) {
   const current = new Map<string, NamespaceEvaluation>();
@@ -103,14 +103,14 @@ function createFindings(wasViolating: (name: string) => boolean) {
       else current.delete(name);
       compare(name, nowMs);
     },
-    /** Starts to compare with the given sweep. */
+    /** Compares evaluations with the given sweep from now on. */
     compareWith(evaluations: readonly NamespaceEvaluation[], nowMs: number): void {
       swept = new Map(evaluations.map((evaluation) => [evaluation.name, outcome(evaluation)]));
       changedSinceMs = undefined;
       for (const name of current.keys()) compare(name, nowMs);
     },
     changedSinceMs: () => changedSinceMs,
-    /** Increases with every change. */
+    /** A number that increases with every change. */
     revision: () => revision,
   };
 }
@@ -120,7 +120,8 @@ function outcome(evaluation: NamespaceEvaluation | undefined): string {
 }
 
 /**
- * Reads requests for an evaluation. A request takes effect when this process first observes it, because clocks differ.
+ * Reads requests for an evaluation. The time of a request is when this process first observes it, because clocks
+ * differ.
  */
 function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) => number | undefined {
   let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;
@@ -136,10 +137,10 @@ function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) =>
 }
 
 const SETTLE_MS = 5_000;
-/** If changes continue for this long, sweeps no longer wait. */
+/** Sweeps stop waiting if changes continue for this long. */
 const MAX_SETTLE_MS = 60_000;
 
-/** Measures whether changes that affect all namespaces have stopped. */
+/** Detects when changes that affect all namespaces have stopped. */
 function createSettling() {
   let sinceMs = -Infinity;
   let lastMs = -Infinity;

@@ -1,4 +1,4 @@
-/** Writes decisions and events for the readiness controller. */
+/** Writes the readiness controller's decisions and events. */
 import { refusalEvent } from '../cluster/workload-events.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Condition } from '../kube/conditions.ts';
@@ -18,8 +18,8 @@ const OPTIONS = { fieldManager: ROLLOUT_MANAGER };
 const metadata = { name: PSA_ENFORCEMENT_CONFIG };
 
 /**
- * Creates the configuration object. Resolves to `undefined` if the cluster does not serve its kind. The mode remains
- * unset, so the first manager that sets it owns it.
+ * Creates the configuration object without a mode, so the first manager that sets the mode owns it. Resolves to
+ * `undefined` if the cluster does not serve the kind.
  */
 export async function createConfig({ cluster, logger }: ReconcileContext): Promise<PSAEnforcementConfig | undefined> {
   const created = await orUndefined(cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, OPTIONS));
@@ -27,7 +27,9 @@ export async function createConfig({ cluster, logger }: ReconcileContext): Promi
   return created;
 }
 
-/** Writes a decision if the object differs. Resolves to `conflict` without writing if another manager owns the mode. */
+/**
+ * Writes a decision if the object differs. If another manager owns the mode, resolves to `conflict` and writes nothing.
+ */
 export async function writeDecision(
   object: PSAEnforcementConfig,
   decision: Decision,
@@ -58,7 +60,7 @@ function isOwnedByOthers(error: unknown): boolean {
   return causes?.some(({ reason }) => reason === 'FieldManagerConflict') === true;
 }
 
-/** True if the status contains the decision for the current generation. */
+/** Returns true if the status contains the decision for the current generation. */
 function isWritten(
   { metadata: { generation } = {}, status: before }: PSAEnforcementConfig,
   decision: Decision,
@@ -77,7 +79,7 @@ function byType(conditions: readonly Condition[]): Readonly<Record<string, Condi
   return Object.fromEntries(conditions.map((condition) => [condition.type, condition]));
 }
 
-/** Records the effect of enforcement on a namespace. */
+/** Records an event about the effect of enforcement on a namespace. */
 export function recordViolations(
   namespace: Namespace,
   { level, workloads }: NamespaceEvaluation,
@@ -94,13 +96,13 @@ export function recordViolations(
   });
 }
 
-/** A workload whose pods are denied, or would be denied under enforcement. */
+/** A workload whose pods are denied or would be denied under enforcement. */
 export interface WorkloadRefusal {
   readonly namespace: string;
   readonly workload: ViolatingWorkload;
 }
 
-/** Records an event for such a workload. */
+/** Records an event for a denied workload. */
 export function recordRefusal(
   { namespace, workload: { kind, name, verdict, level, violations } }: WorkloadRefusal,
   { cluster, recordEvent }: ReconcileContext,
@@ -120,7 +122,7 @@ export function recordRefusal(
   recordEvent(source, object, { ...event, message: note });
 }
 
-/** Records that deleting the object has ended enforcement. */
+/** Records an event because deleting the object has ended enforcement. */
 export function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: ReconcileContext): void {
   recordEvent('PSAEnforcementConfig', created, {
     type: 'Warning',
@@ -130,7 +132,7 @@ export function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: R
   });
 }
 
-/** Records changes to a decision, and violations that a forced mode ignores. */
+/** Records events for changed decisions, and for violations that a forced mode ignores. */
 export function recordDecision(
   object: PSAEnforcementConfig,
   { spec, status }: Decision,

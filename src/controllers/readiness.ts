@@ -70,7 +70,7 @@ export const readiness: ControllerDefinition = {
       ],
     },
     {
-      // A dry run requires the same permission as the write, so this rule permits changing namespace labels.
+      // A dry run requires the same permission as the write, so this rule also permits changing namespace labels.
       role: 'readiness-dry-run',
       clusterRules: [rule(['patch'], ['Namespace'])],
       namespaceKeys: Object.values(POD_SECURITY_LABELS),
@@ -88,9 +88,9 @@ const ALL = '*all';
 const EVENTS = '*events';
 const REPORTS = '*reports';
 
-/** Interval at which to check the schedule. */
+/** Interval for checking the schedule. */
 const CHECK_MS = 5_000;
-/** Interval between attempts to create the configuration object while the cluster does not serve its kind. */
+/** Retry interval for creating the configuration object while the cluster does not serve its kind. */
 const UNSERVED_MS = 30_000;
 /** Minimum intervals between evaluations of one namespace and of all namespaces. */
 const NAMESPACE_MS = 1_000;
@@ -98,21 +98,20 @@ const ALL_MS = 10_000;
 const EVENTS_PER_BATCH = 20;
 const BATCH_MS = 1_000;
 
-/** Parts of a running controller. */
+/** The parts of a running controller. */
 interface Readiness {
   readonly given: ControllerContext;
   readonly metrics: ReadinessMetrics;
   readonly evaluation: EvaluationSettings;
   /** From -0.1 to 0.1. */
   readonly jitter: number;
-  /** Replaced each time the controller starts. */
+  /** State, which is replaced each time the controller starts. */
   state: ReadinessState;
 }
 
 /**
- * Reevaluates each namespace when it changes, and makes decisions based on sweeps, which are evaluations of all
- * namespaces. In the Disabled phase, no level is planned and no decision is made, so it evaluates only the current
- * level.
+ * Reevaluates namespaces when they change, and makes decisions based on sweeps, which evaluate all namespaces. In the
+ * Disabled phase, there is no planned level and no decision, so it evaluates only the current level.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 function createReconciler(given: ControllerContext): Reconciler {
@@ -126,7 +125,7 @@ function createReconciler(given: ControllerContext): Reconciler {
   };
   return {
     initialKeys: [START],
-    // A long sweep does not delay the reaction to a change of the configuration object.
+    // A second worker reacts to changes of the configuration object during a long sweep.
     concurrency: 2,
     sources: [
       watchValue(settings, () => [CONFIG]),
@@ -149,7 +148,7 @@ function createReconciler(given: ControllerContext): Reconciler {
         case REPORTS:
           return controller.state.reports.writeBatch(context);
       }
-      // Dry runs evaluate namespaces only in sweeps.
+      // With dry runs, namespaces are evaluated only in sweeps.
       if (settings.value.rollout.evaluator === 'DryRun' && isPlanned(given)) return undefined;
       return key === ALL ? evaluateAll(controller, context) : evaluateOne(controller, key, context);
     },
@@ -191,7 +190,7 @@ function createReadiness(given: ControllerContext): Readiness {
   return controller;
 }
 
-/** Returns false in the Disabled phase, in which namespace levels do not change. */
+/** Returns false in the Disabled phase, because namespace levels do not change then. */
 function isPlanned({ settings }: ControllerContext): boolean {
   return settings.value.rollout.phase !== 'Disabled';
 }
@@ -349,7 +348,7 @@ async function reconcileConfig(controller: Readiness, context: ReconcileContext)
   return { requeueAfterMs: delayMs === 0 ? CHECK_MS : Math.min(delayMs, CHECK_MS) };
 }
 
-/** Marks the evaluations as outdated if one of their common dependencies has changed. */
+/** Marks all evaluations as outdated if one of their common dependencies has changed. */
 function checkBasis({ state, given }: Readiness, { emulationVersion }: Store): void {
   const basis = [state.podSecurity(), emulationVersion, isPlanned(given)];
   if (basis.every((value, index) => value === state.basis[index])) return;
@@ -410,7 +409,7 @@ function recordEvents({ state }: Readiness, context: ReconcileContext): Reconcil
   return state.unrecorded.length + state.refusals.size() > 0 ? { requeueAfterMs: BATCH_MS } : undefined;
 }
 
-/** Kinds that affect how pods are admitted or which level would apply to a namespace. */
+/** Kinds that affect pod admission or the level that would apply to a namespace. */
 const AFFECTING_KINDS: readonly AffectingKind[] = [
   'Namespace',
   'ServiceAccount',
@@ -424,7 +423,7 @@ const AFFECTING_KINDS: readonly AffectingKind[] = [
 function watchAffecting(kind: AffectingKind, keys: (affected: AffectedNamespaces) => readonly string[]): Source {
   return watchChanges(kind, (object, store, event) => {
     if (kind !== 'SecurityContextConstraints') return keys(getAffectedNamespaces(kind, object, store, event));
-    // The priority determines the order in which SCCs are tried, so it is included.
+    // Include the priority, because it determines the order in which SCCs are tried.
     const { type, before } = event;
     const isSame = type === 'put' && before && deepEqual({ ...object, metadata: {} }, { ...before, metadata: {} });
     return keys(isSame === true ? new Set() : 'all');

@@ -1,24 +1,24 @@
-/** Leases in which replicas publish their state. */
+/** Reads and builds the Leases that replicas publish their state in. */
 import type { Lease } from '../kube/types.ts';
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import { createStopwatch, type Stopwatch } from './stopwatch.ts';
 
-/** Lease duration of a replica, and the maximum accepted from other replicas. */
+/** Lease duration of a replica, and the maximum duration accepted from other replicas. */
 export const REPLICA_LEASE_MS = 60_000;
 
 export function isReplicaLease({ metadata }: Lease): boolean {
   return metadata?.labels?.[COMPONENT_LABEL] === REPLICA;
 }
 
-/** True if the holder renewed the Lease in time according to this machine's clock. */
+/** True if the holder renewed the Lease in time, measured with this machine's clock. */
 export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs = 0): boolean {
   const renewedMs = Date.parse(spec?.renewTime ?? '');
   return renewedMs + (spec?.leaseDurationSeconds ?? 0) * 1000 + toleranceMs >= now.getTime();
 }
 
 /**
- * Creates the function that reads the replica states from their Leases. It times Lease changes with its own clock, so
- * clocks of different machines are never compared.
+ * Creates a function that reads the replicas' states from their Leases. It times Lease changes with its own clock, so
+ * it never compares the clocks of different machines.
  */
 export function createReplicaObserver() {
   let watches = new Map<string, Stopwatch>();
@@ -29,11 +29,11 @@ export function createReplicaObserver() {
       const { name = '', annotations = {} } = lease.metadata ?? {};
       const watch = known.get(name) ?? createStopwatch();
       watches.set(name, watch);
-      // Time since the Lease last changed.
+      // The time since the Lease last changed.
       const silentMs = watch.elapsedMs(JSON.stringify(lease.spec ?? {}), nowMs) ?? 0;
       const seconds = lease.spec?.leaseDurationSeconds;
       const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
-      // SHA-256 fingerprint of the certificate that the replica serves. Empty if it is unknown.
+      // SHA-256 fingerprint of the certificate that the replica serves. Empty if unknown.
       const serving = annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '';
       return { lease, name, serving, silentMs, isLive: silentMs < durationMs };
     });

@@ -47,7 +47,7 @@ import { createStopwatch } from './stopwatch.ts';
 
 const NAME = 'replica-controller';
 
-/** Leader election also needs the Leases, so every installation has these rules. */
+/** Every installation has these rules, because leader election also needs Leases. */
 export const replica: ControllerDefinition = {
   name: NAME,
   description: 'publishes the state of each replica in a Lease, and loads the managed serving certificate',
@@ -67,11 +67,14 @@ const OPTIONS = { fieldManager: NAME };
 const LEASE = 'lease';
 const CERTIFICATE = 'certificate';
 const RENEW_MS = 15_000;
-/** Interval at which to check the certificate, because certificates become valid and expire over time. */
+/** Interval for checking the certificate, because certificates become valid and expire over time. */
 const CHECK_AGAIN: ReconcileResult = { requeueAfterMs: 60_000 };
-/** Leases of other replicas are deleted if they are not renewed for this time. Pods have new names after a restart. */
+/**
+ * Leases of other replicas are deleted if they have not been renewed for this time. They do not disappear on their own,
+ * because a replacement pod has a new name.
+ */
 const STALE_MS = 600_000;
-/** Maximum time to delete the Lease when the process ends. */
+/** Time limit for deleting the Lease when the process ends. */
 const LEAVE_MS = 2_000;
 const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: REPLICA };
 
@@ -118,7 +121,7 @@ function secretRef({ namespace }: Service): SecretRef {
 }
 
 /**
- * Creates the function that writes the Lease, which contains the fingerprint of the served certificate and, during a
+ * Creates a function that writes the Lease, which contains the fingerprint of the served certificate and, during a
  * rollout, the default level that the replica enforces.
  */
 function createLeaseWriter(context: ControllerContext) {
@@ -161,13 +164,13 @@ function createLeaseWriter(context: ControllerContext) {
   };
 }
 
-/** Creates the function that serves the certificate from the Secret once all API servers trust it. */
+/** Creates a function that serves the certificate from the Secret once all API servers trust it. */
 function createCertificateLoader({ service, certificate: { served }, date }: ControllerContext) {
   const { namespace, name } = secretRef(service);
   const trust = createStopwatch();
   let reported = '';
   const report = (problem: string, exists: boolean, { logger }: ReconcileContext): void => {
-    // At the first start, the Secret does not exist yet.
+    // On first startup, the Secret does not exist yet.
     const level = exists ? 'warn' : 'info';
     const fields = { secret: name, reason: problem };
     if (problem !== reported) logger[level](fields, 'failed to load the serving certificate, keeping the previous one');
@@ -198,7 +201,7 @@ function settingsAnnotation({ generation }: SettingsStatus): Readonly<Record<str
   return generation === undefined ? {} : { [SETTINGS_GENERATION_ANNOTATION]: String(generation) };
 }
 
-/** Uses of exemptions, and of SCCs by created pods, since the process started. */
+/** Counts the uses of exemptions, and of SCCs by created pods, since the process started. */
 function* exemptionUses({ podSecurity, scc }: Metrics): Generator<readonly [name: string, count: number]> {
   for (const { labels, count } of podSecurity.exemptionUses.all()) yield [`${labels.exemption}/${labels.name}`, count];
   const byScc = new Map<string, number>();
@@ -215,21 +218,20 @@ async function writeLease(cluster: Cluster, lease: Lease, exists: boolean): Prom
     await (exists ? cluster.update('Lease', lease, OPTIONS) : cluster.create('Lease', lease, OPTIONS));
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // A plain error is retried because the Lease was deleted or its namespace does not exist yet.
+    // The Lease was deleted, or its namespace does not exist yet. A plain `Error` is retried.
     throw new Error(`Lease ${lease.metadata?.name ?? ''} cannot be written`, { cause: error });
   }
 }
 
 // The serving certificate.
 
-/** Webhook configurations of the installation. */
+/** Returns the installation's webhook configurations. */
 export function installedConfigurations(store: Store): readonly WebhookConfiguration[] {
   return labeledConfigurations(store, true);
 }
 
 /**
- * Configurations that have the label but not the name of an installed one, such as copies or leftovers from another
- * version.
+ * Returns configurations that have the label but not a known name, such as copies or leftovers from another version.
  */
 export function foreignConfigurations(store: Store): readonly WebhookConfiguration[] {
   return labeledConfigurations(store, false);
@@ -246,7 +248,7 @@ function labeledConfigurations(store: Store, installed: boolean): readonly Webho
   );
 }
 
-/** A digest of the CAs that the enforcing webhooks trust. */
+/** Returns a digest of the CAs that the enforcing webhooks trust. */
 function trustDigest(configurations: readonly WebhookConfiguration[]): string {
   const bundles = enforcingWebhooks(configurations.flatMap(getWebhooks)).map(
     ({ name, caBundle }) => `${name} ${caBundle}`,
@@ -263,7 +265,7 @@ function readPair(secret: Secret | undefined, now: Date): KeyPair | { readonly p
 }
 
 interface ServingChoice {
-  /** The served pair. Absent if it is temporary. */
+  /** The served key pair. Absent if it is temporary. */
   readonly current: KeyPair | undefined;
   readonly offered: KeyPair;
   readonly configurations: readonly WebhookConfiguration[];
@@ -276,7 +278,10 @@ interface ServingChoice {
 /** Time that API servers need to observe a changed caBundle. */
 const PROPAGATION_MS = 10_000;
 
-/** Delay before serving the offered pair: 0 for immediately, `undefined` until more webhooks trust it. */
+/**
+ * Returns the delay before serving the offered key pair, where 0 means immediately, or `undefined` until more webhooks
+ * trust it.
+ */
 function servingDelayMs(choice: ServingChoice): number | undefined {
   const { current, offered, unchangedMs } = choice;
   if (!current) return 0;

@@ -1,6 +1,6 @@
 /**
- * Webhook configurations that the settings require: the webhooks that API servers call, the namespaces to which they
- * apply, and the webhooks that fail closed. Only webhooks that enforce a policy fail closed.
+ * Computes the webhook configurations that the settings require: which webhooks API servers call, for which namespaces,
+ * and which of them fail closed. Only webhooks that enforce a policy fail closed.
  */
 import type { V1LabelSelectorRequirement, V1MatchCondition, V1ValidatingWebhook } from '@kubernetes/client-node';
 import type { Settings } from '../config/settings.ts';
@@ -26,45 +26,45 @@ import { SCC_MODE_LABEL, type SccSettings, selectEnforcedNamespaces, selectSccNa
 import type { Service } from '../tls/trust.ts';
 import type { ControllerContext } from './controller.ts';
 
-/** Scope of reviews and enforcement in an installation. */
+/** What an installation reviews and enforces. */
 export interface Enforcement {
-  /** True if the level of namespaces without Pod Security labels can deny pods. */
+  /** True if the default level can deny pods in namespaces that have no Pod Security labels. */
   readonly podSecurity: boolean;
-  /** True if PodSecurityExceptions can apply. Pods are then reviewed fail-closed. */
+  /** True if PodSecurityExceptions can apply. If so, Pod Security webhooks fail closed. */
   readonly exceptions: boolean;
   /** True if the rollout is not `Disabled`. */
   readonly rollout: boolean;
   /** True if the feature is installed and the settings contain `kubelet`. */
   readonly kubelet: boolean;
-  /** True if certificate requests from nodes are also reviewed. */
+  /** True if nodes' certificate requests are also reviewed. */
   readonly kubeletCertificates: boolean;
-  /** True if Leases and mirror pods of nodes are also reviewed. */
+  /** True if nodes' Leases and mirror pods are also reviewed. */
   readonly kubeletNodeWrites: boolean;
   /** True if the feature is installed and pod hardening is not `off`. */
   readonly olm: boolean;
-  /** Namespaces in which the webhook defaults new pods. If absent, there are none. */
+  /** Namespaces where the webhook defaults new pods. If absent, it defaults no pods. */
   readonly defaults?: readonly Requirement[] | undefined;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** True if SCCs are enforced in a namespace, or may be enforced at any time. */
+  /** True if SCCs are enforced in some namespace or by default. */
   readonly someSccs: boolean;
   /**
-   * True if the floor policies apply to pods while no replica responds. The Pod Security webhooks then fail open, and
-   * so do the SCC webhooks for pods to which the baseline or restricted level applies.
+   * True if the floor policies apply to pods while no replica responds. In that case, the Pod Security webhooks fail
+   * open, and so do the SCC webhooks for pods that the baseline or restricted level applies to.
    */
   readonly floor: boolean;
   /** Pods that neither Pod Security nor the floor evaluates. */
   readonly exemptions: PodSecurityConfiguration['exemptions'];
-  /** Resources that the advising webhook reviews in addition to its own. */
+  /** Additional resources that the advisory webhook reviews. */
   readonly workloads: readonly WorkloadResource[];
 }
 
 /** How API servers reach the webhooks. */
 interface WebhookTarget {
-  /** Service of the installation. Its namespace is never reviewed. */
+  /** The installation's Service. Its namespace is never reviewed. */
   readonly service: Service;
-  /** Base URL, used instead of the Service. */
+  /** Base URL to use instead of the Service. */
   readonly url?: string | undefined;
-  /** Timeout of fail-closed webhooks. If absent, each webhook uses its own default. */
+  /** Timeout of fail-closed webhooks. By default, each webhook uses its own timeout. */
   readonly timeoutSeconds?: number | undefined;
 }
 
@@ -72,7 +72,7 @@ export type Webhook = Wire<V1ValidatingWebhook>;
 
 export type RequiredConfiguration = InstalledConfiguration & { readonly webhooks: readonly Webhook[] };
 
-/** Returns the configurations of all webhooks whose feature is on. */
+/** Returns the configurations of all webhooks whose feature is enabled. */
 export function requiredConfigurations(
   registrations: readonly WebhookRegistration[],
   enforcement: Enforcement,
@@ -109,8 +109,8 @@ export function enabledOptionalFeatures(
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
 /**
- * Namespaces that share a failure policy. A label selector cannot express "or", so each tier has its own webhooks and a
- * namespace belongs to one tier.
+ * Namespaces that share a failure policy. Label selectors cannot express "or", so each tier has its own webhooks and
+ * each namespace belongs to a single tier.
  */
 interface Tier {
   /** Prefix of webhook names. */
@@ -118,7 +118,7 @@ interface Tier {
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly namespaces: readonly Requirement[];
   readonly condition?: Wire<V1MatchCondition>;
-  /** True if reviews deny pods, so a review that times out may admit a forbidden pod. */
+  /** True if reviews can deny pods, so a timeout might admit a forbidden pod. */
   readonly mayDeny?: boolean;
 }
 
@@ -130,7 +130,7 @@ function isIn(key: string, ...values: readonly string[]): Requirement {
   return { key, operator: 'In', values };
 }
 
-/** Requests fail closed, except in namespaces labeled for networking, DNS and storage. */
+/** Returns tiers that fail closed, except in namespaces labeled for networking, DNS and storage. */
 function closedTiers(namespaces: readonly Requirement[]): readonly Tier[] {
   return [
     { prefix: '', failurePolicy: 'Fail', namespaces: [...namespaces, isNot(TIER_LABEL, FAIL_OPEN)] },
@@ -143,16 +143,16 @@ function openTier(prefix: string, namespaces: readonly Requirement[]): Tier {
 }
 
 function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly Tier[] {
-  // Labels of namespaces may set levels even if no level is enforced by default.
+  // Namespace labels may set levels even if no level is enforced by default.
   if (!isEnforced) return [{ ...openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)]), mayDeny: true }];
   return [
     ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
-    // A cluster without running pods starts with those in kube-system.
+    // To start a cluster, the pods in kube-system must be able to start first.
     { ...openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]), mayDeny: true },
   ];
 }
 
-/** The server ignores the same namespaces. As in `sccMode`, an unknown label value means enforcement. */
+/** Excludes the namespaces that the server ignores. As in `sccMode`, an unknown label value means enforcement. */
 function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: boolean): readonly Tier[] {
   const { scc, someSccs, floor } = enforcement;
   const unchanged = unchangedNamespaces(namespace);
@@ -169,8 +169,8 @@ function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: bo
 }
 
 /**
- * Opens a tier for pods that the floor denies unless they satisfy the baseline or restricted level. Pods that are
- * exempt from Pod Security and pods in privileged namespaces still fail closed.
+ * Makes a tier fail open for pods that the floor holds to the baseline or restricted level. It still fails closed for
+ * pods that are exempt from Pod Security and for pods in privileged namespaces.
  */
 function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): readonly Tier[] {
   if (tier.failurePolicy === 'Ignore') return [tier];
@@ -187,7 +187,7 @@ function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): rea
   return [closed, ...exemptNamespaces(open, exemptions).flatMap((one) => exemptPods(one, exemptions))];
 }
 
-/** Splits an open tier so exempt namespaces fail closed. */
+/** Splits a fail-open tier so it fails closed for exempt namespaces. */
 function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exemptions']): readonly Tier[] {
   if (names.length === 0) return [open];
   const select = (requirement: Requirement): readonly Requirement[] => [...open.namespaces, requirement];
@@ -201,7 +201,7 @@ function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exempt
   ];
 }
 
-/** Splits an open tier so pods with an exempt runtime class or from exempt users fail closed. */
+/** Splits a fail-open tier so it fails closed for exempt users and runtime classes. */
 function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exemptions']): readonly Tier[] {
   const runtimeClass = 'object.spec.runtimeClassName';
   const isExempt = [
@@ -215,7 +215,9 @@ function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exem
   ];
 }
 
-/** Webhooks for one registration: one for each tier of namespaces, or one for cluster-scoped objects. */
+/**
+ * Returns the webhooks for one registration: one for each namespace tier, or a single one for cluster-scoped objects.
+ */
 function createWebhooks(
   registration: WebhookRegistration,
   enforcement: Enforcement,
@@ -252,7 +254,7 @@ function namespaceTiers(
     return podSecurityTiers(isEnforcing && (enforcement.podSecurity || enforcement.exceptions), service);
   }
   const selected = feature === 'defaults' ? (enforcement.defaults ?? []) : [];
-  // Without this requirement, the policy for the service account permits no mutating webhook for pods.
+  // The policy for the service account permits mutating webhooks for pods only with this requirement.
   return [openTier('', [...selected, isNot(NAMESPACE_NAME_LABEL, ...unchangedNamespaces(service.namespace))])];
 }
 
@@ -261,15 +263,15 @@ function workloadRule({ group, version, resource }: WorkloadResource): WebhookRe
   return { apiGroups: [group], apiVersions: [version], operations, resources: [resource], scope: 'Namespaced' };
 }
 
-/** Maximum wait for a replica if pods may start without review. */
+/** Timeout if pods may start without review. */
 const FAIL_OPEN_SECONDS = 5;
 /**
- * The same for webhooks that deny pods where no floor does. The timeout includes the time that a busy API server needs
- * to send several large reviews.
+ * Timeout of fail-open webhooks that deny pods and are not backed by the floor. It allows for the time that a busy API
+ * server needs to send several large reviews.
  */
 const ENFORCING_FAIL_OPEN_SECONDS = 15;
 
-/** A webhook with all fields that API servers would otherwise default. */
+/** Returns a webhook that sets all fields that API servers would otherwise default. */
 function createWebhook(
   registration: WebhookRegistration,
   { prefix, failurePolicy, namespaces, condition, mayDeny = false }: Tier,
@@ -298,5 +300,5 @@ export function openSeconds(timeoutSeconds = FAIL_OPEN_SECONDS): number {
   return Math.min(timeoutSeconds, FAIL_OPEN_SECONDS);
 }
 
-/** Without it, AKS excludes its own namespaces. The selectors already ensure that a cluster can start. */
+/** Prevents AKS from excluding its own namespaces. The selectors already ensure that a cluster can start. */
 export const AKS_ANNOTATIONS: Readonly<Record<string, string>> = { 'admissions.enforcer/disabled': 'true' };

@@ -4,8 +4,8 @@ import { type ControllerDefinition, watch, watchValue } from './controller.ts';
 import { rule } from './permissions.ts';
 
 /**
- * SCC admission skips these namespaces, and an enforcing cluster would apply the restricted level to them. While SCCs
- * are not enforced in the cluster, the controller changes nothing.
+ * Labels the run-level-zero namespaces. SCC admission skips them, but a cluster that enforces Pod Security by default
+ * would apply the restricted level to them. The controller changes nothing while the cluster does not enforce SCCs.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export const runLevelZeroLabeler: ControllerDefinition = {

@@ -1,4 +1,4 @@
-/** Runs controllers: sources → work queue → reconcile → retry. */
+/** Runs controllers: sources fill a work queue, whose keys are reconciled and retried. */
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
@@ -9,14 +9,14 @@ import type { Controller, ReconcileContext, Source } from './controller.ts';
 import { createEventRecorder } from './events.ts';
 
 const FIRST_RETRY_MS = 5;
-/** Default of the maximum retry delay of a key. */
+/** Default for the maximum retry delay of a key. */
 const MAX_RETRY_MS = 1_000_000;
-/** Retry rate for all keys of a controller. Conflicts do not count against it. */
+/** Limit for the retries of all keys of a controller. Conflicts do not count. */
 const RETRY_RATE = { burst: 100, perSecond: 10 };
 
 /**
- * Computes retry delays in milliseconds. The delay for a key doubles with every failure. A token bucket limits the
- * retries of all keys.
+ * Computes retry delays in milliseconds. A key's delay doubles with every failure. A token bucket limits the retry rate
+ * across all keys.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/default_rate_limiters.go
  */
 function createRetryDelays(clock: Clock, maxMs = MAX_RETRY_MS) {
@@ -36,17 +36,17 @@ function createRetryDelays(clock: Clock, maxMs = MAX_RETRY_MS) {
 
 interface WorkQueueOptions extends Pick<RuntimeOptions, 'clock' | 'metrics'> {
   readonly name: string;
-  /** Called whenever a key can be taken. */
+  /** Called whenever a key becomes available. */
   readonly onReady: () => void;
 }
 
 /**
- * Creates a FIFO queue of keys. A key is queued at most once and is processed by one worker at a time.
+ * Creates a FIFO queue of keys. A key is queued at most once, and only one worker at a time processes it.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/queue.go
  */
 function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQueueOptions) {
   let ready: string[] = [];
-  /** Keys to process, with the time when they were added, including keys that are being processed. */
+  /** Keys to process and keys that are being processed, with the time when each was added. */
   const added = new Map<string, number>();
   const processing = new Map<string, number>();
   const adds = workQueue.adds.cell({ name });
@@ -101,7 +101,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
   };
 }
 
-/** Keys to add after a delay. The shortest of several delays applies. */
+/** Keys to add after a delay. If a key has several delays, the shortest applies. */
 function createDelayedKeys(clock: Clock, add: (key: string) => void) {
   const delayed = new Map<string, { readonly dueMs: number; readonly cancel: () => void }>();
   return {
@@ -124,7 +124,7 @@ function createDelayedKeys(clock: Clock, add: (key: string) => void) {
 }
 
 export interface RuntimeOptions {
-  /** Its store is synced. */
+  /** The cluster, whose store has synced. */
   readonly cluster: Cluster;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'workQueue' | 'reconcileErrors'>;
@@ -132,15 +132,15 @@ export interface RuntimeOptions {
 }
 
 export interface RunningController {
-  /** Resolves once no key is ready or being processed. Delayed keys are not taken into account. */
+  /** Resolves once no key is ready or being processed. Ignores delayed keys. */
   idle(): Promise<void>;
-  /** Starts no further reconciles and resolves when the running ones have ended. */
+  /** Starts no further reconciles. Resolves when the running reconciles have ended. */
   stop(): Promise<void>;
 }
 
-/** A changing set of controllers that are stopped together. */
+/** A set of controllers that can change, and that are stopped together. */
 export interface RunningControllers extends RunningController {
-  /** Stops the controllers that are not in the list, then starts those that are not running. */
+  /** Stops running controllers that are not in the list, then starts the others. */
   update(controllers: readonly Controller[]): void;
 }
 
@@ -173,7 +173,7 @@ export function startControllers(controllers: readonly Controller[], options: Ru
   };
 }
 
-/** Starts a controller. It can be restarted after it was stopped. */
+/** Starts a controller. A stopped controller can be started again. */
 export function startController(controller: Controller, options: RuntimeOptions): RunningController {
   const { cluster, clock } = options;
   const { name, sources, resyncMs } = controller;
@@ -221,7 +221,7 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
     try {
       source.keys(object, store, event).forEach(add);
     } catch (err) {
-      // The error must not propagate to the caller that writes to the store.
+      // The error must not reach the caller, which is writing to the store.
       logger.error({ err, kind, name: object.metadata?.name }, 'failed to compute the keys of an object');
     }
   };
@@ -236,7 +236,7 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
   };
 }
 
-/** Creates the workers of a controller, which start with the first key. */
+/** Creates a controller's workers, which start when the first key arrives. */
 function createWorkers(controller: Controller, { cluster, logger, metrics, clock }: RuntimeOptions) {
   const { name, concurrency = 1 } = controller;
   const stopping = new AbortController();
@@ -269,7 +269,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
     }
   };
   const work = async (): Promise<void> => {
-    // The code that changed the store continues first, followed by other work that is waiting for the thread.
+    // Let the code that changed the store continue first, followed by other work that is waiting for the thread.
     await slices.next();
     for (;;) {
       while (slices.isOver()) await slices.next();
@@ -295,7 +295,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
   };
 }
 
-/** Work that has not finished. */
+/** Unfinished work. */
 function createPending() {
   const pending = new Set<Promise<void>>();
   return {
@@ -309,7 +309,7 @@ function createPending() {
   };
 }
 
-/** Creates the retry state of failed keys. A key whose object was deleted is not retried. */
+/** Creates the retry state for failed keys. Does not retry a key whose object was deleted. */
 function createRetry(
   { name, maxRetryMs }: Controller,
   queue: Pick<ReturnType<typeof createWorkQueue>, 'addAfter'>,
@@ -340,18 +340,21 @@ function createRetry(
   };
 }
 
-/** For this time after the first failure, an unreachable webhook is not an error. */
+/** How long after the first failure an unreachable webhook is not logged as an error. */
 const WEBHOOK_START_MS = 1000;
 
-/** True if the API server cannot reach a webhook. The webhooks of this installation may start after its controllers. */
+/**
+ * Returns true if the API server cannot reach a webhook. This is normal at first, because the installation's webhooks
+ * may start after its controllers.
+ */
 function isWebhookStarting(err: unknown): boolean {
   return err instanceof ApiError && err.status.code === 500 && err.message.includes('failed calling webhook');
 }
 
-/** All workers of a controller together use the thread for this long before reviews continue. */
+/** How long all workers of a controller together may use the thread before they yield to reviews. */
 const SLICE_MS = 10;
 
-/** Time slices of the thread, shared by all workers of a controller. */
+/** Time slices on the thread, which all workers of a controller share. */
 function createSlices(clock: Clock): { next(): Promise<void>; isOver(): boolean } {
   let startMs = clock.now();
   let next: Promise<void> | undefined;

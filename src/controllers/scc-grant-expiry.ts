@@ -1,4 +1,4 @@
-/** Deletes the bindings of `scc grant --for` at their end, and announces it. */
+/** Deletes bindings that `scc grant --for` created once they expire, and announces this with events. */
 import { grantEnd } from '../cluster/scc-grants.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectKey } from '../kube/resources.ts';
@@ -19,9 +19,9 @@ type BindingKind = (typeof KINDS)[number];
 
 export const sccGrantExpiry: ControllerDefinition = {
   name: 'scc-grant-expiry',
-  description: 'deletes the bindings of "scc grant --for" at their end, and announces it with events',
+  description: 'deletes the bindings of "scc grant --for" when they expire, and records events before and after',
   runsOn: 'leader',
-  // RBAC cannot limit the deletion to these bindings. The policy for the service account limits it.
+  // RBAC cannot restrict deletion to these bindings. The policy for the service account does.
   permissions: [{ role: 'scc-grant-expiry', clusterRules: [rule(['get', 'delete'], KINDS)] }],
   isEnabled: ({ scc }) => scc,
   create: createReconciler,
@@ -30,7 +30,7 @@ export const sccGrantExpiry: ControllerDefinition = {
 const RESYNC_MS = 60 * 60_000;
 
 function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler {
-  /** The announced end of each binding. */
+  /** The expiry time that was announced for each binding. */
   const announced = new Map<string, string>();
   return {
     resyncMs: RESYNC_MS,
@@ -53,7 +53,7 @@ function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler
       if (leftMs > EXPIRY_NOTICE_MS) return { requeueAfterMs: Math.min(leftMs - EXPIRY_NOTICE_MS, RESYNC_MS) };
       if (announced.get(key) !== end) {
         announced.set(key, end);
-        const message = `the binding is deleted at ${end}. Running pods continue, but new pods can no longer use the SCC`;
+        const message = `the binding will be deleted at ${end}. Running pods continue, but new pods can no longer use the SCC`;
         context.recordEvent(kind, binding, { ...EVENT, reason: 'GrantExpires', message });
       }
       return { requeueAfterMs: Math.min(leftMs, RESYNC_MS) };
@@ -73,13 +73,13 @@ function parseKey(key: string): readonly [kind: BindingKind, name: string, names
   return [kind as BindingKind, name ?? '', namespace];
 }
 
-/** Deletes the current binding, unless its end has changed. */
+/** Deletes the binding unless its expiry time has changed. */
 async function remove(key: string, end: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const [kind, name, namespace] = parseKey(key);
   const current = await orUndefined(cluster.get(kind, name, namespace));
   if (!current || grantEnd(current) !== end) return;
   await cluster.remove(kind, name, namespace);
   logger.info({ kind, name, namespace, role: current.roleRef.name }, 'temporary grant deleted');
-  const message = `the binding was deleted because the grant ended at ${end}`;
+  const message = `the binding was deleted because the grant expired at ${end}`;
   recordEvent(kind, current, { ...EVENT, reason: 'GrantExpired', message });
 }

@@ -56,7 +56,7 @@ export const servingCertificate: ControllerDefinition = {
       role: 'serving-certificate',
       clusterRules: configurationRules(['patch'], (feature) => feature !== 'scc' && !isOptionalFeature(feature)),
       namespaceRules: [
-        // RBAC cannot limit a POST to names and types. The policy for the service account limits them.
+        // RBAC cannot restrict a POST by name and type. The policy for the service account does.
         rule(['create'], ['Secret']),
         rule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],
@@ -71,7 +71,7 @@ export const servingCertificate: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Namespace and name of the Secret with the certificates. */
+/** Namespace and name of the certificate Secret. */
 export interface SecretRef {
   readonly namespace: string;
   readonly name: string;
@@ -88,19 +88,19 @@ export function decodedData(secret: Secret | undefined): ReadonlyMap<string, str
 }
 
 const KEY = 'serving-certificate';
-/** Maximum interval between reconciles, because the machine's clock may be changed. */
+/** Maximum interval between reconciles, because the machine's clock may change. */
 const MAX_REQUEUE_MS = 3_600_000;
 const MAX_RETRY_MS = 30_000;
 
-/** Observations of a leader since it became leader. */
+/** What a leader has observed since it became leader. */
 function createObservations(signal: AbortSignal) {
   return { signal, trusted: createStopwatch(), served: createStopwatch(), observeReplicas: createReplicaObserver() };
 }
 
 /**
- * Rotates certificates in an order that ensures that API servers trust the certificate of every response: a new CA is
- * trusted everywhere, then signs certificates, then all replicas serve these certificates, then the old CA is removed.
- * Progress is derived from the cluster, so another leader can continue at any point.
+ * Rotates certificates in an order that ensures that API servers always trust the served certificate: first, all
+ * webhooks trust a new CA, then the CA signs certificates, then all replicas serve these certificates, and finally the
+ * old CA is removed. Progress is derived from the cluster state, so another leader can continue at any point.
  */
 function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
@@ -119,7 +119,7 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
     maxRetryMs: MAX_RETRY_MS,
     async reconcile(_key, context) {
       const { store } = context.cluster;
-      // A new leader has not observed earlier changes.
+      // A new leader has not observed the earlier changes.
       if (observed?.signal !== context.signal) observed = createObservations(context.signal);
       const { trusted, served, observeReplicas } = observed;
       const [now, nowMs] = [date(), context.now()];
@@ -175,13 +175,13 @@ function authorities({ authority, next }: Keyring): readonly string[] {
   return [authority, next].flatMap((one) => (one ? [one.cert] : []));
 }
 
-/** The rotation that the annotation requests. Unknown values are ignored. */
+/** Returns the rotation that the annotation requests. Ignores unknown values. */
 function requestedRotation(secret: Secret | undefined): Rotation | undefined {
   const value = secret?.metadata?.annotations?.[ROTATE_ANNOTATION];
   return ROTATIONS.find((one) => one === value);
 }
 
-/** Creates the function that logs the Secret's problems whenever they change. */
+/** Creates a function that logs the Secret's problems whenever they change. */
 function createDamageLog() {
   let logged = '';
   return (problems: readonly string[], { logger }: ReconcileContext): void => {
@@ -191,9 +191,9 @@ function createDamageLog() {
   };
 }
 
-// The webhook configurations.
+// Webhook configurations.
 
-/** A configuration that requests the Secret's CAs. */
+/** A configuration that requests injection of the Secret's CAs. */
 interface RequestingConfiguration {
   readonly kind: ConfigurationKind;
   readonly name: string;
@@ -204,7 +204,7 @@ function requestsFrom(configuration: WebhookConfiguration, { namespace, name }: 
   return caSecretReference(configuration) === `${namespace}/${name}`;
 }
 
-/** The configurations of the installation that request the CAs. Copies of them are not modified. */
+/** Returns the installation's configurations that request the CAs. Excludes copies, which must not be modified. */
 function requestingConfigurations(store: Store, ref: SecretRef): readonly RequestingConfiguration[] {
   return CONFIGURATION_KINDS.flatMap((kind) =>
     store
@@ -218,7 +218,7 @@ function requestingConfigurations(store: Store, ref: SecretRef): readonly Reques
   );
 }
 
-/** The distinct CA bundles of webhooks that block requests if their certificate is not trusted. */
+/** Returns the distinct CA bundles of the webhooks that would block requests if their certificate were not trusted. */
 function decisiveBundles(configurations: readonly RequestingConfiguration[]): readonly string[] {
   return distinctBundles(enforcingWebhooks(configurations.flatMap(({ webhooks }) => webhooks)));
 }
@@ -236,7 +236,7 @@ interface BundleWrite {
 
 /**
  * Sets the `caBundle` of all webhooks. Resolves to the SHA-256 fingerprints of the removed certificates. Tries all
- * configurations, then rejects with the first error.
+ * configurations before rejecting with the first error.
  */
 async function applyBundle(
   { ref, configurations, bundle }: BundleWrite,
@@ -251,7 +251,8 @@ async function applyBundle(
     try {
       const removals = webhooks.flatMap((webhook) => removedCertificates(decodeBundle(webhook.caBundle), bundle));
       if (removals.length > 0 && !(await isSecretCurrent(ref, context))) continue;
-      // The object is too incomplete to be created, so a configuration that was deleted in the meantime stays deleted.
+      // The applied object is too incomplete to be created, so a configuration that was deleted in the meantime stays
+      // deleted.
       const applied: JsonObject = {
         metadata: { name },
         webhooks: webhooks.map((webhook) => ({ name: webhook.name, clientConfig: { caBundle } })),
@@ -268,7 +269,7 @@ async function applyBundle(
 }
 
 /**
- * False if the Secret has changed since the store read it, because another leader may have progressed with the
+ * Returns false if the Secret has changed since the store read it, because another leader may have continued the
  * rotation.
  */
 async function isSecretCurrent({ namespace, name }: SecretRef, { cluster }: ReconcileContext): Promise<boolean> {
@@ -296,7 +297,7 @@ const SECRET_LABELS = {
 const OPTIONS = { fieldManager: NAME };
 
 /**
- * Writes the keyring to its Secret and returns the Secret, or `undefined` if nothing differs. Rejects with an
+ * Writes the keyring to its Secret. Resolves to the Secret, or to `undefined` if nothing differs. Rejects with an
  * `ApiError` 409 if the Secret has changed since it was read.
  */
 async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext): Promise<Secret | undefined> {
@@ -314,7 +315,7 @@ async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext):
     return await cluster.create('Secret', created, OPTIONS);
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // A plain error is retried because the namespace may be created later.
+    // A plain `Error` is retried, because the namespace may be created later.
     throw new Error(`namespace ${ref.namespace} does not exist`, { cause: error });
   }
 }
@@ -325,7 +326,7 @@ function secretMetadata({ secret, isAnswered, ref }: KeyringWrite): NonNullable<
   return requested === undefined || !isAnswered ? metadata : { ...metadata, annotations };
 }
 
-/** Data of the Secret with the keyring. Other keys are kept. */
+/** Returns the Secret's data with the keyring. Keeps other keys. */
 function secretData(secret: Secret | undefined, keyring: Keyring): Readonly<Record<string, string>> {
   const others = Object.entries(secret?.data ?? {}).filter(([key]) => !KEYRING_FILES.includes(key));
   const files = [...formatKeyring(keyring)].map(([key, text]) => [key, Buffer.from(text).toString('base64')] as const);
@@ -339,7 +340,7 @@ function isSameData(a: Readonly<Record<string, string>>, b: Readonly<Record<stri
 
 // Reports.
 
-/** Certificates that a step creates, and its event. */
+/** The certificates that a step creates, and its event. */
 const STEPS: Readonly<
   Record<
     KeyringStep,
@@ -355,7 +356,7 @@ const STEPS: Readonly<
   Prepare: {
     created: ['authority'],
     reason: 'AuthorityPrepared',
-    message: 'created the next CA, which signs once all webhooks trust it',
+    message: 'created the next CA, which will sign certificates once all webhooks trust it',
   },
   Promote: {
     created: ['serving'],

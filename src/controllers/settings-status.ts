@@ -35,7 +35,7 @@ export const settingsStatus: ControllerDefinition = {
   permissions: [
     {
       role: 'settings-status',
-      // Server-side apply of an object that does not exist requires the create permission for its name.
+      // Server-side apply of a missing object requires create permission for its name.
       clusterRules: [rule(['create', 'patch'], [KIND], [CONFIGURATION_NAME]), statusRule(['patch'], KIND)],
     },
   ],
@@ -45,7 +45,7 @@ export const settingsStatus: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Interval at which to check for stopped replicas. */
+/** Interval for checking for stopped replicas. */
 const CHECK = { requeueAfterMs: 30_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
@@ -72,7 +72,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      // The object has these initial settings, or had them before other clients changed it.
+      // The object has these initial settings, or had them until other clients changed it.
       const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === initial.digest;
       if (!isApplied) await applyInitial(initial, context);
       if (!object) return CHECK;
@@ -94,8 +94,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
 }
 
 /**
- * Removes the status of features that are neither installed nor configured, because their controllers no longer run. A
- * server-side apply without fields removes the fields that only its field manager owns.
+ * Removes the status of features that are neither installed nor configured, because their controllers no longer run.
+ * Applying an empty object removes the fields that only the field manager owns.
  */
 async function removeFeatureStatus(
   { metadata, spec }: PortcullisConfiguration,
@@ -119,11 +119,11 @@ interface InitialSettings {
   readonly digest: string;
 }
 
-/** Creates the object, or applies changed initial settings except for fields that other clients have changed. */
+/** Creates the object, or applies changed initial settings, except for fields that other clients have changed. */
 async function applyInitial({ spec, digest }: InitialSettings, { cluster, logger }: ReconcileContext): Promise<void> {
   const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
   try {
-    // Until the CRD is installed, the API server responds with 404.
+    // The API server responds with 404 until the CRD is installed.
     await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS));
   } catch (error) {
     const conflicts = conflictingFields(error);
@@ -133,7 +133,7 @@ async function applyInitial({ spec, digest }: InitialSettings, { cluster, logger
   }
 }
 
-/** Generation that each live replica applies. It is 0 until the replica reports one. */
+/** Returns the generation that each live replica applies, or 0 for a replica that has not reported one yet. */
 function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserver>>): NonNullable<Status['replicas']> {
   return observed
     .filter(({ isLive }) => isLive)
@@ -144,17 +144,14 @@ function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserv
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/**
- * Returns the part of the status that this controller maintains. Other controllers maintain the remaining fields and
- * conditions.
- */
+/** Returns the part of the status that this controller owns. Other controllers own the other fields and conditions. */
 function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
   const { observedGeneration, applied, replicas, conditions = [] } = status;
   const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
   return { observedGeneration, ...(applied ? { applied } : {}), conditions: own, replicas };
 }
 
-/** The settings in force, which replicas use at startup while the object is invalid. */
+/** Records the settings in force, which replicas use at startup while the object is invalid. */
 function findApplied(
   object: PortcullisConfiguration,
   { generation = 0, spec }: ReturnType<ControllerContext['settingsStatus']>,
@@ -163,9 +160,7 @@ function findApplied(
   return applied ? { applied } : {};
 }
 
-/**
- * Returns the fields owned by other field managers with which a server-side apply conflicts, such as `.spec.scc.mode`.
- */
+/** Returns the conflicting fields of a server-side apply, which other field managers own, such as `.spec.scc.mode`. */
 function conflictingFields(error: unknown): readonly string[] {
   if (!(error instanceof ApiError) || error.status.code !== 409) return [];
   return error.status.details?.causes?.flatMap(({ field }) => field ?? []) ?? [];
@@ -180,7 +175,7 @@ function withoutFields(spec: JsonObject, fields: readonly string[]): JsonObject 
   return settings.reduce(withSetting, {});
 }
 
-/** Returns the initial settings that other clients have changed, with their field managers. */
+/** Returns the initial settings that other clients have changed, along with their field managers. */
 function findOverridden(spec: JsonObject, object: PortcullisConfiguration): readonly string[] {
   return listSettings(spec).flatMap(({ path, value }) => {
     const owners = settingOwners(object, path);
@@ -189,17 +184,17 @@ function findOverridden(spec: JsonObject, object: PortcullisConfiguration): read
   });
 }
 
-/** Input of the conditions. */
+/** Input for the conditions. */
 interface Facts {
   readonly generation: number;
   readonly replicas: NonNullable<Status['replicas']>;
-  /** Features that the settings configure but the installation lacks. */
+  /** Features that the settings configure but that are not installed. */
   readonly missing: readonly OptionalFeature[];
   /** Initial settings that other clients have changed. */
   readonly overridden: readonly string[];
 }
 
-/** Conditions for a generation: whether it is valid, and whether all replicas have applied it. */
+/** Returns the conditions for a generation: whether it is valid, and whether all replicas have applied it. */
 function describe(facts: Facts, status: ReturnType<ControllerContext['settingsStatus']>): readonly ConditionState[] {
   const { generation: observedGeneration } = facts;
   const { generation = 0, problem } = status;

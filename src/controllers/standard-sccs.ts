@@ -16,7 +16,7 @@ const MAX_RETRY_MS = 60_000;
 
 type Reconcile = (context: ReconcileContext) => Promise<void>;
 
-/** Objects by key. Roles and SCCs come first because bindings refer to roles. */
+/** Objects by key. Roles and SCCs come first, because bindings refer to roles. */
 const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
   ...STANDARD_CLUSTER_ROLES.map((role) => entry('ClusterRole', role, (existing) => planRbacObject(role, existing))),
   ...STANDARD_SCCS.map((standard) =>
@@ -27,16 +27,18 @@ const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
   ),
 ]);
 
-/** First-generation objects are only created if they are missing. All others are also corrected if they differ. */
+/**
+ * Creates missing objects, and corrects objects that differ, except for first-generation SCCs, which are only created.
+ */
 export const standardSccs: ControllerDefinition = {
   name: NAME,
-  description: 'installs and maintains the standard SCCs, and the roles and bindings for their use',
+  description: 'installs and manages the standard SCCs, and the roles and bindings for their use',
   runsOn: 'leader',
   permissions: [
     {
       role: 'standard-sccs',
       clusterRules: [
-        // RBAC cannot limit a POST to names. The policy for the service account limits names and content.
+        // RBAC cannot restrict a POST by name. The policy for the service account restricts names and content.
         rule(['create'], ['SecurityContextConstraints']),
         rule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
         rule(

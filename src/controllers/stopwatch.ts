@@ -5,8 +5,8 @@ export function createStopwatch() {
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;
   return {
     /**
-     * Milliseconds since the state was first observed. It is 0 if the state has just changed. Returns `undefined` if
-     * the state is `undefined`.
+     * Returns the milliseconds since the state was first observed, which is 0 if it has just changed. Returns
+     * `undefined` if the state is `undefined`.
      */
     elapsedMs(state: string | undefined, nowMs: number): number | undefined {
       if (state === undefined) seen = undefined;

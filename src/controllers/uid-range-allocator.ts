@@ -39,8 +39,8 @@ const KIND = 'RangeAllocation';
 const OPTIONS = { fieldManager: RANGE_ALLOCATION_MANAGER };
 
 /**
- * Existing annotations are never changed. While SCCs are not enforced, no namespace receives ranges. OpenShift's
- * controller has the same name.
+ * Allocates ranges to namespaces where SCCs are enforced. Never changes existing annotations. OpenShift's controller
+ * has the same name.
  */
 export const uidRangeAllocator: ControllerDefinition = {
   name: RANGE_ALLOCATION_MANAGER,
@@ -51,7 +51,7 @@ export const uidRangeAllocator: ControllerDefinition = {
     {
       role: 'uid-range-allocator',
       clusterRules: [
-        // RBAC cannot limit a patch to annotations. The policy for the service account limits it.
+        // RBAC cannot restrict a patch to annotations. The policy for the service account does.
         rule(['patch'], ['Namespace']),
         rule(['get', 'create', 'update'], [KIND]),
       ],
@@ -62,10 +62,12 @@ export const uidRangeAllocator: ControllerDefinition = {
   create: (context) => createAllocatorReconciler(context),
 };
 
-/** If the leader fails, pods would otherwise be denied until its Lease expires. Pods wait up to 10 s for ranges. */
+/**
+ * If the leader fails, pods would otherwise be denied until its Lease expires. Pod reviews wait up to 10 s for ranges.
+ */
 const STANDBY_MS = 3000;
 
-/** Several replicas may allocate at the same time. A write fails if another replica has written in the meantime. */
+/** Several replicas may allocate concurrently, because a write fails if another replica has written in the meantime. */
 export const uidRangeStandby: ControllerDefinition = {
   name: 'namespace-security-allocation-standby',
   description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example after its failure`,
@@ -76,33 +78,40 @@ export const uidRangeStandby: ControllerDefinition = {
   create: (context) => createAllocatorReconciler(context, STANDBY_MS),
 };
 
-/** A block that is marked as taken but has no known namespace. */
+/** A block that is marked as taken but that no known namespace uses. */
 interface Reservation {
   readonly block: number;
   readonly sinceMs: number;
 }
 
-/** Blocks for namespaces, by name. */
+/** Blocks by namespace name. */
 interface TakenBlocks {
   readonly blocks: ReadonlyMap<string, number>;
-  /** True if blocks without a namespace are kept until the next repair. */
+  /** True if there are orphaned blocks, which are kept until a later repair. */
   readonly hasOrphans: boolean;
 }
 
-/** Lifetime of a reservation. A repair frees the block later than this, and a write ends within a minute. */
+/**
+ * Lifetime of a reservation. It is a minute shorter than the time after which a repair frees the block, so a write ends
+ * before that.
+ */
 const RESERVED_MS = ORPHANED_MS - 60_000;
 
-/** The RangeAllocation. A block is marked as taken before a namespace receives it, so it is allocated only once. */
+/**
+ * Manages the RangeAllocation. A block is marked as taken before a namespace gets it, so no block is allocated twice.
+ */
 function createRangeState(settings: RangeSettings) {
   const { uidRange } = settings;
   const allocate = createAllocator(settings);
-  /** Blocks reserved for the named namespace, because its annotations may already have been written. */
+  /** Blocks reserved by namespace name, because the namespace's annotations may already have been written. */
   const reserved = new Map<string, Reservation>();
-  /** Blocks that any namespace may receive. */
+  /** Taken blocks that any namespace may get. */
   let released: readonly Reservation[] = [];
   let orphans: Orphans = new Map();
   let uid: string | undefined;
-  /** Another replica that created the object again may have allocated the blocks of the deleted object. */
+  /**
+   * Forgets the blocks of a deleted object, because another replica that recreated it may have allocated them again.
+   */
   const forgetDeleted = (state: RangeAllocation | undefined): void => {
     if (!state || state.metadata?.uid === uid) return;
     reserved.clear();
@@ -111,8 +120,8 @@ function createRangeState(settings: RangeSettings) {
   };
   return {
     /**
-     * Repairs the object from the annotations of all namespaces, and takes blocks for namespaces: the reserved block, a
-     * released one, or the next free one. If no block is free, the namespace does not receive one.
+     * Repairs the object based on the annotations of all namespaces, and takes a block for each given namespace: its
+     * reserved block, a released block, or the next free block. If no block is free, the namespace gets none.
      */
     async take(names: readonly string[], { cluster, logger, now }: ReconcileContext): Promise<TakenBlocks> {
       const state = await orUndefined(cluster.get(KIND, RANGE_ALLOCATION_NAME));
@@ -147,7 +156,7 @@ function createRangeState(settings: RangeSettings) {
         hasOrphans: orphans.size > 0,
       };
     },
-    /** Ends the reservation of a namespace. If it has not received its block, another namespace may receive it. */
+    /** Ends a namespace's reservation. If the namespace did not get its block, another namespace may get it. */
     endReservation(name: string, { isReceived }: { readonly isReceived: boolean }): void {
       const reservation = reserved.get(name);
       reserved.delete(name);
@@ -157,8 +166,8 @@ function createRangeState(settings: RangeSettings) {
 }
 
 /**
- * Returns the orphans and the reserved blocks. After the object is deleted, only the replica that reserved a block knows
- * that a namespace may have received it.
+ * Returns the orphans and the reserved blocks. After the object is deleted, reservations are the only record that a
+ * namespace may have got a block.
  */
 function addReserved(orphans: Orphans, reserved: ReadonlyMap<string, Reservation>): Orphans {
   const all = new Map(orphans);
@@ -168,7 +177,7 @@ function addReserved(orphans: Orphans, reserved: ReadonlyMap<string, Reservation
   return all;
 }
 
-/** True for a taken block that no namespace uses. */
+/** Returns true for a taken block that no namespace uses. */
 function isOrphan(block: number, orphans: Orphans): boolean {
   return [...orphans.values()].flat().some(({ first, last }) => first <= block && block <= last);
 }
@@ -185,20 +194,20 @@ async function writeState(
     : await createObject(cluster, KIND, { metadata: { name: RANGE_ALLOCATION_NAME }, ...fields }, OPTIONS);
 }
 
-/** Keys for all allocations and for the check of all ranges. */
+/** Keys for allocating blocks and for checking all ranges. */
 const ALLOCATE = 'allocate';
 const RANGES_CHANGED = 'ranges-changed';
 const CHECK_RANGES = 'check-ranges';
 
 const REPAIR_MS = 8 * 60 * 60_000;
-/** Delay before all ranges are checked after a change, because namespaces are often created in bursts. */
+/** Delay before checking all ranges after a change, because namespaces are often created in bursts. */
 const CHECK_DELAY_MS = 1000;
-/** Interval between attempts while the range is full. */
+/** Retry interval while the range is full. */
 const FULL_MS = 60_000;
 const RESYNC_MS = 10 * 60_000;
 /** Number of concurrent namespace writes. */
 const CONCURRENCY = 32;
-/** Interval at which OpenShift's controller retries the repair at startup. */
+/** OpenShift's controller retries the startup repair at the same interval. */
 const MAX_RETRY_MS = 10_000;
 
 type Need = NonNullable<ReturnType<typeof findNamespaceNeed>>;
@@ -209,7 +218,7 @@ interface Needy {
   readonly need: Need;
 }
 
-/** Creates the function that returns what a namespace needs under the current settings. */
+/** Creates a function that returns what a namespace needs under the current settings. */
 function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
   return (namespace: Namespace): Need | undefined => {
     const { scc, disabledControllers } = settings.value;
@@ -221,9 +230,8 @@ function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: 
 }
 
 /**
- * Creates the reconciler for the leader or for a standby. One write to the RangeAllocation takes the blocks for all
- * namespaces that need one.
- * @param standbyMs delay before a standby handles a namespace that the leader has not handled
+ * Creates the reconciler for the leader or for a standby. A single write to the RangeAllocation takes blocks for all
+ * namespaces that need one. @param standbyMs how long a standby waits for the leader to handle a namespace
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go
  */
 function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 0): Reconciler {
@@ -238,7 +246,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
   let reported: RangeProblems = new Map();
 
   /**
-   * True on the leader if all namespaces receive ranges. The leader then repairs the RangeAllocation even if no
+   * Returns true on the leader if SCCs are enforced by default. In that case, it repairs the RangeAllocation even if no
    * namespace needs a block.
    */
   const isRepairing = (): boolean => !isStandby && settings.value.scc.mode === 'enforce';
@@ -249,7 +257,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
     const isExceeded = blocks.size < names.length;
     if (isExceeded && !isFull && !isStandby) reportFull(ranges, context);
     isFull = isExceeded;
-    // A block taken by this write becomes an orphan if its namespace does not receive it.
+    // A block that this write takes becomes an orphan if its namespace does not get it.
     const mayHaveOrphans = hasOrphans || names.length > 0;
     repairDueMs = context.now() + (mayHaveOrphans ? ORPHANED_MS : REPAIR_MS);
     return blocks;
@@ -300,7 +308,7 @@ interface Receiver {
   readonly state: Pick<ReturnType<typeof createRangeState>, 'endReservation'>;
 }
 
-/** Writes the annotations that a namespace still needs after the RangeAllocation was written. */
+/** Writes the annotations that a namespace needs, after the RangeAllocation was written. */
 async function receive(
   name: string,
   block: number | undefined,
@@ -315,21 +323,21 @@ async function receive(
   }
   const blockRanges = block === undefined ? undefined : blockAnnotations(block, namespace, ranges);
   const annotations = need === 'block' ? blockRanges : need.annotations;
-  // No block is free.
+  // There was no free block.
   if (!annotations) return;
   try {
     await annotate(namespace, annotations, context);
     state.endReservation(name, { isReceived: true });
   } catch (error) {
-    // After a client error, nothing was written. After any other error, the namespace may have received the block.
+    // After a client error, nothing was written. After any other error, the namespace may have got the block.
     if (error instanceof ApiError && error.status.code < 500) state.endReservation(name, { isReceived: false });
     if (!isNotFound(error)) throw error;
   }
 }
 
 /**
- * Creates the function that selects the namespaces that have needed ranges for the delay, and returns the time until
- * the next one.
+ * Creates a function that selects the namespaces that have needed ranges for at least the delay, and returns the time
+ * until the next namespace is due.
  */
 function createDelay(delayMs: number) {
   let since: ReadonlyMap<string, number> = new Map();
@@ -342,8 +350,8 @@ function createDelay(delayMs: number) {
 }
 
 /**
- * Calls a function for all items. If calls fail, rejects at the end. It rejects with a conflict only if all failures
- * are conflicts.
+ * Calls a function for all items. If any calls fail, rejects after all calls have ended. Rejects with a conflict only
+ * if all failures are conflicts.
  */
 async function forEachConcurrently<T>(items: readonly T[], call: (item: T) => Promise<void>): Promise<void> {
   const errors: unknown[] = [];
@@ -384,7 +392,7 @@ async function annotate(
 /** Problems with namespace ranges, by name. */
 type RangeProblems = ReturnType<typeof findRangeProblems>;
 
-/** Reports new problems, because the allocator does not change existing ranges. Returns all problems. */
+/** Reports new problems, because the allocator does not correct existing ranges. Returns all problems. */
 function reportProblems(reported: RangeProblems, { cluster, logger, recordEvent }: ReconcileContext): RangeProblems {
   const { store } = cluster;
   const found = findRangeProblems(store.list('Namespace'));

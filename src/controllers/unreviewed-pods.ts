@@ -1,4 +1,4 @@
-/** Reports pods that were admitted without review but that the policy denies. No pod is changed or deleted. */
+/** Reports pods that were admitted without review but that the policy denies. Never changes or deletes pods. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import { activeExceptions } from '../cluster/exceptions.ts';
@@ -52,17 +52,17 @@ export const unreviewedPods: ControllerDefinition = {
 
 /** Key for all reported pods. Other keys are `<namespace>/<name>` of a new, changed or deleted pod. */
 const ALL = '*';
-/** A denied pod is reevaluated after this time, because the namespace and SCC watches may lag behind the pod watch. */
+/** Delay before reevaluating a denied pod, because the namespace and SCC watches may lag behind the pod watch. */
 const CONFIRM = { requeueAfterMs: 5_000 };
-/** Interval at which reported pods are reevaluated, because the policy may admit them later. */
+/** Interval for reevaluating reported pods, because the policy may admit them later. */
 const CHECK_AGAIN = { requeueAfterMs: 60_000 };
-/** Maximum number of reported pods in the status. */
+/** Maximum number of reported pods that the status lists. */
 const MAX_PODS = 50;
 
 /**
- * When a leader starts, it evaluates the pods that were created or received an ephemeral container since the former
- * leader's last renewal, and then each later one. This includes pods that an API server admitted because it could not
- * reach a running replica.
+ * When a leader starts, it evaluates the pods that were created or got an ephemeral container since the former leader's
+ * last renewal. Afterwards, it evaluates each new pod. This includes pods that an API server admitted because it could
+ * not reach a running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const startMs = context.date().getTime();
@@ -71,7 +71,8 @@ function createReconciler(context: ControllerContext): Reconciler {
   let isStarted = false;
 
   /**
-   * Evaluates the reported pods and, when a leader starts, the pods admitted since the former leader's last renewal.
+   * Evaluates the reported pods and, when a leader starts, the pods that were admitted since the former leader's last
+   * renewal.
    */
   const evaluateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
     const { store } = reconcileContext.cluster;
@@ -123,27 +124,31 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Returns the pods that may have been admitted since the given time, each with whether no replica is known to have reviewed it. */
+/**
+ * Returns the pods that may have been admitted since the given time. The flag is true if no replica is known to have
+ * reviewed the pod.
+ */
 function listAdmitted(
   store: Store,
   { sinceMs, startMs }: { readonly sinceMs: number; readonly startMs: number },
 ): readonly (readonly [Pod, boolean])[] {
   if (sinceMs === Infinity) return [];
-  // The times of pods have a precision of seconds.
+  // Pod timestamps have second precision.
   const since = Math.floor(sinceMs / 1000) * 1000;
   return store.list('Pod').flatMap((pod) => {
     const createdMs = parseTimestamp(pod.metadata?.creationTimestamp) ?? 0;
     const isCreated = createdMs >= since;
     const isChanged = ephemeralTimes(pod).some((timeMs) => timeMs === undefined || timeMs >= since);
-    // This replica reviewed later pods.
+    // This replica has reviewed pods that were created after it started.
     return isCreated || isChanged ? [[pod, isChanged || createdMs <= startMs] as const] : [];
   });
 }
 
 /**
- * Returns when ephemeral containers were added and started, in Unix milliseconds, or `undefined` for a container that
- * has not started. API servers write the first time, which pod authors can change in `managedFields`. Kubelets, whose
- * clocks may differ, write the second time, which users with access to `pods/status` can change.
+ * Returns the times when ephemeral containers were added and when they started, in Unix milliseconds, or `undefined`
+ * for a container that has not started. API servers write the first time, but pod authors can change it in
+ * `managedFields`. Kubelets, whose clocks may differ, write the second time, but users who have access to `pods/status`
+ * can change it.
  */
 function ephemeralTimes({ metadata, spec, status }: Pod): readonly (number | undefined)[] {
   const added = metadata?.managedFields?.filter(({ subresource }) => subresource === EPHEMERAL_CONTAINERS) ?? [];
@@ -155,12 +160,14 @@ function ephemeralTimes({ metadata, spec, status }: Pod): readonly (number | und
   return [...added.map(({ time }) => time), ...started].map(parseTimestamp);
 }
 
-/** Returns true if the pod has more ephemeral containers than before. They cannot be removed. */
+/**
+ * Returns true if the pod has more ephemeral containers than before. Comparing counts suffices because they cannot be
+ * removed.
+ */
 function hasNewEphemeralContainers(pod: Pod, before: Pod): boolean {
   return (pod.spec?.ephemeralContainers?.length ?? 0) > (before.spec?.ephemeralContainers?.length ?? 0);
 }
 
-/** Creates the report of denied pods. */
 function createReport(context: ControllerContext) {
   const reported = new Map<string, UnreviewedPod>();
   return {
@@ -169,7 +176,7 @@ function createReport(context: ControllerContext) {
     add(pods: readonly UnreviewedPod[]): void {
       for (const one of pods) reported.set(toKey(one), one);
     },
-    /** Returns the reported pods that still exist, and removes the others. */
+    /** Returns the reported pods that still exist, and forgets the others. */
     listPods(store: Store): readonly (readonly [Pod, boolean])[] {
       return [...reported].flatMap(([key, { namespace, name, uid }]) => {
         const pod = store.get('Pod', name, namespace);
@@ -178,7 +185,7 @@ function createReport(context: ControllerContext) {
         return [];
       });
     },
-    /** Adds or removes a pod. True if the reported pods change. */
+    /** Adds or removes a pod. Returns true if the reported pods change. */
     update(pod: Pod, isUnreviewed: boolean, reconcileContext: ReconcileContext): boolean {
       const key = objectKey(pod);
       const denial = findDenial(pod, isUnreviewed, { ...context, ...reconcileContext });
@@ -205,7 +212,10 @@ function findTakenLease(store: Store, namespace: string): Lease | undefined {
     .find(({ metadata }) => metadata?.annotations?.[FORMER_LEADER_ANNOTATION] !== undefined);
 }
 
-/** Until this write, each new leader evaluates the pods again, because a leader may end before it has reported them. */
+/**
+ * Removes the record of the former leader. Until then, each new leader evaluates the pods again, because the previous
+ * leader may have stopped before it reported them.
+ */
 async function removeFormerLeader({ metadata }: Lease, { cluster }: ReconcileContext): Promise<void> {
   const lease = await orUndefined(cluster.get('Lease', metadata?.name ?? '', metadata?.namespace));
   if (!lease) return;
@@ -231,9 +241,9 @@ type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date'
   Pick<ReconcileContext, 'cluster' | 'now'>;
 
 /**
- * Returns the denial of a pod under the current policy. The user who created the pod is unknown. Unless the pod is
- * known to be unreviewed, an exempt user may have created it, or its SCC may be granted to its creator. Such a pod is
- * not treated as denied.
+ * Returns the denial of a pod under the current policy, or `undefined`. Because the creator of the pod is unknown, a
+ * pod that may have been reviewed is not treated as denied if its creator could be an exempt user or could be allowed
+ * to use its SCC.
  */
 function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
   if (pod.metadata?.namespace === scope.service.namespace) return undefined;
@@ -315,7 +325,7 @@ function recordDenial(pod: Pod, { policy, message, level }: Denial, { cluster, l
   void writeEvent(cluster, logger, { ...event, regarding, reportingController: NAME });
 }
 
-/** Publishes the reported pods as a metric and in the status of the settings. */
+/** Publishes the reported pods as a metric and in the settings' status. */
 async function publish(
   pods: readonly UnreviewedPod[],
   { metrics, date }: ControllerContext,
@@ -345,7 +355,7 @@ function toKey({ namespace, name }: UnreviewedPod): string {
 function describe(pods: readonly UnreviewedPod[]): ConditionState {
   const type = 'PodsReviewed';
   if (pods.length === 0) {
-    const message = 'the policy denies no pod that was admitted without a review';
+    const message = 'the policy denies none of the pods that were admitted without a review';
     return { type, status: 'True', reason: 'NoneDenied', message };
   }
   const count = pods.length === 1 ? '1 pod that was' : `${pods.length} pods that were`;

@@ -1,4 +1,4 @@
-/** Maintains the webhook configurations in the cluster. */
+/** Manages the webhook configurations in the cluster. */
 import { effectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
@@ -45,7 +45,7 @@ import { createStopwatch } from './stopwatch.ts';
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };
 
-/** The ClusterRole with this controller's permissions owns the configurations. */
+/** The ClusterRole that grants this controller's permissions owns the configurations. */
 const OWNER = INSTALLATION.webhookRole;
 
 export const webhookConfigurations: ControllerDefinition = {
@@ -56,7 +56,7 @@ export const webhookConfigurations: ControllerDefinition = {
     {
       role: 'webhook-configurations',
       clusterRules: [
-        // RBAC cannot limit a POST to names. The policy for the service account limits them.
+        // RBAC cannot restrict a POST by name. The policy for the service account does.
         rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
         ...configurationRules(['update', 'delete'], (feature) => !isOptionalFeature(feature)),
         rule(['get'], ['ClusterRole'], [OWNER]),
@@ -74,7 +74,8 @@ export const webhookConfigurations: ControllerDefinition = {
 
 /**
  * Minimum time that a replica must be ready and trusted before its webhooks fail closed, and that policies must be in
- * force before webhooks that rely on them fail open. API servers observe changes with a delay.
+ * force before webhooks that rely on them fail open. The delay is necessary because API servers do not observe changes
+ * immediately.
  */
 const SETTLE_MS = 5_000;
 /** Check interval until a replica is ready. */
@@ -86,10 +87,10 @@ const KEYS: readonly string[] = CONFIGURATION_KINDS.flatMap((kind) =>
 );
 
 /**
- * A configuration is created when a replica is ready, and fails closed once API servers trust the certificate. From
- * then on, it fails open only if the settings require it, or if they permit it and the floor is in force. Other
- * components maintain `caBundle`. All other fields of the webhooks are corrected, except while break-glass is on. Uses
- * an update because server-side apply cannot remove a webhook whose caBundle has another manager.
+ * Creates a configuration once a replica is ready, and makes it fail closed once API servers trust the certificate.
+ * From then on, it fails open only if the settings require it, or if they permit it and the floor is in force. Other
+ * components manage `caBundle`. The controller corrects all other webhook fields, except while break-glass is on. It
+ * uses updates because server-side apply cannot remove a webhook whose caBundle has another manager.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const getRequired = createRequirements(context);
@@ -109,7 +110,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const all = getRequired(store, policies);
       const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
       if (!required) {
-        // Break-glass notes are kept while the feature is off, unless the installation is being deleted.
+        // Keep the break-glass annotations while the feature is off, unless the installation is being deleted.
         if (!current || (all.length > 0 && isBreakGlass(current))) return undefined;
         await cluster.remove(id.kind, id.name);
         logger.info(id, 'webhook configuration deleted');
@@ -136,7 +137,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Settings and objects on which the configurations depend. Each change may affect all configurations. */
+/** The settings and objects that the configurations depend on. Each change may affect all configurations. */
 function watchInputs({ settings, service, apiServerVersion }: ControllerContext): readonly Source[] {
   return [
     watchValue(settings, () => KEYS),
@@ -167,8 +168,8 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
 }
 
 /**
- * Creates the function that returns the configurations that the settings require. It returns none if the namespace is
- * unknown.
+ * Creates a function that returns the configurations that the settings require. It returns none if the installation
+ * namespace is missing.
  */
 function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
   return (store: Store, policies: ObservedPolicies): readonly RequiredConfiguration[] => {
@@ -184,23 +185,23 @@ function createRequirements({ settings, service, version, webhooks, features }: 
   };
 }
 
-/** Policies in the cluster. They replace webhooks after API servers have had time to observe them. */
+/** The policies in the cluster that replace webhooks once API servers have had time to observe them. */
 interface ObservedPolicies {
-  /** State of the policies that allow webhooks to fail open. Absent if webhooks fail closed. */
+  /** Digest of the policies that allow webhooks to fail open. Absent if webhooks must fail closed. */
   readonly floor: string | undefined;
-  /** True if API servers default pods. A registered webhook remains until they have observed the policy. */
+  /** True if API servers default pods. A registered webhook stays until they have had time to observe the policy. */
   readonly hasDefaults: boolean;
   /** True if a policy will soon replace a webhook. */
   readonly isSettling: boolean;
 }
 
 /**
- * State of the policies that allow the webhooks in the configuration to fail open. A new leader reads it, so webhooks
- * do not switch to failing closed at each leader change.
+ * Digest of the policies that allow the webhooks in the configuration to fail open. A new leader reads it, so webhooks
+ * do not switch to failing closed on every leader change.
  */
 const FLOOR_ANNOTATION = 'portcullis.dev/floor';
 
-/** Creates the function that returns which policies in the cluster replace webhooks in a configuration. */
+/** Creates a function that returns which policies in the cluster replace webhooks in a configuration. */
 function createPolicyObserver({ settings, apiServerVersion, ...context }: ControllerContext) {
   const getState = createFloorState({ ...context, settings, apiServerVersion });
   const watches = { floor: createStopwatch(), defaults: createStopwatch() };
@@ -241,14 +242,17 @@ function getEnforcement(
   };
 }
 
-/** Service of an EndpointSlice. */
+/** Label on an EndpointSlice with the name of its Service. */
 const SERVICE_LABEL = 'kubernetes.io/service-name';
 
 function belongsTo({ metadata }: EndpointSlice, { namespace, name }: Service): boolean {
   return metadata?.namespace === namespace && metadata.labels?.[SERVICE_LABEL] === name;
 }
 
-/** True if the service has a ready endpoint. A URL is assumed to lead to this replica, which is ready. */
+/**
+ * Returns true if the Service has a ready endpoint. If a URL is set, assumes that it leads to this replica, which is
+ * ready.
+ */
 function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext, 'service' | 'webhooks'>): boolean {
   if (webhooks.url !== undefined) return true;
   return store
@@ -257,7 +261,7 @@ function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext
     .some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready !== false));
 }
 
-/** True if the `caBundle` of each webhook trusts this replica's certificate. */
+/** Returns true if every webhook's `caBundle` trusts this replica's certificate. */
 function isTrustedBy(current: WebhookConfiguration, { certificate, service, date }: ControllerContext): boolean {
   const { webhooks = [] } = current;
   if (webhooks.some(({ clientConfig }) => !clientConfig.caBundle)) return false;
@@ -265,7 +269,7 @@ function isTrustedBy(current: WebhookConfiguration, { certificate, service, date
   return findTrustProblems(trust).length + findOtherTrustProblems(trust, []).length === 0;
 }
 
-/** Makes webhooks fail open unless they already fail closed. Returns the argument if no webhook changes. */
+/** Makes webhooks fail open unless they already fail closed. Returns `required` itself if no webhook changes. */
 function openUnlessClosed(
   required: RequiredConfiguration,
   current: WebhookConfiguration | undefined,
@@ -289,7 +293,7 @@ interface MergeOptions {
   readonly installed: readonly WebhookConfiguration[];
 }
 
-/** Sets the fields that this controller manages. A new webhook receives the CAs of the existing ones. */
+/** Sets the fields that this controller manages. A new webhook gets the CAs of the existing webhooks. */
 function mergeConfiguration(
   { name, webhooks }: RequiredConfiguration,
   current: WebhookConfiguration | undefined,
@@ -319,7 +323,7 @@ function mergeConfiguration(
   return { ...current, metadata: merged, webhooks: webhooks.map(merge) };
 }
 
-/** While break-glass is on, webhooks are not changed and none are registered. */
+/** Returns true while break-glass is on. During that time, the controller neither changes nor registers webhooks. */
 function isBreakGlass({ metadata }: WebhookConfiguration): boolean {
   return metadata?.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined;
 }

@@ -28,8 +28,8 @@ function escapeHtml(text: string): string {
 const EXTRA_HEADER = 'impersonate-extra-';
 
 /**
- * Returns the user in the Impersonate headers, or the requester if there are none.
- * Throws ApiError 403 if the requester is not permitted to impersonate that user.
+ * Returns the user in the Impersonate headers, or the requester if there are none. Throws ApiError 403 if the requester
+ * may not impersonate that user.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonate(access: Access, requester: UserInfo, rawHeaders: readonly string[]): UserInfo {

@@ -1,10 +1,10 @@
-/** Requests as admission receives them, and their results. */
+/** Request attributes, as admission receives them. */
 import type { Operation } from '../kube/admission.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { ResourceInfo } from './resource-info.ts';
 import type { ApiObject } from './types.ts';
 
-/** Receives the warnings for a request. */
+/** Collects the warnings for a request. */
 export interface RequestContext {
   /** Adds a `Warning` header to the response. */
   warn(text: string): void;
@@ -15,7 +15,7 @@ export interface RequestContext {
 /** The change that admission evaluates. */
 export interface Change {
   readonly operation: Operation;
-  /** The new object. Absent on DELETE. On CONNECT, the connection options. */
+  /** The new object, or the connection options on CONNECT. Absent on DELETE. */
   readonly object?: ApiObject;
   readonly oldObject?: ApiObject;
   /** `CreateOptions`, `UpdateOptions` or `DeleteOptions`, as webhooks receive them. */
@@ -27,7 +27,7 @@ export interface Change {
 export interface Attributes extends Change {
   readonly resource: ResourceInfo;
   readonly subresource: string;
-  /** `''` on a create with `generateName` until the name is generated. */
+  /** Empty on a create with `generateName` until the name is generated. */
   readonly name: string;
   readonly namespace: string;
   readonly user: UserInfo;
@@ -52,7 +52,7 @@ export interface ObjectResult {
   readonly kind: 'object';
   readonly code: number;
   readonly object: ApiObject;
-  /** Absent if the object does not belong to the resource, such as a Status. */
+  /** Absent if the object, such as a Status, does not belong to the resource. */
   readonly info?: ResourceInfo;
 }
 

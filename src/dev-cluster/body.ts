@@ -23,9 +23,9 @@ export function readWriteOptions(query: URLSearchParams) {
   return {
     dryRun: dryRun.length > 0,
     fieldManager,
-    /** Handling of unknown fields: `Ignore`, `Warn` or `Strict`. */
+    /** How to handle unknown fields: `Ignore`, `Warn` or `Strict`. */
     fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
-    /** Whether a server-side apply takes over fields from other managers. */
+    /** True if a server-side apply takes over fields from other managers. */
     force: readBoolean(query, 'force'),
     /** Returns the options object that webhooks receive. */
     toObject: (name: 'CreateOptions' | 'UpdateOptions'): ApiObject => ({
@@ -36,13 +36,13 @@ export function readWriteOptions(query: URLSearchParams) {
   };
 }
 
-/** Reads a boolean parameter. A parameter without a value is true. */
+/** Reads a boolean parameter. A parameter that has no value is true. */
 export function readBoolean(query: URLSearchParams, name: string): boolean {
   const value = query.get(name);
   return value !== null && value.toLowerCase() !== 'false' && value !== '0';
 }
 
-/** Reads an integer parameter, or `undefined` if it is absent. Throws ApiError 400 for invalid values. */
+/** Reads an integer parameter. Returns `undefined` if it is absent. Throws ApiError 400 for invalid values. */
 export function readInteger(query: URLSearchParams, name: string): number | undefined {
   const value = query.get(name);
   if (value === null || value === '') return undefined;
@@ -61,7 +61,7 @@ export function unsupportedMediaType(accepted: readonly string[]): ApiError {
   return new ApiError(createStatus(415, 'UnsupportedMediaType', message));
 }
 
-/** The server decodes protobuf before a request reaches this function. */
+/** Accepted media types. The server decodes protobuf earlier. */
 const READABLE = ['application/json', 'application/vnd.kubernetes.protobuf'];
 
 /** Decodes the body of a create or update and sets defaults. Throws ApiError 400 or 415. */
@@ -86,7 +86,7 @@ export function completeFields(call: Call, object: ApiObject, fieldValidation: s
   strategy.defaults(object);
 }
 
-/** Sets the namespace of an object from the request. Throws ApiError 400 if the object has another namespace. */
+/** Sets the object's namespace to that of the request. Throws ApiError 400 if the object has a different namespace. */
 export function matchNamespace(object: ApiObject, namespace: string): void {
   const own = getMetadata(object).namespace ?? '';
   if (own === namespace) return;
@@ -99,7 +99,7 @@ export function matchNamespace(object: ApiObject, namespace: string): void {
   }
 }
 
-/** Throws ApiError 400 unless the object's name matches the URL. */
+/** Throws ApiError 400 if the object's name does not match the URL. */
 export function matchName(object: ApiObject, name: string): void {
   const own = getMetadata(object).name ?? '';
   if (own === name) return;

@@ -7,7 +7,7 @@ import type { Registry, Subresource } from './resources.ts';
 import type { Storage } from './storage.ts';
 import { getMetadata } from './types.ts';
 
-/** The parts that serve requests. */
+/** The components that serve requests. */
 export interface Core {
   readonly storage: Storage;
   readonly registry: Registry;
@@ -18,15 +18,15 @@ export interface Core {
 
 /** A request for a resource, independent of HTTP. */
 export interface ApiRequest {
-  /** The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`. */
+  /** The RBAC verb, such as `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`. */
   readonly verb: string;
   readonly group: string;
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
-  /** `''` for all namespaces and for cluster-scoped objects. For requests on a Namespace, its name. */
+  /** Empty for all namespaces and for cluster-scoped objects. For requests on a Namespace, its name. */
   readonly namespace: string;
-  /** `''` for requests on a collection, unless a field selector requires a name. */
+  /** Empty for requests on a collection, unless a field selector requires a name. */
   readonly name: string;
   readonly query: URLSearchParams;
   readonly user: UserInfo;
@@ -36,17 +36,17 @@ export interface ApiRequest {
   readonly context: RequestContext;
 }
 
-/** The part of a request determined by its method and path. */
+/** The part of a request that its method and path determine. */
 export type ResourceTarget = Pick<
   ApiRequest,
   'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
 >;
 
-/** A request on a known resource. */
+/** A request for a known resource. */
 export interface Call extends Omit<ApiRequest, 'resource' | 'subresource'> {
   readonly info: ResourceInfo;
   readonly subresource: Subresource | undefined;
-  /** Namespace of the object. `''` for cluster-scoped objects, including Namespaces. */
+  /** Namespace of the object. Empty for cluster-scoped objects, including Namespaces. */
   readonly scope: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * CEL as API servers evaluate it in admission policies.
+ * Evaluates CEL as API servers do in admission policies.
  * @see https://kubernetes.io/docs/reference/using-api/cel/
  */
 import { Environment } from '@marcbachmann/cel-js';
@@ -7,10 +7,10 @@ import { compareBytes, quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/rules.ts';
 
-/** A compiled expression. Throws if it cannot be evaluated. */
+/** A compiled expression. Throws if evaluation fails. */
 type Program = (values: Readonly<Record<string, unknown>>) => unknown;
 
-/** Returns true if a user is permitted to perform an action. */
+/** Returns true if a user may perform an action. */
 type Authorize = (user: UserInfo, action: Action) => boolean;
 
 /** The `authorizer` variable. Each call adds a part of the action. */
@@ -55,7 +55,10 @@ const ACTION_FIELDS = {
   check: 'verb',
 } as const;
 
-/** CEL with the functions that API servers add. `withListFunctions` adds those of Kubernetes 1.34. */
+/**
+ * CEL environment with the functions that API servers add. `withListFunctions` adds the list functions of Kubernetes
+ * 1.34.
+ */
 function createEnvironment(variables: readonly string[], withListFunctions: boolean): Environment {
   const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
   environment.registerType('Strings', Strings);
@@ -89,7 +92,7 @@ function createEnvironment(variables: readonly string[], withListFunctions: bool
   return environment;
 }
 
-/** Inputs of a policy's expressions. */
+/** Inputs for a policy's expressions. */
 const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'params', 'variables', 'authorizer'];
 const environments = new Map<string, Environment>();
 const programs = new Map<string, Program>();
@@ -111,7 +114,7 @@ export function compile(expression: string, variables: readonly string[] = INPUT
   return program;
 }
 
-/** The other lines of the interpreter's messages show the position in the expression. */
+/** Returns the first line of the interpreter's message. The other lines show the position in the expression. */
 export function firstLine(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.split('\n', 1)[0] ?? '';
@@ -123,12 +126,12 @@ export interface CelVariable {
   readonly expression: string;
 }
 
-/** Input of expressions, as CEL values. */
+/** Input for expressions, as CEL values. */
 type Values = Readonly<Record<string, unknown>>;
 
 /**
- * Variables that are evaluated once, when they are first read, as in API servers. The interpreter does not accept
- * subclasses of Map.
+ * Variables that, as in API servers, are evaluated once when they are first read. This is not a subclass of Map,
+ * because the interpreter does not accept one.
  */
 function createVariables(expressions: ReadonlyMap<string, Program>, values: Values): Map<string, unknown> {
   const results = new Map<string, unknown>();
@@ -144,7 +147,7 @@ function createVariables(expressions: ReadonlyMap<string, Program>, values: Valu
   return variables;
 }
 
-/** Compiles variables. The result evaluates expressions that read them. */
+/** Compiles variables. Returns a function that evaluates expressions that read them. */
 export function compileVariables(variables: readonly CelVariable[], withListFunctions = true) {
   const compiled = new Map(
     variables.map(({ name, expression }) => [name, compile(expression, INPUTS, withListFunctions)] as const),
@@ -176,10 +179,12 @@ const SERIALIZED: Readonly<Record<string, JsonObject>> = {
   flexVolume: { driver: '' },
 };
 
-/** Fields whose items or members are strings. In these fields, null is the empty string. */
+/** Fields whose items or members are strings, so null is read as the empty string. */
 const STRINGS = ['add', 'drop', 'annotations'];
 
-/** The object as policies receive it, without nulls and with the members that the API server always serializes. */
+/**
+ * Returns the object as policies receive it, without nulls but with the members that the API server always serializes.
+ */
 export function asStored(value: unknown, field = ''): unknown {
   const isText = STRINGS.includes(field);
   if (Array.isArray(value)) return value.map((item) => (item === null && isText ? '' : asStored(item ?? {}, field)));

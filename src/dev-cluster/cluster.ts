@@ -27,16 +27,16 @@ interface DevClusterOptions {
   readonly call: CallWebhook;
 }
 
-/** An in-memory Kubernetes API server. It is empty until it is started. */
+/** An in-memory Kubernetes API server, which is empty until it is started. */
 export interface DevCluster extends Cluster, Omit<Core, 'admission'> {
   readonly store: Store;
   readonly writer: Writer;
   readonly handle: HandleRequest;
   readonly registry: Registry;
   readonly storage: Storage;
-  /** Creates the default objects of a cluster and starts the controllers, which run until `stop` is called. */
+  /** Creates a cluster's default objects and starts the controllers, which run until `stop` is called. */
   start(options?: ControllersOptions): Promise<void>;
-  /** Resolves when the controllers have processed all changes. */
+  /** Resolves once the controllers have processed all changes. */
   idle(): Promise<void>;
   stop(): void;
 }
@@ -83,7 +83,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
 
 const SERVER: UserInfo = { username: 'system:apiserver', groups: ['system:masters', 'system:authenticated'] };
 
-/** Sends requests from the server to itself as a member of `system:masters`. */
+/** Returns a client for the server's own requests, which it sends as a member of `system:masters`. */
 function createLocalConnection(handle: HandleRequest): Pick<Connection, 'request'> {
   return {
     async request({ method, path, query, body, contentType = 'application/json', onWarning, signal }) {

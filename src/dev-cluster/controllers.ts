@@ -11,7 +11,7 @@ import { type ApiObject, getMetadata, itemsAt, objectAt, type ResourceKey } from
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
 /**
- * Writes by the server itself, as a member of `system:masters`. All writes go through admission and reject with an
+ * The server's own writes, as a member of `system:masters`. All writes go through admission. They reject with an
  * ApiError.
  */
 export interface Writer {
@@ -20,7 +20,7 @@ export interface Writer {
   remove(resource: ResourceKey, namespace: string, name: string): Promise<ApiObject>;
 }
 
-/** A control loop that runs in the development cluster. */
+/** A control loop in the development cluster. */
 interface Controller {
   readonly name: string;
   /** Returns the key to reconcile after a change, or `undefined` if the change does not affect the controller. */
@@ -38,18 +38,18 @@ interface ControllerContext {
 export interface ControllersOptions {
   /** CA certificate of the API server in PEM, for the `kube-root-ca.crt` ConfigMap in each namespace. */
   readonly rootCertificate?: string;
-  /** Receives reconciliation errors, which are retried. */
+  /** Called with reconciliation errors. Failed keys are retried. */
   readonly onError?: (error: unknown, controller: string, key: string) => void;
 }
 
 export interface Controllers {
-  /** Resolves when all queued keys are reconciled. Keys that are waiting for a retry are not included. */
+  /** Resolves once all queued keys have been reconciled. Ignores keys that are waiting for a retry. */
   idle(): Promise<void>;
   stop(): void;
 }
 
 /**
- * Creates the default objects of a cluster, and starts the controllers. The default cluster roles contain rules for the
+ * Creates a cluster's default objects, and starts the controllers. The default cluster roles contain rules only for
  * resources that the development cluster serves.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
  */
@@ -106,7 +106,7 @@ function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
     running ??= run();
   };
   const run = async (): Promise<void> => {
-    // A change is reconciled after all subscribers have received it.
+    // Reconcile a change only after all subscribers have received it.
     await Promise.resolve();
     for (let next = pending.entries().next(); !next.done && !stopped; next = pending.entries().next()) {
       const [id, reconcile] = next.value;
@@ -124,13 +124,13 @@ function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
   };
 }
 
-/** Creates an object unless it exists. */
+/** Creates an object if it does not exist. */
 async function createMissing({ storage, writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
   const { namespace = '', name = '' } = getMetadata(object);
   if (!storage.get(resource, namespace, name)) await ignoreStatus(409, writer.create(resource, object));
 }
 
-/** Deletes an object, which may already have been deleted. */
+/** Deletes an object, if it has not been deleted already. */
 async function removeExisting({ writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
   const { namespace = '', name = '' } = getMetadata(object);
   await ignoreStatus(404, writer.remove(resource, namespace, name));
@@ -150,7 +150,7 @@ function isDeleting(object: ApiObject): boolean {
 
 const ROOT_CA = 'kube-root-ca.crt';
 
-/** Creates the default service account of each namespace and the ConfigMap with the CA certificate. */
+/** Creates each namespace's default service account and the ConfigMap with the CA certificate. */
 function namespaceContent(context: ControllerContext, rootCertificate: string | undefined): Controller {
   return {
     name: 'namespace-content',
@@ -175,7 +175,7 @@ function namespaceContent(context: ControllerContext, rootCertificate: string | 
   };
 }
 
-/** Deletes the content of terminating namespaces and then removes their finalizer. */
+/** Deletes the content of terminating namespaces, and then removes their finalizer. */
 function namespaceDeletion(context: ControllerContext): Controller {
   const { storage, registry, writer } = context;
   return {
@@ -194,7 +194,7 @@ function namespaceDeletion(context: ControllerContext): Controller {
           if (!isDeleting(object)) await removeExisting(context, resource, object);
         }
       }
-      // Removing an object with finalizers enqueues the namespace again.
+      // Once an object with finalizers is removed, the namespace is enqueued again.
       if (resources.some((resource) => storage.list(resource, name).length > 0)) return;
       const spec = { ...objectAt(namespace, 'spec'), finalizers: [] };
       await writer.update(RESOURCES.Namespace, { ...namespace, spec }, 'finalize');
@@ -211,7 +211,7 @@ function roleAggregation({ storage, writer }: ControllerContext): Controller {
     name: 'role-aggregation',
     changedKey: ({ resource }) => (isSameResource(resource, RESOURCES.ClusterRole) ? '' : undefined),
     async reconcile() {
-      // An aggregated role can itself be aggregated, so each write enqueues another reconciliation.
+      // An aggregated role can itself be aggregated, so each write triggers another reconciliation.
       for (const role of storage.list(RESOURCES.ClusterRole)) {
         const rules = aggregatedRules(role, storage.list(RESOURCES.ClusterRole));
         const isCurrent = rules === undefined || deepEqual(rules, itemsAt(role, 'rules'));
@@ -232,7 +232,7 @@ function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly
   return rules.filter((rule, index) => rules.findIndex((other) => deepEqual(other, rule)) === index);
 }
 
-/** Serves the resources of CRDs while they are stored. Their objects are removed together with the CRD. */
+/** Serves the resources of stored CRDs. Removes their objects together with the CRD. */
 export function serveDefinitions(storage: Storage, registry: Registry): void {
   storage.subscribe(({ type, resource, object }) => {
     if (!isSameResource(resource, DEFINITIONS)) return;

@@ -29,8 +29,8 @@ const EMPTY_OPENAPI_V2: Document = {
 };
 
 /**
- * Returns the document at a path that is not a resource, or `undefined` for an unknown path. Discovery is not
- * aggregated, because clients that request one document for all groups also accept separate documents.
+ * Returns the document at a non-resource path, or `undefined` for an unknown path. Aggregated discovery is not
+ * supported, because clients that request it also accept separate documents.
  */
 export function findDocument(registry: Registry, path: string): Document | undefined {
   if (HEALTH_PATHS.has(path)) return { contentType: 'text/plain; charset=utf-8', body: 'ok' };
@@ -84,15 +84,15 @@ function describeResource(info: ResourceInfo): object[] {
 
 const OPENAPI_INFO = { title: 'Kubernetes', version: 'unversioned' } as const;
 
-/** Returns the paths of the OpenAPI documents for all group versions. */
+/** Returns the paths of the OpenAPI documents of all group versions. */
 function openApiIndex(registry: Registry): object {
   const roots = new Set(registry.list().map((info) => apiRoot(info).slice(1)));
   return { paths: Object.fromEntries([...roots].map((root) => [root, { serverRelativeURL: `/openapi/v3/${root}` }])) };
 }
 
 /**
- * Returns an OpenAPI document without schemas. kubectl uses it to determine which requests the server accepts, so it
- * sends server-side dry runs and leaves field validation to the server.
+ * Returns an OpenAPI document that contains no schemas. kubectl reads from it that the server supports dry runs and
+ * field validation.
  * @see https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
  */
 function openApi(resources: readonly ResourceInfo[]): object {
@@ -104,9 +104,7 @@ function apiRoot({ group, version }: ResourceInfo): string {
   return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
 }
 
-/**
- * If no request body is listed, kubectl computes strategic merge patches from its own types instead of the document.
- */
+/** Lists no request body, so kubectl computes strategic merge patches from its own types instead of the document. */
 function patchPath(info: ResourceInfo): [string, object] {
   const { group, version, kind, namespaced, resource } = info;
   const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({ name, in: 'query' }));

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 
-/** Characters in generated names, without vowels and characters that are easily confused. */
+/** Characters for generated names. Excludes vowels and characters that are easily confused. */
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789';
 export const SUFFIX_LENGTH = 5;
 

@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from '../kube/types.ts';
  * @see https://github.com/evanphx/json-patch/blob/v4.12.0/patch.go
  */
 export function applyJsonPatch(document: unknown, operations: readonly JsonObject[]): unknown {
-  // The wrapper makes the document a member, so it can be replaced.
+  // Wrap the document so operations can replace it.
   const root = { document: structuredClone(document) };
   for (const operation of operations) {
     const located = locate(root, operation);
@@ -18,7 +18,10 @@ export function applyJsonPatch(document: unknown, operations: readonly JsonObjec
   return root.document;
 }
 
-/** Returns the operation on the root, or `undefined` for a test that passes because the member is missing. */
+/**
+ * Converts an operation to one on the wrapper. Returns `undefined` for a test that passes because the member is
+ * missing.
+ */
 function locate(root: object, { op, path, from, value = null }: JsonObject): Operation | undefined {
   const located = { op, path: prefix(path), ...(from === undefined ? {} : { from: prefix(from) }), value };
   if (typeof located.path === 'string' && isObject(Pointer.fromJSON(located.path).evaluate(root).parent)) {

@@ -15,7 +15,7 @@ export function evaluate(expression: string, values: Readonly<Record<string, unk
   }
 }
 
-/** Reason why a match condition cannot be compiled, or `undefined` if it can. */
+/** Returns why a match condition cannot be compiled, or `undefined` if it can. */
 export function conditionError(expression: string): string | undefined {
   try {
     compile(expression, ['object', 'oldObject', 'request']);
@@ -25,7 +25,7 @@ export function conditionError(expression: string): string | undefined {
   }
 }
 
-/** The `request` variable from an AdmissionReview. Absent strings are empty in CEL. */
+/** Returns the `request` variable for an AdmissionReview. Absent strings are empty in CEL. */
 export function completeRequest(request: JsonObject): JsonObject {
   const members = Object.entries(request).filter(([name]) => name !== 'object' && name !== 'oldObject');
   const defaults = { subResource: '', requestSubResource: '', name: '', namespace: '' };
@@ -34,8 +34,8 @@ export function completeRequest(request: JsonObject): JsonObject {
 }
 
 /**
- * True if all conditions are met by the request of an AdmissionReview. A false condition determines the result even if
- * another one fails.
+ * Returns true if an AdmissionReview's request meets all conditions. A false condition determines the result even if
+ * another condition cannot be evaluated.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/matchconditions/matcher.go
  */
 export function matchesConditions(conditions: readonly JsonObject[], request: JsonObject): ConditionResult {

@@ -3,8 +3,8 @@ import protobufMessages from './protobuf-messages.json' with { type: 'json' };
 import type { ApiObject } from './types.ts';
 
 /**
- * Media type of the objects that `kubectl create` and `kubectl auth` send. Clients generated since Kubernetes 1.32 do
- * not fall back to JSON, so the server must decode it. All responses are JSON.
+ * Media type of the objects that `kubectl create` and `kubectl auth` send. The server must decode it, because clients
+ * generated since Kubernetes 1.32 do not fall back to JSON. All responses are JSON.
  * @see https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
  */
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
@@ -24,7 +24,7 @@ interface Field {
  */
 const messages = new Map(Object.entries(protobufMessages).map(([name, fields]) => [name, fields.map(parseField)]));
 
-/** Returns `undefined` for an ignored field, and a field without a name for an embedded message. */
+/** Returns `undefined` for an ignored field. A field without a name is an embedded message. */
 function parseField(text: string): Field | 'unsupported' | undefined {
   if (text === '-' || text === '_') return text === '-' ? undefined : 'unsupported';
   const [, name = '', kind = '', repeated, zero] = /^(\w*)(#|\?|[:+]\w+)?(\*|\{\})?(!)?$/.exec(text) ?? [];
@@ -33,7 +33,7 @@ function parseField(text: string): Field | 'unsupported' | undefined {
 
 const MAGIC = Buffer.from('k8s\0');
 
-/** Decodes an object. Throws ApiError 400 for other kinds and for fields missing from the table. */
+/** Decodes an object. Throws ApiError 400 for kinds and fields that are not in the table. */
 export function decodeProtobuf(body: Buffer): ApiObject {
   try {
     if (!body.subarray(0, MAGIC.length).equals(MAGIC)) throw new RangeError('the body is not a protobuf message');

@@ -1,4 +1,4 @@
-/** Lists and watches. */
+/** Serves lists and watches. */
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { ApiError, badRequest, createStatus } from '../kube/status.ts';
 import { compareBytes } from '../kube/text.ts';
@@ -36,7 +36,7 @@ export function parseFieldSelector(text: string, { kind, selectableFields = [] }
   return (object) => selectors.every((selects) => selects(object));
 }
 
-/** Returns the name that a field selector requires. Authorization uses it to restrict lists and watches. */
+/** Returns the name that a field selector requires, so lists and watches can be authorized for that name. */
 export function selectedName(fieldSelector: string): string {
   return /(?:^|,)metadata\.name==?([^,]*)(?:,|$)/.exec(fieldSelector)?.[1] ?? '';
 }
@@ -63,18 +63,15 @@ function readListOptions(query: URLSearchParams, info: ResourceInfo) {
 /** State of a paginated list. */
 interface Continuation {
   /**
-   * Resource version of the first page. Later pages contain the latest objects, so a watch from this version reports
-   * the intermediate changes again.
+   * Resource version of the first page. Later pages contain the latest objects, so a watch from this version repeats
+   * the changes in between.
    */
   readonly revision: number;
-  /** Key of the last object on the previous page. */
+  /** Sort key of the last object on the previous page. */
   readonly after: string;
 }
 
-/**
- * Lists the selected objects of a resource. The list is at least as recent as the requested version. Throws ApiError
- * 400.
- */
+/** Lists the selected objects of a resource at the requested resource version or later. Throws ApiError 400. */
 export function list(core: Core, call: Call): ListResult {
   const options = readListOptions(call.query, call.info);
   const from = options.continue === '' ? undefined : readToken(options.continue);
@@ -103,7 +100,7 @@ function readToken(token: string): Continuation {
     const { revision, after } = JSON.parse(Buffer.from(token, 'base64url').toString()) as Partial<Continuation>;
     if (typeof revision === 'number' && typeof after === 'string') return { revision, after };
   } catch {
-    // Reported below, like a token with other content.
+    // Reported below, like any other invalid token.
   }
   throw new ApiError(badRequest('invalid continue token: continue key is not valid'));
 }
@@ -162,13 +159,13 @@ async function* watchEvents(
   }
 }
 
-/** Returns the initial events of a watch without a resource version, which are ADDED events for each object. */
+/** Returns the initial events of a watch that sets no resource version: an ADDED event for each object. */
 function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent[] {
   const objects = currentObjects(core, call).filter(options.selects);
   return objects.map((object) => ({ type: 'ADDED', object }));
 }
 
-/** An object that starts or stops matching the selector is reported as added or deleted. */
+/** Reports an object that starts or stops matching the selector as added or deleted. */
 function changeEvents(info: ResourceInfo, options: ListOptions, change: StoredChange): WatchEvent[] {
   const object = toServed(info, change.object);
   const was = change.before !== undefined && options.selects(toServed(info, change.before));
@@ -197,9 +194,9 @@ function createQueue(signal: AbortSignal) {
       pending.push(change);
       wake();
     },
-    /** Makes `next` resolve even if there is no change. */
+    /** Makes `next` resolve even if there are no changes. */
     wake,
-    /** Resolves to the changes since the last call, or to `undefined` after an abort. */
+    /** Resolves to the changes since the last call, or to `undefined` once the signal is aborted. */
     async next(): Promise<readonly StoredChange[] | undefined> {
       if (pending.length === 0 && !signal.aborted) await woken.promise;
       if (signal.aborted) return undefined;

@@ -16,7 +16,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Authorizes and admits a connection to a container, then rejects it like the API server does for a pod without a node,
+ * Authorizes and admits a connection to a container. Then rejects it as the API server does for an unscheduled pod,
  * because the development cluster runs no pods. The log of such a pod is empty.
  */
 async function connect(core: Core, call: Call): Promise<ApiResult> {
@@ -29,7 +29,7 @@ async function connect(core: Core, call: Call): Promise<ApiResult> {
   throw new ApiError(badRequest(`node ${nodeName} has no kubelet: this is a development cluster, which runs no pods`));
 }
 
-/** A GET that is upgraded to a stream also requires the `create` verb. */
+/** A GET request that is upgraded to a stream also requires the `create` verb. */
 async function admitConnection(core: Core, call: Call, subresource: string): Promise<void> {
   const { info, namespace, name, context } = call;
   const action = { apiGroup: info.group, resource: info.resource, subresource, namespace, name };
@@ -104,7 +104,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 
 const CONNECT_SUBRESOURCES = ['exec', 'attach', 'portforward', 'log'];
 
-/** Creates the Kubernetes API on top of storage, registry and admission. */
+/** Creates the Kubernetes API from storage, registry and admission. */
 export function createRequestHandler(core: Core): HandleRequest {
   return async (request) => {
     const { verb, group: apiGroup, resource, subresource, namespace, name } = request;
@@ -117,8 +117,8 @@ export function createRequestHandler(core: Core): HandleRequest {
 }
 
 /**
- * Throws ApiError 404 for an unknown resource or one whose scope does not match the URL, and 405 for a POST without a
- * namespace.
+ * Throws ApiError 404 for an unknown resource or a resource whose scope does not match the URL, and 405 for a POST that
+ * lacks a namespace.
  */
 function findResource(core: Core, request: ApiRequest): Call {
   const { group, version, resource, subresource, namespace, name, ...rest } = request;
@@ -155,7 +155,7 @@ function methodNotAllowed(): ApiError {
   return new ApiError(createStatus(405, 'MethodNotAllowed', message, {}));
 }
 
-/** Returns the object to which a call refers. Throws ApiError 404. */
+/** Returns the object that a call refers to. Throws ApiError 404. */
 function getObject(core: Core, { info, scope, name }: Call): ApiObject {
   const stored = core.storage.get(storageKey(info), scope, name);
   if (!stored) throw new ApiError(notFound(info, name));

@@ -2,14 +2,14 @@ import type { Schema } from './fields/schema.ts';
 import type { Strategy } from './objects/strategy.ts';
 import type { TableColumn } from './types.ts';
 
-/** A served resource, which is built in or added by a CRD. */
+/** A served resource, which is either built in or defined by a CRD. */
 export interface ResourceInfo {
   /** `''` for the core group. */
   readonly group: string;
   readonly version: string;
   readonly kind: string;
   readonly listKind: string;
-  /** The lowercase plural, as in URLs. */
+  /** The lowercase plural name, as in URLs. */
   readonly resource: string;
   readonly singular: string;
   readonly namespaced: boolean;
@@ -18,7 +18,7 @@ export interface ResourceInfo {
   readonly verbs: readonly string[];
   readonly subresources: readonly string[];
   readonly columns: readonly TableColumn[];
-  /** Fields that field selectors accept in addition to the name and namespace. */
+  /** Fields that field selectors support in addition to name and namespace. */
   readonly selectableFields?: readonly string[];
   readonly strategy: Strategy;
   readonly schema: Schema;

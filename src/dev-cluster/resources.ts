@@ -8,7 +8,7 @@ import { type ApiObject, formatApiVersion, type ResourceKey } from './types.ts';
 /** The resources that the server serves. */
 export interface Registry {
   find(group: string, version: string, resource: string): ResourceInfo | undefined;
-  /** Finds a resource in its preferred version. For a custom resource, this is the first served version. */
+  /** Finds a resource in its preferred version, which for a custom resource is the first served version. */
   preferred(key: ResourceKey): ResourceInfo | undefined;
   list(): readonly ResourceInfo[];
   /** Replaces the resources of a CRD. */
@@ -39,7 +39,7 @@ type Options = Partial<Pick<ResourceInfo, 'shortNames' | 'categories' | 'subreso
 
 const STATUS: Options = { subresources: ['status'] };
 const WORKLOAD: Options = { categories: ['all'], ...STATUS };
-/** Reviews are answered but not stored. */
+/** Properties of reviews, which are answered but not stored. */
 const REVIEW: Options = { verbs: ['create'] };
 
 const APPS = 'apps';
@@ -48,7 +48,7 @@ const WEBHOOKS = 'admissionregistration.k8s.io';
 const AUTHORIZATION = 'authorization.k8s.io';
 const AUTHENTICATION = 'authentication.k8s.io';
 
-/** All built-in resources, in discovery order. Each is served as v1. */
+/** All built-in resources, in discovery order. All of them are served as v1. */
 const BUILT_IN: readonly ResourceInfo[] = [
   namespaced('', 'ConfigMap', { shortNames: ['cm'] }),
   namespaced('', 'Event', { shortNames: ['ev'], selectableFields: EVENT_FIELDS }),
@@ -145,10 +145,10 @@ function builtIn(group: string, kind: string, isNamespaced: boolean, options: Op
   };
 }
 
-/** A part of an object with its own URL. */
+/** A part of an object that has its own URL. */
 export interface Subresource {
   readonly name: string;
-  /** Kind of the objects in requests. */
+  /** Kind of the objects in requests and responses. */
   readonly kind: GroupVersionKind;
   readonly verbs: readonly string[];
 }
@@ -156,7 +156,7 @@ export interface Subresource {
 const CHANGE = ['get', 'patch', 'update'];
 const CONNECT = ['create', 'get'];
 
-/** A subresource without a kind uses the kind of its resource. */
+/** A subresource that sets no kind has the kind of its resource. */
 const SUBRESOURCES: Readonly<Record<string, { readonly verbs: readonly string[]; readonly kind?: string }>> = {
   attach: { verbs: CONNECT, kind: 'PodAttachOptions' },
   ephemeralcontainers: { verbs: CHANGE },
@@ -168,7 +168,7 @@ const SUBRESOURCES: Readonly<Record<string, { readonly verbs: readonly string[];
   status: { verbs: CHANGE },
 };
 
-/** Returns a subresource, or `undefined` if the resource has no subresource with that name. */
+/** Returns a subresource, or `undefined` if the resource has no such subresource. */
 export function findSubresource(info: ResourceInfo, name: string): Subresource | undefined {
   const row = info.subresources.includes(name) ? SUBRESOURCES[name] : undefined;
   if (!row) return undefined;
@@ -182,7 +182,7 @@ export function findSubresource(info: ResourceInfo, name: string): Subresource |
 
 const EVENTS: ResourceKey = { group: '', resource: 'events' };
 
-/** Event field names in events.k8s.io and in the core group. Both groups serve the same objects. */
+/** Event field names in events.k8s.io and in the core group, which serve the same objects. */
 const EVENT_FIELD_NAMES = [
   ['regarding', 'involvedObject'],
   ['note', 'message'],
@@ -197,12 +197,12 @@ function isConvertedEvent({ group, resource }: ResourceKey): boolean {
   return group === 'events.k8s.io' && resource === 'events';
 }
 
-/** Returns the resource under which the objects are stored. */
+/** Returns the resource that the objects are stored under. */
 export function storageKey(info: ResourceInfo): ResourceKey {
   return isConvertedEvent(info) ? EVENTS : info;
 }
 
-/** Converts a stored object to the version of a resource. */
+/** Converts a stored object to a resource's version. */
 export function toServed(info: ResourceInfo, stored: ApiObject): ApiObject {
   const apiVersion = formatApiVersion(info);
   if (stored.apiVersion === apiVersion) return stored;
@@ -210,7 +210,7 @@ export function toServed(info: ResourceInfo, stored: ApiObject): ApiObject {
   return { ...(isConvertedEvent(info) ? renameFields(stored, names) : stored), apiVersion };
 }
 
-/** Converts an object of a resource to its stored form. */
+/** Converts an object to its stored form. */
 export function toStored(info: ResourceInfo, object: ApiObject): ApiObject {
   if (!isConvertedEvent(info)) return object;
   return { ...renameFields(object, new Map<string, string>(EVENT_FIELD_NAMES)), apiVersion: 'v1' };

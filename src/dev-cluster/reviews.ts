@@ -1,4 +1,4 @@
-/** Reviews that the server answers but does not store. */
+/** Answers reviews, which are not stored. */
 import { isObject } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import type { Action } from '../policy/rbac/index.ts';
@@ -11,7 +11,7 @@ import { decodeNew } from './write.ts';
 
 type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;
 
-/** Reviews by kind, with the function that computes their status. */
+/** The functions that compute the status of reviews, by kind. */
 const REVIEWS: Readonly<Record<string, ReviewStatus>> = {
   SelfSubjectAccessReview: (core, call, review) => ({ allowed: core.access(call.user, reviewedAction(review)) }),
   SubjectAccessReview: (core, _call, review) => {

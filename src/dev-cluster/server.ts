@@ -20,15 +20,15 @@ import { type Form, renderEvent, renderList, renderObject, type RenderOptions } 
 
 interface ApiServerOptions {
   readonly cluster: DevCluster;
-  /** PEM: the serving certificate with its key, and the CA for client certificates. */
+  /** The serving certificate, its key, and the CA for client certificates, in PEM. */
   readonly tls: { readonly cert: string; readonly key: string; readonly clientAuthority: string };
-  /** Receives unexpected errors, which indicate bugs in the server. */
+  /** Called with unexpected errors, which indicate bugs in the server. */
   onError(error: unknown): void;
 }
 
 /** The Kubernetes REST API over TLS. */
 interface ApiServer {
-  /** Listens on 127.0.0.1 and resolves to the port. Port 0 selects a free one. */
+  /** Listens on 127.0.0.1 and resolves to the port. Port 0 selects a free port. */
   listen(port: number): Promise<number>;
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ interface ApiServer {
 const BODY_LIMIT = 3 * 1024 * 1024;
 const REQUEST_TIMEOUT_MS = 60_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Longer than clients keep idle connections, so they do not reuse a connection that is being closed. */
+/** Longer than clients keep idle connections, so they do not reuse a connection while the server closes it. */
 const KEEP_ALIVE_MS = 180_000;
 
 export function createApiServer(options: ApiServerOptions): ApiServer {
@@ -58,7 +58,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     forceCloseConnections: true,
     frameworkErrors: (error, _request, reply) => void sendStatus(reply, badRequest(error.message)),
   });
-  // Fastify does not close connections that have not completed the TLS handshake.
+  // Fastify does not close connections that have not completed their TLS handshake.
   const sockets = new Set<Socket>();
   app.server.on('connection', (socket: Socket) => {
     sockets.add(socket);
@@ -136,15 +136,18 @@ async function answerResource(
   return reply;
 }
 
-/** Users of connections with a trusted client certificate. */
+/** Users of connections that have a trusted client certificate. */
 const users = new WeakMap<Socket, UserInfo>();
 
-/** Returns the user in a client certificate, or the anonymous user. Throws ApiError 401 for other credentials. */
+/**
+ * Returns the user in the client certificate, or the anonymous user if there is none. Throws ApiError 401 for other
+ * credentials.
+ */
 function authenticate(socket: Socket, authorization: string | undefined): UserInfo {
   const known = users.get(socket);
   if (known !== undefined) return known;
   const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
-  // For a client without a certificate, Node returns an empty object. The server issues no tokens, so no token is
+  // Node returns an empty object for a client that has no certificate. The server issues no tokens, so no token is
   // valid.
   const hasCertificate = certificate !== undefined && Object.keys(certificate).length > 0;
   const isAuthorized = socket instanceof TLSSocket && socket.authorized;
@@ -196,7 +199,7 @@ function parseForm(clause: string): Form | undefined {
   return as.startsWith('PartialObjectMetadata') ? 'metadata' : undefined;
 }
 
-/** Writes one JSON document per event at the client's pace until the events end or the client disconnects. */
+/** Writes one JSON document per event, at the client's pace, until the events end or the client disconnects. */
 async function streamEvents(
   response: ServerResponse,
   { info, events }: WatchResult,
@@ -218,12 +221,12 @@ async function streamEvents(
   });
 }
 
-/** Limits for the warnings of one response, in characters. */
+/** Limits for the warnings in a response, in characters. */
 const WARNINGS_LIMIT = 4096;
 const WARNING_LIMIT = 256;
 
 /**
- * Collects the distinct warnings of a request. If their total length exceeds the limit, each is truncated.
+ * Collects the distinct warnings for a request. Truncates each of them if their total length exceeds the limit.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/filters/warning.go
  */
 function createWarnings(): { add(text: string): void; list(): readonly string[] } {
@@ -244,8 +247,8 @@ function createWarnings(): { add(text: string): void; list(): readonly string[] 
 }
 
 /**
- * Formats a warning as an HTTP header. Node writes header values as Latin-1, so each character represents one byte of
- * the UTF-8 encoding.
+ * Formats a warning as an HTTP header. Node encodes header values as Latin-1, so each character of the result
+ * represents one byte of the UTF-8 text.
  * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
  */
 export function warningHeader(text: string): string {
@@ -256,7 +259,7 @@ export function warningHeader(text: string): string {
   return `299 - "${Buffer.from(quoted, 'utf8').toString('latin1')}"`;
 }
 
-/** Sends the body as bytes, because Node would encode the headers of a text response as UTF-8 as well. */
+/** Sends the body as bytes. If it were text, Node would encode the headers as UTF-8, too. */
 function send(reply: FastifyReply, code: number, { contentType, body }: Document): FastifyReply {
   const headers = { 'content-type': contentType, 'cache-control': 'no-cache, private' };
   return reply.code(code).headers(headers).send(Buffer.from(body));
@@ -288,7 +291,7 @@ function errorStatus(error: unknown): Status {
   return isClientError ? badRequest(message) : internalError(message);
 }
 
-/** Writes a kubeconfig with one context. Only the owner can read the file because it contains a private key. */
+/** Writes a kubeconfig with one context. Only the owner can read the file, because it contains a private key. */
 export async function writeKubeconfig(
   path: string,
   config: { readonly server: string; readonly authority: string; readonly client: KeyPair },
@@ -314,6 +317,6 @@ contexts:
 current-context: portcullis
 `;
   await writeFile(path, text, { mode: 0o600 });
-  // The mode option of writeFile applies only to new files.
+  // writeFile applies its mode option only to new files.
   await chmod(path, 0o600);
 }

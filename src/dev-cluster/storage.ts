@@ -1,11 +1,11 @@
 import { compareBytes } from '../kube/text.ts';
 import { type ApiObject, getMetadata, type ObjectReader, type ResourceKey } from './types.ts';
 
-/** One write, as watches report it. */
+/** A write, as reported by watches. */
 export interface StoredChange {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly resource: ResourceKey;
-  /** The new object. After a removal, the last state with the resource version of the removal. */
+  /** The new object or, after a removal, the last state with the removal's resource version. */
   readonly object: ApiObject;
   /** The previous object. Absent for a new object. */
   readonly before?: ApiObject;
@@ -13,28 +13,28 @@ export interface StoredChange {
 }
 
 /**
- * Objects by resource, namespace and name, with a single increasing resource version. Stored objects are frozen, and a
- * write replaces the whole object.
+ * Objects by resource, namespace and name. All resources share a single increasing resource version. Stored objects are
+ * frozen, and a write replaces the whole object.
  */
 export interface Storage extends ObjectReader {
-  /** Resource version of the latest write. */
+  /** The latest write's resource version. */
   revision(): number;
-  /** Stores a new object and returns it with its resource version, or `undefined` if the name is taken. */
+  /** Stores a new object and returns it with its resource version. Returns `undefined` if the name is taken. */
   create(resource: ResourceKey, object: ApiObject): ApiObject | undefined;
   /** Replaces `before`. Returns `undefined` if `before` is no longer the stored object. */
   replace(resource: ResourceKey, before: ApiObject, object: ApiObject): ApiObject | undefined;
-  /** Removes `before` and returns its final state `last` with the resource version of the removal. */
+  /** Removes `before`, and returns its final state `last` with the removal's resource version. */
   remove(resource: ResourceKey, before: ApiObject, last?: ApiObject): ApiObject | undefined;
   /**
-   * Returns the changes to a resource after a resource version, or `undefined` if the version is older than the history
-   * or does not exist yet.
+   * Returns the changes to a resource since a resource version. Returns `undefined` if the version is older than the
+   * history or does not exist yet.
    */
   changesSince(resource: ResourceKey, revision: number): readonly StoredChange[] | undefined;
   /** Calls the listener after each write until the returned function is called. */
   subscribe(listener: (change: StoredChange) => void): () => void;
 }
 
-/** The first resource version is greater than 1, so a watch from version 1 fails as in an old cluster. */
+/** Greater than 1, so a watch from version 1 fails, as it does in an old cluster. */
 const FIRST_REVISION = 100;
 
 /** Number of changes in the history. */
@@ -101,7 +101,7 @@ export function createStorage(): Storage {
   };
 }
 
-/** Returns a function that finds the objects of a resource. */
+/** Creates an index of objects by resource. */
 function createTables(): (resource: ResourceKey) => Objects {
   const tables = new Map<string, Objects>();
   return ({ group, resource }) => {
@@ -134,7 +134,7 @@ function sorted(objects: Objects, namespace?: string): readonly ApiObject[] {
     .filter((object) => object !== undefined);
 }
 
-/** Deep-freezes an object. Frozen parts are skipped because they come from a stored object. */
+/** Deep-freezes an object. Skips frozen parts, because they come from a stored object. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const part of Object.values(value)) deepFreeze(part);

@@ -7,12 +7,12 @@ export type Form = 'object' | 'table' | 'metadata';
 
 export interface RenderOptions {
   readonly form: Form;
-  /** Part of each object that table rows include. */
+  /** The part of each object that table rows include. */
   readonly includeObject: 'None' | 'Metadata' | 'Object';
   readonly now: Date;
 }
 
-/** Renders an object. A result that does not belong to the resource, such as a Status, is not converted. */
+/** Renders an object. Does not convert a result that does not belong to the resource, such as a Status. */
 export function renderObject({ object, info }: ObjectResult, options: RenderOptions): unknown {
   if (!info || options.form === 'object') return object;
   if (options.form === 'metadata') return metadataOnly(object);
@@ -67,7 +67,7 @@ function column(name: string, cell: TableColumn['cell']): TableColumn {
   return { name, type: 'string', priority: 0, cell };
 }
 
-/** A column that shows the text at a field path. */
+/** Creates a column for the text at a field path. */
 function field(name: string, ...path: readonly string[]): TableColumn {
   return column(name, (object) => textAt(object, ...path));
 }
@@ -75,7 +75,7 @@ function field(name: string, ...path: readonly string[]): TableColumn {
 export const nameColumn: TableColumn = { ...field('Name', 'metadata', 'name'), format: 'name' };
 export const ageColumn = column('Age', (object, now) => age(at(object, 'metadata', 'creationTimestamp'), now));
 
-/** Kinds with columns other than name and age. */
+/** Columns of the kinds that have more than name and age. */
 const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
   Event: [
     column('Last Seen', (event, now) => age(lastSeen(event), now)),
@@ -89,7 +89,8 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
 };
 
 /**
- * Returns the columns that `kubectl get` shows for a built-in kind. Without controllers, workloads have no other state.
+ * Returns the columns that `kubectl get` shows for a built-in kind. Workloads have no other state, because no
+ * controllers run.
  */
 export function kindColumns(kind: string): readonly TableColumn[] {
   return COLUMNS[kind] ?? [nameColumn, ageColumn];
@@ -120,7 +121,7 @@ const UNITS = [
   ['m', 60, 2],
 ] as const;
 
-/** Formats the time since a timestamp in the largest unit that is precise enough. */
+/** Formats a timestamp's age in the largest unit that is precise enough. */
 export function age(time: unknown, now: Date): string {
   const start = typeof time === 'string' ? Date.parse(time) : NaN;
   if (Number.isNaN(start)) return '<unknown>';

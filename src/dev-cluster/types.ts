@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type ObjectMeta, valueAt } from '../kube/types.ts';
 
-/** An object that a request is processing, as mutable JSON. Stored objects are frozen. */
+/** An object that a request is processing, as mutable JSON. Unlike stored objects, it is not frozen. */
 export interface ApiObject {
   apiVersion?: string;
   kind?: string;
@@ -8,13 +8,13 @@ export interface ApiObject {
   [field: string]: unknown;
 }
 
-/** A resource in any version. */
+/** A resource, regardless of version. */
 export interface ResourceKey {
   readonly group: string;
   readonly resource: string;
 }
 
-/** One column of `kubectl get`. */
+/** A column of `kubectl get`. */
 export interface TableColumn {
   readonly name: string;
   readonly type: string;
@@ -25,10 +25,10 @@ export interface TableColumn {
   cell(object: ApiObject, now: Date): unknown;
 }
 
-/** Read access to the stored objects without authorization and admission. The objects are frozen. */
+/** Read access to the stored objects, which are frozen. Bypasses authorization and admission. */
 export interface ObjectReader {
   get(resource: ResourceKey, namespace: string, name: string): ApiObject | undefined;
-  /** Lists objects ordered by namespace and name. Without a namespace, lists the objects of all namespaces. */
+  /** Lists objects in a namespace, or in all namespaces if none is given, sorted by namespace and name. */
   list(resource: ResourceKey, namespace?: string): readonly ApiObject[];
 }
 
@@ -37,7 +37,7 @@ export function getMetadata(object: ApiObject | undefined): ObjectMeta {
   return object?.metadata ?? {};
 }
 
-/** Returns the mutable metadata of an object, adding it if missing. */
+/** Returns an object's mutable metadata. Adds it if it is missing. */
 export function editMetadata(object: ApiObject): Record<string, unknown> {
   object.metadata ??= {};
   return object.metadata;
@@ -64,7 +64,7 @@ export function numberAt(object: unknown, ...path: readonly string[]): number {
   return typeof value === 'number' ? value : 0;
 }
 
-/** Returns the object at a path, or an empty one if the value is not an object. */
+/** Returns the object at a path, or an empty object if the value is not an object. */
 export function objectAt(object: unknown, ...path: readonly string[]): JsonObject {
   const value = at(object, ...path);
   return isObject(value) ? value : {};

@@ -102,14 +102,14 @@ function nameTaken(core: Core, call: Call, name: string): ApiError {
   return new ApiError(isDeleting ? { ...status, message: `object is being deleted: ${status.message}` } : status);
 }
 
-/** A change to one object. */
+/** A change to an object. */
 interface ObjectChange {
   readonly options: WriteOptions;
   /** Returns the new object. Called again if another request has changed the object in the meantime. */
   next(existing: ApiObject | undefined): ApiObject;
 }
 
-/** Replaces an object or, with a subresource, the corresponding part. */
+/** Replaces an object or the part that belongs to a subresource. */
 export async function update(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query);
   const sent = readBody(call, options.fieldValidation);
@@ -161,7 +161,7 @@ function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['n
 }
 
 /**
- * Changes a stored object, and retries if another request changes it in the meantime.
+ * Changes a stored object. Retries if another request changes it in the meantime.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/registry/generic/registry/store.go (Update)
  */
 async function changeObject(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult> {
@@ -223,7 +223,7 @@ function matched(call: Call, object: ApiObject): ApiObject {
   return object;
 }
 
-/** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates without a version. */
+/** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates that set no version. */
 function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObject): void {
   const { resourceVersion = '' } = getMetadata(object);
   const { resourceVersion: current = '', name = '' } = getMetadata(existing);
@@ -239,7 +239,7 @@ function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObje
   editMetadata(object)['resourceVersion'] = current;
 }
 
-/** Restores the fields that an update cannot change and validates the object. */
+/** Restores the fields that an update cannot change, and validates the object. */
 function completeChanged(call: Call, object: ApiObject, existing: ApiObject): void {
   const { info } = call;
   const subresource = call.subresource?.name ?? '';
@@ -262,7 +262,7 @@ function completeChanged(call: Call, object: ApiObject, existing: ApiObject): vo
   keepTimes(object, existing);
 }
 
-/** Returns the finalizers of an object. For a Namespace, includes those in its `spec`. */
+/** Returns an object's finalizers, including those in the `spec` of a Namespace. */
 function getFinalizers(object: ApiObject): readonly string[] {
   const own = getMetadata(object).finalizers ?? [];
   return object.kind === 'Namespace' ? [...own, ...textsAt(object, 'spec', 'finalizers')] : own;
@@ -278,7 +278,7 @@ function isReleased(object: ApiObject, existing: ApiObject): boolean {
 type DeleteOptions = ReturnType<typeof readDeleteOptions>;
 
 /**
- * Reads the deletion options from the body. The propagation policy has no effect because dependents are not collected.
+ * Reads the deletion options from the body. Ignores the propagation policy, because there is no garbage collection.
  * Throws ApiError 400.
  */
 function readDeleteOptions({ body }: Call) {
@@ -286,7 +286,7 @@ function readDeleteOptions({ body }: Call) {
   const dryRun = textsAt(sent, 'dryRun');
   return {
     dryRun: dryRun.length > 0,
-    /** UID that the object must have. `''` matches any. */
+    /** UID that the object must have. Empty if any UID is accepted. */
     uid: textAt(sent, 'preconditions', 'uid'),
     /** The options object that webhooks receive. */
     object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
@@ -302,7 +302,7 @@ function parseOptions(body: string): JsonObject {
   }
 }
 
-/** Result of a deletion. An object with finalizers is not removed immediately. */
+/** Result of a deletion. An object that has finalizers is not removed immediately. */
 interface Deletion {
   readonly object: ApiObject;
   readonly removed: boolean;
@@ -336,7 +336,7 @@ async function removeObject(core: Core, call: Call, options: DeleteOptions): Pro
   }
 }
 
-/** Pods and Namespaces are marked as terminating even without finalizers. */
+/** Pods and Namespaces are marked as terminating even if they have no finalizers. */
 function createDeletion(core: Core, info: ResourceInfo, existing: ApiObject): Deletion {
   const removed = getFinalizers(existing).length === 0;
   const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');

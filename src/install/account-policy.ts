@@ -1,4 +1,4 @@
-/** The ValidatingAdmissionPolicy that limits the service account of the replicas further than RBAC can. */
+/** The ValidatingAdmissionPolicy that restricts the replicas' service account more than RBAC can. */
 import { CONTROLLERS } from '../controllers/index.ts';
 import { celList, celString } from '../kube/cel.ts';
 import type { Kind } from '../kube/kinds.ts';
@@ -25,14 +25,14 @@ import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { type Manifest, type ManifestSettings, type PolicySpec, policyWithBinding } from './settings.ts';
 
-/** Objects that the replicas write only with fixed content. */
+/** Objects that the replicas may write only with fixed content. */
 const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])[] = [
   ['ClusterRole', STANDARD_CLUSTER_ROLES],
   ['ClusterRoleBinding', STANDARD_CLUSTER_ROLE_BINDINGS],
   ['SecurityContextConstraints', STANDARD_SCCS.map(({ scc }) => scc)],
 ];
 
-/** Names of the objects that the replicas write, for kinds whose permissions RBAC cannot limit to names and content. */
+/** Names of the objects that the replicas may write, for kinds that RBAC cannot restrict by name and content. */
 const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
   ...STANDARD.map(([kind, objects]) => [kind, objects.map(({ metadata }) => metadata?.name ?? '')] as const),
   ...Object.entries(INSTALLED_CONFIGURATIONS).map(([kind, names]) => [kind as ConfigurationKind, names] as const),
@@ -41,21 +41,21 @@ const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
   ['ConfigMap', [POD_SECURITY_CONFIG_MAP]],
 ];
 
-/** RBAC limits the other verbs on these kinds to names. */
+/** Kinds for which the policy restricts only creation, because RBAC restricts the other verbs by name. */
 const CREATED_ONLY: readonly Kind[] = ['Secret', 'ConfigMap'];
 
-/** Namespace labels and annotations that the controllers of all features write. */
+/** Namespace labels and annotations that the controllers write, across all features. */
 const NAMESPACE_KEYS: readonly string[] = sortedSet(
   CONTROLLERS.flatMap(({ permissions }) => permissions.flatMap(({ namespaceKeys = [] }) => namespaceKeys)),
 );
 
-/** Labels and annotations that the replicas write on objects that belong to other components. */
+/** Labels and annotations that the replicas may write on objects of other components. */
 const KEYS: readonly (readonly [kind: Kind, keys: readonly string[]])[] = [
   ['Namespace', NAMESPACE_KEYS],
   ['Node', [KUBELET_STATE_ANNOTATION]],
 ];
 
-/** Formats a value as CEL. All values of a map literal must have the same type. */
+/** Formats a value as CEL. Uses `dyn` because all values in a map literal must have the same type. */
 function celValue(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(celValue).join(', ')}]`;
   if (!isObject(value)) return typeof value === 'string' ? celString(value) : String(value);
@@ -65,7 +65,9 @@ function celValue(value: unknown): string {
 
 const METADATA: readonly string[] = ['apiVersion', 'kind', 'metadata'];
 
-/** Fields of the standard objects by resource and name. Null and absent fields are equal. */
+/**
+ * Returns the fields of the standard objects by resource and name. Omits null fields, which are equal to absent fields.
+ */
 function standardFields(): Readonly<Record<string, Readonly<Record<string, unknown>>>> {
   const isField = ([name, value]: readonly [string, unknown]): boolean => value !== null && !METADATA.includes(name);
   return Object.fromEntries(
@@ -81,36 +83,36 @@ function standardFields(): Readonly<Record<string, Readonly<Record<string, unkno
   );
 }
 
-/** Bindings that the replicas delete at their end. */
+/** Kinds of the bindings that the replicas delete once they expire. */
 const TEMPORARY: readonly Kind[] = ['RoleBinding', 'ClusterRoleBinding'];
 
 const RESOURCE = 'request.resource.resource';
 
-/** Limits an expression to one kind. The result is true for other kinds. */
+/** Restricts an expression to one kind. The result is true for all other kinds. */
 function onlyFor(kind: Kind, expression: string): string {
   return `${RESOURCE} != ${celString(RESOURCES[kind].resource)} || (${expression})`;
 }
 
-/** Maps that are compared with the old object, by the suffix of their variables. */
+/** Maps to compare with the old object, by the suffix of their variables. */
 const COMPARED = { Labels: 'metadata.labels', Annotations: 'metadata.annotations', Spec: 'spec', Status: 'status' };
 
-/** An expression that is true if two maps differ only in the given keys. */
+/** Returns an expression that is true if the old and new maps differ only in the given keys. */
 function differOnlyIn(keys: string, field: keyof typeof COMPARED): string {
   const [before, after] = [`variables.old${field}`, `variables.new${field}`];
   const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
   return `${after}.all(key, key in ${keys} || ${isKept}) && ${before}.all(key, key in ${keys} || key in ${after})`;
 }
 
-/** An expression that is true if a field is equal in the old and new object, or absent from both. */
+/** Returns an expression that is true if a field is equal in the old and new objects, or absent from both. */
 function isUnchanged(path: string): string {
   const [before, after] = [`variables.oldFields.${path}`, `variables.fields.${path}`];
   return `(has(${after}) ? has(${before}) && ${after} == ${before} : !has(${before}))`;
 }
 
-/** Fields that determine when an object is deleted. */
+/** Fields that control when an object is deleted. */
 const DELETION: readonly string[] = ['metadata.finalizers', 'metadata.ownerReferences'];
 
-/** An expression that is true if nodes differ only in the condition and the taint that the replicas write. */
+/** Expression that is true if the nodes differ only in the condition and the taint that the replicas write. */
 function onlyKubeletReport(): string {
   const list = (parent: string, name: string): string => `(has(${parent}.${name}) ? ${parent}.${name} : [])`;
   const sameOthers = (field: 'Spec' | 'Status', name: string, isOther: string): string => {
@@ -129,23 +131,29 @@ function onlyKubeletReport(): string {
   ].join(' && ');
 }
 
-/** An expression that is true if no mutating webhook selects pods in namespaces that it must not change. */
+/**
+ * Returns an expression that is true if no mutating webhook selects pods in namespaces whose pods must not be changed.
+ */
 function excludesNamespaces(installation: string): string {
   const selector = 'webhook.namespaceSelector';
   const isExcluded = `${selector}.matchExpressions.exists(one, one.key == ${celString(NAMESPACE_NAME_LABEL)} && one.operator == "NotIn" && name in one.values)`;
   const areExcluded = `has(${selector}) && has(${selector}.matchExpressions) && ${celList(unchangedNamespaces(installation))}.all(name, ${isExcluded})`;
-  // Namespace selectors do not apply to SCCs because they are cluster-scoped.
+  // Namespace selectors do not apply to SCCs, because these are cluster-scoped.
   const hasNoPods = '!has(webhook.rules) || webhook.rules.all(rule, !("" in rule.apiGroups))';
   return onlyFor('MutatingWebhookConfiguration', `variables.webhooks.all(webhook, ${hasNoPods} || (${areExcluded}))`);
 }
 
-/** An expression that is true if a webhook's rules select only resources that the installation's webhooks review. */
+/**
+ * Returns an expression that is true if a webhook's rules select only resources that the installation's webhooks
+ * review.
+ */
 function reviewsOwn(kind: ConfigurationKind): string {
   const rules = WEBHOOK_REGISTRATIONS.filter(({ configuration }) => configuration.kind === kind).flatMap(
     (registration) => registration.rules,
   );
   const isCore = ({ apiGroups }: (typeof rules)[number]): boolean => apiGroups?.includes('') === true;
-  // The settings can add workloads in other groups to the validating webhooks. A TokenReview contains the user's token.
+  // The settings can add workloads in other groups to the validating webhooks. Exclude TokenReviews, which contain the
+  // user's token.
   const isMutating = kind === 'MutatingWebhookConfiguration';
   const reviewed = isMutating ? rules : rules.filter(isCore);
   const resources = celList(sortedSet(reviewed.flatMap((one) => one.resources ?? [])));
@@ -160,7 +168,7 @@ function reviewsOwn(kind: ConfigurationKind): string {
   );
 }
 
-/** An expression that is true if API servers send the reviews to the installation. */
+/** Returns an expression that is true if API servers send the reviews to the installation. */
 function callsReplicas({ namespace, webhooks }: ManifestSettings): string {
   const client = 'webhook.clientConfig';
   const isReplica =
@@ -179,7 +187,7 @@ function resourceRules() {
   const deleted = TEMPORARY.map((kind) => ({ kind, operations: ['DELETE'] }));
   return [...owned, ...named, ...deleted].map(({ kind, operations }) => {
     const { group, version, resource } = RESOURCES[kind];
-    // Writes to a node's status may also change its labels and annotations.
+    // Node status writes can also change labels and annotations.
     const resources = kind === 'Node' ? [resource, `${resource}/status`] : [resource];
     return { apiGroups: [group], apiVersions: [version], operations, resources };
   });
@@ -194,7 +202,7 @@ function variables(): NonNullable<PolicySpec['variables']> {
     { name: 'expected', expression: `variables.standard[${RESOURCE}][request.name]` },
     { name: 'keys', expression: byResource(KEYS) },
     { name: 'permitted', expression: `variables.keys[${RESOURCE}]` },
-    // Untyped expressions can read the fields of any kind.
+    // Untyped expressions can read fields of any kind.
     { name: 'fields', expression: 'dyn(object)' },
     { name: 'oldFields', expression: 'oldObject == null ? dyn({"metadata": dyn({})}) : dyn(oldObject)' },
     ...Object.entries(COMPARED).flatMap(([field, path]) =>
@@ -208,8 +216,8 @@ function variables(): NonNullable<PolicySpec['variables']> {
 }
 
 /**
- * True if an object has the standard content, and its finalizers and owners are unchanged. Labels on ClusterRoles must
- * not change because they aggregate roles.
+ * True if an object has the standard content and its finalizers and owners are unchanged. Labels on ClusterRoles must
+ * not change either, because they aggregate roles.
  */
 const IS_STANDARD = [
   `request.name in variables.standard[${RESOURCE}]`,
@@ -221,9 +229,12 @@ const IS_STANDARD = [
 
 const REPLICAS = 'the replicas of Portcullis may';
 
-/** The leader deletes a standard binding to change its role. */
+/** True for a standard binding, which the leader deletes to change its role. */
 const IS_STANDARD_BINDING = `${RESOURCE} in variables.standard && request.name in variables.standard[${RESOURCE}]`;
-/** True for a binding that grants an SCC until a time. Policies cannot read the clock. */
+/**
+ * True for a binding that grants an SCC temporarily. Policies cannot read the clock, so they cannot verify that it has
+ * expired.
+ */
 const IS_TEMPORARY = [
   `request.name.startsWith(${celString(TEMPORARY_GRANT_PREFIX)})`,
   `${celString(GRANT_EXPIRY_ANNOTATION)} in variables.oldAnnotations`,
@@ -286,8 +297,8 @@ function writeValidations(settings: ManifestSettings): Validations {
 }
 
 /**
- * The policy and its binding. They select only requests from the service account, so they never deny requests from
- * other users.
+ * Returns the policy and its binding. They select only requests from the service account, so they never deny other
+ * users' requests.
  */
 export function accountPolicy(settings: ManifestSettings): readonly Manifest[] {
   const user = `system:serviceaccount:${settings.namespace}:${INSTALLATION.name}`;

@@ -1,7 +1,7 @@
 /**
- * Break-glass uses a match condition that is always false to stop API servers from calling a webhook, and a requirement
- * that no namespace meets to stop them from evaluating a floor policy. The rest of the object does not change, so
- * removing the condition or requirement restores it.
+ * Break-glass adds a match condition that is always false, so API servers do not call a webhook, and a requirement that
+ * no namespace meets, so they do not evaluate a floor policy. Nothing else in the object changes, so removing the
+ * condition or requirement restores it.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { deepEqual } from '../kube/equality.ts';
@@ -15,8 +15,9 @@ import { type Configuration, parseWebhookConfiguration, type Webhook } from './l
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
 
 /**
- * Requirement that no namespace meets, because the API server sets this label. A match condition would not be
- * sufficient, because a policy denies requests in all namespaces that it selects if its parameter CRD is missing.
+ * Requirement that no namespace meets, because the API server sets this label on every namespace. A match condition
+ * would not be sufficient, because a policy whose parameter CRD is missing denies requests in all namespaces that it
+ * selects.
  */
 const NO_NAMESPACE = { key: NAMESPACE_NAME_LABEL, operator: 'DoesNotExist' } as const;
 
@@ -34,7 +35,7 @@ export function parseFloorPolicy({ metadata = {}, spec }: Kinds['ValidatingAdmis
   return { kind: 'ValidatingAdmissionPolicy', name: metadata.name ?? '', metadata, ...(spec ? { spec } : {}) };
 }
 
-/** Namespace requirements of a policy. */
+/** Returns a policy's namespace requirements. */
 function namespaceRequirements({ spec }: FloorPolicy): readonly Wire<V1LabelSelectorRequirement>[] {
   return spec?.matchConstraints?.namespaceSelector?.matchExpressions ?? [];
 }
@@ -63,7 +64,7 @@ export function isOff({ matchConditions }: Webhook): boolean {
   return (matchConditions ?? []).some((condition) => deepEqual(condition, BREAK_GLASS));
 }
 
-/** Match conditions without the break-glass condition. */
+/** Returns the match conditions without the break-glass condition. */
 export function otherConditions({ matchConditions }: Webhook) {
   return (matchConditions ?? []).filter(({ name }) => name !== BREAK_GLASS.name);
 }
@@ -73,14 +74,14 @@ function breakGlassNote({ metadata: { annotations = {} } }: Target): BreakGlassN
   return { since: annotations[since], by: annotations[by], reason: annotations[reason] };
 }
 
-/** Returns, for example, `since 2026-01-15T11:00:00Z by jo: INC-1`. */
+/** Formats the annotations as, for example, `since 2026-01-15T11:00:00Z by jo: INC-1`. */
 export function formatNote({ since = '', by, reason }: BreakGlassNote): string {
   return `since ${since}${by === undefined ? '' : ` by ${by}`}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
 /**
- * Returns the write that switches a target off with the given note, or on again without a note. Returns `undefined` if
- * nothing changes.
+ * Returns the write that turns a target off if a note is given, or on again otherwise. Returns `undefined` if nothing
+ * changes.
  */
 export function planSwitch(target: Target, note: BreakGlassNote | undefined): ObjectWrite | undefined {
   const isOn = note !== undefined;
@@ -94,7 +95,7 @@ export function planSwitch(target: Target, note: BreakGlassNote | undefined): Ob
   return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
 }
 
-/** Fields that a switch replaces. A merge patch replaces lists as a whole. */
+/** Returns the fields to replace. They contain whole lists, because a merge patch does not merge lists. */
 function switchedFields(target: Target, isOn: boolean): object {
   if (target.kind === 'ValidatingAdmissionPolicy') {
     const others = namespaceRequirements(target).filter((one) => !deepEqual(one, NO_NAMESPACE));
@@ -109,17 +110,17 @@ function switchedFields(target: Target, isOn: boolean): object {
   return { webhooks };
 }
 
-/** A webhook or policy and its state, as `break-glass status` reports it. */
+/** A webhook or policy and its state, as reported by `break-glass status`. */
 interface WebhookStatus {
   readonly configuration: string;
   readonly phase: 'policy' | 'validating' | 'mutating';
   readonly webhook: string;
-  /** `active`: API servers call the webhook. `off`: break-glass is on. */
+  /** `active` means that API servers call the webhook, and `off` that break-glass is on. */
   readonly state: 'active' | 'off';
   readonly failurePolicy: string;
 }
 
-/** The webhooks in a configuration, or a policy, with their states. */
+/** The webhooks in a configuration, or a policy, and their states. */
 function targetStates(target: Target): readonly WebhookStatus[] {
   const { name: configuration } = target;
   const phase = targetPhase(target);
@@ -139,14 +140,14 @@ export function targetPhase({ kind }: Pick<Target, 'kind'>): WebhookStatus['phas
 }
 
 /**
- * The state of an installation. `partly`: some webhooks are off and others are active, or only enforce labels are
+ * The state of an installation. `partly` means that some but not all webhooks are off, or that only enforce labels are
  * relaxed.
  */
 export interface BreakGlassStatus {
   readonly breakGlass: 'on' | 'partly' | 'off';
   readonly notes: readonly (BreakGlassNote & { readonly configuration: string })[];
   readonly webhooks: readonly WebhookStatus[];
-  /** Names of the namespaces with a relaxed enforce label. */
+  /** Names of the namespaces whose enforce label is relaxed. */
   readonly relaxedNamespaces: readonly string[];
 }
 

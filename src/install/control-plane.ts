@@ -1,5 +1,6 @@
 /**
- * Files for the authorization webhook: a static pod on each control plane node, and the API server configuration.
+ * Generates the files for the authorization webhook: a static pod for each control plane node, and the API server
+ * configuration.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
  */
 import type { V1ClusterRole, V1ClusterRoleBinding, V1Pod } from '@kubernetes/client-node';
@@ -15,10 +16,10 @@ const PORT = 9444;
 const PROBES_PORT = 9445;
 
 const NAME = 'portcullis-authorizer';
-/** Directory on the control plane node. The API server and the webhook mount it at the same path. */
+/** Directory on the control plane node, which the API server and the webhook mount at the same path. */
 const FOLDER = '/etc/kubernetes/authz';
 
-/** Certificates in the directory: those of the webhook, and the client certificate of the API server. */
+/** Certificates in the directory: the webhook's certificates, and the API server's client certificate. */
 export const CONTROL_PLANE_CERTIFICATES = {
   dnsNames: ['localhost'],
   ipAddresses: [ADDRESS],
@@ -27,7 +28,7 @@ export const CONTROL_PLANE_CERTIFICATES = {
 
 /** A file, its purpose and its content. */
 interface ControlPlaneFile {
-  /** Path in the output directory. */
+  /** Path relative to the output directory. */
   readonly path: string;
   readonly purpose: string;
   readonly text: string;
@@ -55,7 +56,7 @@ export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
   ];
 }
 
-/** Runs as root because root owns the files in the directory. */
+/** Runs as root, because root owns the files in the directory. */
 function staticPod(image: string): ManifestOf<V1Pod> {
   const probe = (path: string) => ({ httpGet: { host: ADDRESS, path, port: PROBES_PORT, scheme: 'HTTP' } });
   return {
@@ -112,7 +113,7 @@ const FAILURE_POLICIES = `# failurePolicy, while the webhook does not respond: N
 # Deny denies the requests from all nodes.
 `;
 
-/** The webhook precedes the Node authorizer, which would allow the requests. */
+/** Puts the webhook before the Node authorizer, which would allow the requests. */
 const AUTHORIZATION: JsonObject = {
   apiVersion: 'apiserver.config.k8s.io/v1',
   kind: 'AuthorizationConfiguration',
@@ -161,7 +162,7 @@ const WEBHOOK_KUBECONFIG: JsonObject = {
 const apiGroup = 'rbac.authorization.k8s.io';
 const metadata = { name: NAME, labels: { 'app.kubernetes.io/name': NAME } };
 
-/** Permissions of the static pod's user. A static pod has no service account. */
+/** Permissions for the static pod's user, because static pods have no service account. */
 const RBAC: readonly [ManifestOf<V1ClusterRole>, ManifestOf<V1ClusterRoleBinding>] = [
   {
     apiVersion: `${apiGroup}/v1`,

@@ -30,7 +30,7 @@ const RESTRICTED = {
 
 const PRIORITY_CLASS = 'system-cluster-critical';
 
-/** Installation namespace, and the quota without which some clusters reject its priority class. */
+/** The installation namespace, and a quota, because some clusters otherwise reject the replicas' priority class. */
 export function namespaceObjects({
   namespace: name,
 }: ManifestSettings): readonly [ManifestOf<V1Namespace>, ManifestOf<V1ResourceQuota>] {
@@ -57,7 +57,7 @@ export function replicaObjects(settings: ManifestSettings): readonly Manifest[] 
   ];
 }
 
-/** Ports of a replica: reviews over TLS, probes and metrics over HTTP. */
+/** Ports of a replica: one for reviews over TLS, and one for probes and metrics over HTTP. */
 export const PORTS = { reviews: { name: 'reviews', port: 8443 }, probes: { name: 'probes', port: 8081 } } as const;
 
 /** Service for reviews and metrics. */
@@ -78,8 +78,8 @@ function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
 }
 
 /**
- * Closes all ports except those for reviews and probes. These two accept all sources because no selector matches API
- * servers and kubelets, which use the node network.
+ * Closes all ports except those for reviews and probes. These two are open to all sources, because no selector matches
+ * API servers and kubelets, which use the node network.
  */
 function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPolicy> {
   const ports = [PORTS.reviews, PORTS.probes].map(({ name }) => ({ protocol: 'TCP', port: name }));
@@ -91,7 +91,7 @@ function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPol
   };
 }
 
-/** Nodes are drained one at a time. Replicas that are not ready do not block a drain. */
+/** Allows only one replica at a time to be evicted. Replicas that are not ready do not block a drain. */
 function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodDisruptionBudget> {
   return {
     apiVersion: 'policy/v1',
@@ -106,8 +106,8 @@ function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodD
 }
 
 /**
- * Name of the Secret with a provided serving certificate, and of its cert-manager Certificate. It differs from the
- * Secret that the replicas manage because the type of a Secret is immutable.
+ * Name of the Secret that contains a provided serving certificate, and of the cert-manager Certificate. It differs from
+ * the Secret that the replicas manage, because a Secret's type is immutable.
  */
 export const CERTIFICATE = 'portcullis-tls';
 
@@ -117,7 +117,10 @@ const SELF_SIGNED = 'portcullis-self-signed';
 const AUTHORITY = 'portcullis-authority';
 const CERT_MANAGER = { apiVersion: 'cert-manager.io/v1' } as const;
 
-/** Volume, mount and arguments for a provided certificate. A self-managed certificate is read from the API. */
+/**
+ * Returns the volume, mount and arguments for a provided certificate. Replicas read a self-managed certificate through
+ * the API.
+ */
 function certificateFiles({ certificates, namespace }: ManifestSettings) {
   if (certificates === 'self-managed') return { volumes: [], volumeMounts: [], args: [] };
   return {
@@ -131,7 +134,7 @@ function certificateFiles({ certificates, namespace }: ManifestSettings) {
   };
 }
 
-/** A CA for the installation, and the serving certificate that it signs. */
+/** Returns a CA for the installation, and a serving certificate that it signs. */
 function certManagerObjects({ namespace }: ManifestSettings): readonly CustomManifest[] {
   const service = `${INSTALLATION.name}.${namespace}`;
   return [
@@ -168,7 +171,7 @@ function certificate(namespace: string, name: string, spec: JsonObject): CustomM
   };
 }
 
-/** Command line of a replica, without options that have their default value. */
+/** Returns the command line of a replica. Omits options that have their default value. */
 function serveArguments(settings: ManifestSettings): readonly string[] {
   return [
     'serve',
@@ -176,7 +179,7 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     '--bind-address=0.0.0.0',
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
-    // The features are recorded only in this argument.
+    // Always set, because no other object records the features.
     `--features=${FEATURES.filter((name) => settings.features[name]).join()}`,
     ...certificateFiles(settings).args,
     ...(settings.webhooks === 'service' ? [] : [`--webhook-url=${settings.webhooks.url}`]),
@@ -186,7 +189,7 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
 /** Longer than a replica takes to stop (see `--shutdown-delay-duration`). */
 const GRACE_SECONDS = 60;
 
-/** The Deployment. A rolling update starts a new replica before it stops an old one. */
+/** Returns the Deployment. A rolling update starts a new replica before it stops an old one. */
 export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return {
     apiVersion: 'apps/v1',
@@ -225,7 +228,7 @@ function podSpec(settings: ManifestSettings): Wire<V1PodSpec> {
   };
 }
 
-/** Spreads the replicas of the same version. Replicas of the previous version are ignored. */
+/** Spreads replicas of the same version, ignoring replicas of the previous version. */
 function spreadConstraint(
   topologyKey: string,
   whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway',
@@ -235,7 +238,7 @@ function spreadConstraint(
 }
 
 /**
- * The container. The image sets the user, and OpenShift overrides it. The container does not write to its root
+ * Returns the container. The image sets the user, which OpenShift overrides. The container does not write to its root
  * filesystem.
  */
 function container(settings: ManifestSettings): Wire<V1Container> {
@@ -253,8 +256,8 @@ function container(settings: ManifestSettings): Wire<V1Container> {
     startupProbe: probe('/livez', { periodSeconds: 2, failureThreshold: 30 }),
     livenessProbe: probe('/livez', { periodSeconds: 10, failureThreshold: 3 }),
     readinessProbe: probe('/readyz', { periodSeconds: 5, failureThreshold: 2 }),
-    // There is no CPU limit because a throttled webhook delays the API server. A flag in the image limits the heap to
-    // half of the memory limit.
+    // There is no CPU limit, because a throttled webhook would delay the API server. A flag in the image limits the
+    // heap to half of the memory limit.
     resources: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
     securityContext: {
       allowPrivilegeEscalation: false,
@@ -266,7 +269,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
   };
 }
 
-/** Environment variable with the settings from which the leader creates the PortcullisConfiguration. */
+/** Returns the environment variable with the settings that the leader creates the PortcullisConfiguration from. */
 export const INITIAL_SETTINGS = 'PORTCULLIS_INITIAL_SETTINGS';
 
 function probe(path: string, timing: Pick<V1Probe, 'periodSeconds' | 'failureThreshold'>): Wire<V1Probe> {

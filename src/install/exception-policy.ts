@@ -1,6 +1,6 @@
 /**
- * The ValidatingAdmissionPolicy for PodSecurityExceptions. API servers evaluate it even if no replica responds, and while
- * exceptions or webhooks are off, so an approval is always written by a user who may approve it.
+ * The ValidatingAdmissionPolicy for PodSecurityExceptions. It ensures that only users who may approve an exception can
+ * write its approval. API servers evaluate it even while no replica responds, or while exceptions or webhooks are off.
  */
 import { celString } from '../kube/cel.ts';
 import { AUTHORS_ANNOTATION } from '../kube/pod-security-exception.ts';
@@ -17,7 +17,7 @@ const approval = (object: string): string =>
   `has(${object}.status) && has(${object}.status.approval) ? ${object}.status.approval : dyn({})`;
 
 const VARIABLES = [
-  // Untyped expressions can compare fields that may be absent.
+  // Untyped expressions can compare fields that might be absent.
   { name: 'new', expression: 'dyn(object)' },
   { name: 'old', expression: 'oldObject == null ? dyn({"metadata": dyn({}), "spec": dyn({})}) : dyn(oldObject)' },
   { name: 'approval', expression: approval('variables.new') },
@@ -41,7 +41,7 @@ const VALIDATIONS = [
     message: `the user cannot approve ${resource}.${group} in this namespace`,
   },
   {
-    // A username that JSON escapes is never found.
+    // This never finds a username that JSON escapes, so it fails closed.
     expression:
       'variables.new.spec != variables.old.spec ? variables.authors.contains("\\"" + request.userInfo.username + "\\"") : variables.authors == variables.oldAuthors',
     message:
@@ -49,7 +49,7 @@ const VALIDATIONS = [
   },
 ];
 
-/** The policy and its binding. */
+/** Returns the policy and its binding. */
 export function exceptionPolicy(): readonly Manifest[] {
   const resourceRules = [
     {

@@ -1,4 +1,4 @@
-/** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
+/** Generates the manifests of an installation from its settings and the registries of webhooks and controllers. */
 import { accountPolicy } from './account-policy.ts';
 import nodes from './definitions/nodes.json' with { type: 'json' };
 import podSecurityExceptions from './definitions/podsecurityexceptions.json' with { type: 'json' };
@@ -41,31 +41,32 @@ const SETTINGS_CRD = withLabels({
   },
 });
 
-/** A PSAEnforcementConfig requests enforcement and reports its state. */
+/** The PSAEnforcementConfig CRD. An object of this kind requests enforcement and reports its state. */
 const ENFORCEMENT_CRD = withLabels(psaEnforcementConfigs);
 
 /**
- * CRDs for SCC admission, which are built into OpenShift. The objects.scc.portcullis.dev webhook defaults short SCCs
+ * CRDs for SCC admission, which OpenShift has built in. The objects.scc.portcullis.dev webhook defaults short SCCs
  * before the API server applies the schema, and validates them afterwards. The CEL rule protects pods if an SCC is
- * stored without that webhook. Only the controllers write the `scc-uid` RangeAllocation, so no two namespaces receive
- * the same block. Its data may be empty, which API servers do not accept as base64.
+ * stored without that webhook. Only the controllers write the `scc-uid` RangeAllocation, so no two namespaces get the
+ * same block. The schema does not declare its data as base64, because API servers do not accept an empty string as
+ * base64.
  */
 const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(withLabels);
 
-/** `nodes.config.openshift.io`. OpenShift installs its own CRD. */
+/** The `nodes.config.openshift.io` CRD. OpenShift installs its own. */
 const NODES_CRD = withLabels(nodes);
 
-/** Exceptions from Pod Security checks. */
+/** The PodSecurityException CRD. */
 const EXCEPTION_CRD = withLabels(podSecurityExceptions);
 
-/** The CRDs of Portcullis. */
+/** The CRDs that Portcullis defines. */
 export const CRDS = [SETTINGS_CRD, EXCEPTION_CRD, ENFORCEMENT_CRD, ...SCC_CRDS, NODES_CRD];
 
 function withLabels<T extends Manifest>(crd: T): T {
   return { ...crd, metadata: clusterMetadata(crd.metadata.name) };
 }
 
-/** All objects of an installation, in the order in which they are applied. Webhook configurations are last. */
+/** Returns all objects of an installation, in the order in which they are applied. Webhook configurations come last. */
 export function buildManifests(settings: ManifestSettings): readonly Manifest[] {
   return [
     SETTINGS_CRD,

@@ -11,7 +11,7 @@ import {
   SELECTOR_LABELS,
 } from './settings.ts';
 
-/** The runbook in the repository and in the npm package. */
+/** Path of the runbook in the repository and in the npm package. */
 const RUNBOOK = 'docs/how-to/runbook.md';
 
 /** Replaces the namespace placeholder in alert and dashboard expressions. */
@@ -19,7 +19,7 @@ function replaceNamespace(text: string, { namespace }: ManifestSettings): string
   return text.replaceAll('NAMESPACE', namespace);
 }
 
-/** A ConfigMap with the dashboard. Grafana's sidecar selects it by its label. */
+/** Returns a ConfigMap with the dashboard. Grafana's sidecar selects it by label. */
 function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
   const { labels, ...metadata } = namespacedMetadata(settings.namespace, 'portcullis-dashboard');
   return {
@@ -31,10 +31,10 @@ function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap>
 }
 
 /**
- * Alerts for the Prometheus operator, most urgent first, each with its section in the runbook: the path in the released
- * files, and the URL if one is set. Severity `critical` requires immediate action, `warning` requires action during
- * working hours, and `info` requires no urgent action. No rollout alert is critical, because enforcement waits and
- * reports the reason.
+ * Returns the alerts for the Prometheus operator, most urgent first. Each refers to its section in the runbook, by path
+ * in the released files and, if set, by URL. Severity `critical` requires immediate action, `warning` requires action
+ * during working hours, and `info` requires no urgent action. Rollout alerts are never critical, because enforcement
+ * waits and reports the reason.
  */
 function prometheusRule(settings: ManifestSettings): CustomManifest {
   const rules = alerts.map((rule) => {
@@ -51,7 +51,7 @@ function prometheusRule(settings: ManifestSettings): CustomManifest {
   };
 }
 
-/** Scrape configuration of the replicas for the Prometheus operator. */
+/** Returns the replicas' scrape configuration for the Prometheus operator. */
 function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
   return {
     apiVersion: 'monitoring.coreos.com/v1',

@@ -27,20 +27,20 @@ import {
   namespacedMetadata,
 } from './settings.ts';
 
-/** Rules for every replica in every installation. */
+/** Rules that every replica needs in every installation. */
 const COMMON_RULES: readonly PolicyRule[] = [
-  // Input of webhook decisions.
+  // Input for webhook decisions.
   rule(WATCH_VERBS, ['Namespace', 'Pod']),
   rule(WATCH_VERBS, ['PortcullisConfiguration']),
   rule(WATCH_VERBS, ['PodSecurityException']),
-  // Readiness depends on whether the API servers trust the served certificate.
+  // A replica is ready only if the API servers trust its serving certificate.
   rule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
-  // The leader maintains policies, and webhooks fail open only while these are in force.
+  // The leader manages policies, and webhooks fail open only while these are in force.
   rule(WATCH_VERBS, [...POLICY_KINDS, ...DEFAULTS_KINDS]),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
-/** The CRD watch detects kinds that become available. */
+/** The CRD watch detects when kinds become available. */
 export const DEFINITION_RULE: PolicyRule = {
   apiGroups: ['apiextensions.k8s.io'],
   resources: ['customresourcedefinitions'],
@@ -52,25 +52,25 @@ const SCC_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
   DEFINITION_RULE,
-  // The current pod for exec and attach requests.
+  // To read the current pod on exec and attach requests.
   rule(['get'], ['Pod']),
 ];
 
-/** Leader election and the state of each replica. */
+/** Rules for leader election and for publishing the state of each replica. */
 const LEASE_RULES: readonly PolicyRule[] = [rule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
 
-/** Webhooks are registered once the Service has an endpoint. */
+/** The leader registers webhooks once the Service has an endpoint. */
 const ENDPOINT_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['EndpointSlice'])];
 
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 
-/** A ClusterRole for the replicas and its binding. */
+/** Returns a ClusterRole for the replicas and its binding. */
 function clusterRole(name: string, rules: readonly PolicyRule[], namespace: string) {
   return roleWithBinding('ClusterRole', clusterMetadata(name), rules, namespace);
 }
 
-/** A Role for the replicas in their namespace and its binding. */
+/** Returns a Role for the replicas in their namespace and its binding. */
 function role(name: string, rules: readonly PolicyRule[], namespace: string) {
   return roleWithBinding('Role', namespacedMetadata(namespace, name), rules, namespace);
 }
@@ -89,7 +89,7 @@ function roleWithBinding(
   ];
 }
 
-/** Rules for every replica during an enforcement rollout. */
+/** Rules that every replica needs during an enforcement rollout. */
 const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['PSAEnforcementConfig', 'FeatureGate']),
   DEFINITION_RULE,
@@ -100,7 +100,7 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
 ];
 
-/** Rules for all replicas of an installation with an optional feature, which cover the kinds that they watch. */
+/** Rules that every replica needs for an optional feature, which cover the kinds that replicas watch. */
 const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
   kubelet: [
     rule(WATCH_VERBS, ['Node']),
@@ -115,12 +115,15 @@ const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> =
   ],
 };
 
-/** Default level that the leader publishes to the replicas. */
+/** To read the default level that the leader publishes. */
 const PUBLISHED_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
 
 const { name } = INSTALLATION;
 
-/** Features that an installation can have. The settings determine at run time which of their controllers run. */
+/**
+ * Returns the features that an installation can have. The settings determine at run time which of their controllers
+ * run.
+ */
 function installedFeatures(settings: ManifestSettings): Features {
   const { features } = settings;
   return {
@@ -144,7 +147,7 @@ function permissionSets(settings: ManifestSettings, registry = CONTROLLERS): rea
     .filter((set) => set.isNeeded?.(enabled) ?? true);
 }
 
-/** Roles for the controllers that may run, with one pair for each permission set in the registry. */
+/** Returns the roles of the controllers that might run, with one pair for each permission set in the registry. */
 export function controllerRoles(settings: ManifestSettings, registry = CONTROLLERS): readonly Manifest[] {
   const { namespace } = settings;
   return permissionSets(settings, registry).flatMap(({ role: suffix, clusterRules, namespaceRules }) => [
@@ -155,7 +158,7 @@ export function controllerRoles(settings: ManifestSettings, registry = CONTROLLE
 
 const READ = ['get', 'list', 'watch'] as const;
 
-/** Service account of the replicas and its roles. Each optional feature and each controller has its own role. */
+/** Returns the replicas' service account and its roles. Each optional feature and each controller has its own role. */
 export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
   const { namespace, features: installed, webhooks } = settings;
   return [
@@ -180,7 +183,7 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
   ];
 }
 
-/** The pod spec mounts the token explicitly. */
+/** False because the pod spec mounts the token explicitly. */
 function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   return {
     apiVersion: 'v1',
@@ -190,10 +193,10 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   };
 }
 
-/** Extends the view role to the settings. Write access would permit ending all enforcement. */
+/** Extends the view role to the settings. Grants no write access, which would permit turning off all enforcement. */
 const VIEW_SETTINGS = viewRole(`${name}-view-settings`, rule(READ, ['PortcullisConfiguration']));
 
-/** Roles for proposing and approving exceptions. They are neither bound nor aggregated to edit and admin. */
+/** Roles for proposing and approving exceptions. They are neither bound nor aggregated to the edit and admin roles. */
 const EXCEPTION_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
   viewRole(`${name}-view-exceptions`, rule(READ, ['PodSecurityException'])),
   unboundRole(
@@ -207,13 +210,16 @@ const EXCEPTION_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
   ),
 ];
 
-/** Extends the view role to SCCs. Write access is not granted: it permits granting any permission. */
+/** Extends the view role to SCCs. Grants no write access, which would permit privilege escalation. */
 const VIEW_SCCS = viewRole(`${name}-view`, rule(READ, ['SecurityContextConstraints']));
 
-/** Extends the view role to PSAEnforcementConfig. Write access would permit disabling enforcement in all namespaces. */
+/**
+ * Extends the view role to PSAEnforcementConfig. Grants no write access, which would permit turning off enforcement in
+ * all namespaces.
+ */
 const VIEW_ENFORCEMENT = viewRole(`${name}-view-enforcement`, rule(READ, ['PSAEnforcementConfig']));
 
-/** A ClusterRole that is aggregated to view, edit and admin. */
+/** Returns a ClusterRole that is aggregated to view, edit and admin. */
 function viewRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1ClusterRole> {
   const role = unboundRole(name, ...rules);
   const labels = { ...role.metadata.labels, 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };

@@ -13,35 +13,37 @@ import {
   PART_OF_LABEL,
 } from '../kube/well-known.ts';
 
-/** How API servers reach the webhooks: through the service of the installation, or by a URL such as `https://127.0.0.1:8443`. */
+/**
+ * How API servers reach the webhooks: through the installation's Service, or at a URL such as `https://127.0.0.1:8443`.
+ */
 type WebhookAddress = 'service' | { readonly url: string };
 
-/** True for each feature of the installation. */
+/** Whether the installation has each feature. */
 type InstalledFeatures = Readonly<Record<Feature, boolean>>;
 
-/** Settings of an installation, from which its manifests are generated. */
+/** The settings that an installation's manifests are generated from. */
 export interface ManifestSettings {
   readonly namespace: string;
-  /** Program version without the leading `v`. */
+  /** Portcullis version, without the leading `v`. */
   readonly version: string;
-  /** Image with registry and tag or digest. */
+  /** Image reference, including the registry and a tag or digest. */
   readonly image: string;
   readonly replicas: number;
-  /** Features whose CRDs and permissions are generated. */
+  /** Features to generate CRDs and permissions for. */
   readonly features: InstalledFeatures;
   /** True if the `nodes.config.openshift.io` CRD is installed. */
   readonly nodesConfig: boolean;
   /** Spec of the PortcullisConfiguration that the leader creates. */
   readonly policy: JsonObject;
   /**
-   * Source of the serving certificate and the caBundle. `others`: a component other than the replicas and cert-manager
-   * provides them.
+   * Source of the serving certificate and the caBundle. `others` means that neither the replicas nor cert-manager
+   * provide them.
    */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
-  /** True if replicas may share a node when no other node has capacity. */
+  /** With `preferred`, replicas may share a node if no other node has capacity. */
   readonly spread: 'preferred' | 'required';
   readonly monitoring: 'none' | 'prometheus-operator';
-  /** URL of the runbook to whose sections alerts link. If it is empty, alerts have no link. */
+  /** URL of the runbook that alerts link to. If empty, alerts have no links. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
 }
@@ -50,7 +52,7 @@ const { spec } = CONFIGURATION_SCHEMA.properties;
 const { controllers } = spec.properties;
 const { disabled } = controllers.properties;
 
-/** Schema of the settings in manifests, with the names of the controllers. */
+/** Schema of the settings in manifests, which includes the names of the controllers. */
 export const SETTINGS_SCHEMA = withProperties(CONFIGURATION_SCHEMA, {
   spec: withProperties(spec, {
     controllers: withProperties(controllers, {
@@ -64,7 +66,7 @@ function withProperties<T extends { readonly properties: object }, P extends obj
 }
 
 /**
- * Policy settings of an installation.
+ * Returns the policy settings of an installation.
  * @throws {UserError} if the settings are invalid
  */
 export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings, 'namespace' | 'policy'>): Settings {
@@ -74,7 +76,7 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
 
 const INSTALLED_BY_DEFAULT = { scc: true, rollout: true, kubelet: false, olm: false } as const;
 
-/** Parses the `--features` values. Multiple values are combined. If there are none, the defaults apply. */
+/** Parses and combines the `--features` values. Returns the default features if there are none. */
 export function parseFeatures(values: readonly string[]): InstalledFeatures {
   if (values.length === 0) return INSTALLED_BY_DEFAULT;
   const names = values.join().split(',');
@@ -82,7 +84,7 @@ export function parseFeatures(values: readonly string[]): InstalledFeatures {
   return { scc: has('scc'), rollout: has('rollout'), kubelet: has('kubelet'), olm: has('olm') };
 }
 
-/** All features, for manifests shared by installations with different features. */
+/** All features, for manifests that installations with different features share. */
 export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
 
 /** Settings of a default installation. */
@@ -114,13 +116,13 @@ export const PROFILES = {
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },
-  /** For API servers without a service network, in which case the replicas run on the same machine. */
+  /** For API servers that have no Service network. The replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;
 
-/** Kubernetes minor version in which match conditions became stable. */
+/** Kubernetes minor version in which match conditions became GA. */
 export const MINIMUM_MINOR = 30;
 
 /** Labels that select the replicas. They are immutable. */
@@ -137,7 +139,7 @@ export function namespacedMetadata(namespace: string, name: string): Manifest['m
   return { name, namespace, labels: LABELS };
 }
 
-/** An object as it is applied to a cluster. */
+/** An object, in the form that is applied to a cluster. */
 export type Manifest = {
   readonly apiVersion: string;
   readonly kind: string;

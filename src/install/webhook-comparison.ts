@@ -1,4 +1,4 @@
-/** Compares the webhook configurations of a cluster with those that the settings require in this version. */
+/** Compares the webhook configurations in a cluster with those that this version requires for the settings. */
 import type { Enforcement } from '../controllers/required-webhooks.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { otherConditions } from './break-glass-state.ts';
@@ -6,7 +6,7 @@ import { type Configuration, parseWebhookConfiguration, type Webhook } from './l
 import type { ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
-/** Returns the required configurations. `state` is that of `webhookConfigurations`. */
+/** Returns the required configurations. `state` has the same meaning as for `webhookConfigurations`. */
 export function expectedConfigurations(
   settings: ManifestSettings,
   state: Partial<Enforcement>,
@@ -16,18 +16,18 @@ export function expectedConfigurations(
   );
 }
 
-/** A field of a webhook that differs from the required value. */
+/** A webhook field that differs from the required value. */
 interface FieldDifference {
   readonly field: string;
   readonly actual: unknown;
   readonly expected: unknown;
-  /** True if the difference breaks the webhook. Other differences may be intended. */
+  /** True if the difference breaks the webhook. Other differences may be intentional. */
   readonly isEssential: boolean;
 }
 
 const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
 
-/** Returns the differences of a webhook. The host, the caBundle and the break-glass condition may differ. */
+/** Returns the differences in a webhook. Ignores the host, the caBundle and the break-glass condition. */
 export function findDifferences(live: Webhook, expected: Webhook): readonly FieldDifference[] {
   const actual = comparableFields(live);
   return Object.entries(comparableFields(expected))

@@ -12,7 +12,7 @@ import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { CERTIFICATE } from './deployment.ts';
 import { decodePolicy, type ManifestOf, type ManifestSettings } from './settings.ts';
 
-/** Annotations that request injection of the serving certificate's CA into the webhooks. */
+/** Returns the annotations that request injection of the serving certificate's CA into the webhooks. */
 function injectionAnnotations({ certificates, namespace }: ManifestSettings): Readonly<Record<string, string>> {
   if (certificates === 'self-managed') return caInjection(namespace);
   return certificates === 'cert-manager' ? { 'cert-manager.io/inject-ca-from': `${namespace}/${CERTIFICATE}` } : {};
@@ -23,8 +23,9 @@ export type { Enforcement };
 type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
 /**
- * Webhook configurations of an installation whose leader does not maintain them. Unless `state` overrides it, they fail
- * closed for everything that the settings may enforce, because namespace labels and the rollout change at run time.
+ * Returns the webhook configurations of an installation whose leader does not manage them. By default, they fail closed
+ * for everything that the settings might enforce, because namespace labels and the rollout change at run time. `state`
+ * overrides this.
  */
 export function webhookConfigurations(
   settings: ManifestSettings,
@@ -61,7 +62,10 @@ export function webhookConfigurations(
   }));
 }
 
-/** The development cluster has the webhooks of all features because the settings may change at run time. */
+/**
+ * Returns the webhook configurations of the development cluster, which cover all features, because the settings may
+ * change at run time.
+ */
 export const DEV_CLUSTER_ENFORCEMENT = {
   podSecurity: true,
   exceptions: true,

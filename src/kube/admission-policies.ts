@@ -1,4 +1,4 @@
-/** Admission policies that the leader maintains. */
+/** The admission policies that the leader manages. */
 import type { Kinds } from './kinds.ts';
 
 /** Policy and binding kinds. Each policy kind comes before its binding kind. */
@@ -6,28 +6,26 @@ export const POLICY_KINDS = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPo
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
 /**
- * Kinds of the policy that sets pod defaults, and of its binding. API servers before Kubernetes 1.36 do not serve them.
+ * Kinds of the policy that sets pod defaults, and of its binding. API servers older than Kubernetes 1.36 do not serve
+ * them.
  */
 export const DEFAULTS_KINDS = ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'] as const;
 export type DefaultsKind = (typeof DEFAULTS_KINDS)[number];
 
-/** Name of the maintained policy that sets pod defaults, and of its binding. */
+/** Name of the managed policy that sets pod defaults, and of its binding. */
 export const DEFAULTS_POLICY = 'defaults.portcullis.dev';
 
 export type AdmissionPolicy = Kinds[PolicyKind];
 
-/**
- * Name prefix of the policies that the leader maintains. Without the prefix, they have the names used in generated
- * manifests.
- */
+/** Name prefix of the policies that the leader manages. The rest of the name is the same as in generated manifests. */
 export const FLOOR_PREFIX = 'floor.';
 
-/** Policies of earlier versions. The leader deletes them. */
+/** Policies of earlier versions, which the leader deletes. */
 const FORMER = ['named.scc.portcullis.dev', 'unnamed.scc.portcullis.dev'];
 
 /**
- * The policies that the leader maintains, by kind and name. The leader changes only these policies, and its role
- * permits no others. It ignores copies with the same labels.
+ * The policies that the leader manages, by kind and name. The leader changes only these policies, and its role permits
+ * only these. It ignores copies that have the same labels.
  */
 export const FLOOR_POLICIES: Readonly<Record<PolicyKind, readonly string[]>> = {
   ValidatingAdmissionPolicy: withPrefix(['enforce-baseline', 'enforce-restricted'].map(psaName), FORMER),
@@ -47,7 +45,7 @@ function withPrefix(...names: readonly (readonly string[])[]): readonly string[]
   return names.flat().map((name) => `${FLOOR_PREFIX}${name}`);
 }
 
-/** Returns true for a policy or binding that the leader maintains. */
+/** Returns true for a policy or binding that the leader manages. */
 export function isFloorPolicy(kind: PolicyKind, name: string | undefined): boolean {
   return name !== undefined && FLOOR_POLICIES[kind].includes(name);
 }

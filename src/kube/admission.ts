@@ -15,20 +15,20 @@ export interface AdmissionRequest {
   readonly requestKind?: GroupVersionKind;
   readonly requestResource?: GroupVersionResource;
   readonly requestSubResource?: string;
-  /** Absent on CREATE with generateName. */
+  /** Absent on CREATE if the object uses `generateName`. */
   readonly name?: string;
-  /** For a Namespace, its own name. */
+  /** For a Namespace object, its own name. */
   readonly namespace?: string;
   readonly operation: Operation;
   readonly userInfo: UserInfo;
-  /** Not validated. `null` on DELETE. */
+  /** The object, not validated. `null` on DELETE. */
   readonly object?: unknown;
   readonly oldObject?: unknown;
   readonly dryRun?: boolean;
   readonly options?: unknown;
 }
 
-/** Parts of a decision other than its result. The API server prefixes audit annotations with the webhook name. */
+/** The parts of a decision besides its result. The API server prefixes audit annotations with the webhook name. */
 interface DecisionDetails {
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
@@ -36,7 +36,7 @@ interface DecisionDetails {
   readonly facts?: Readonly<Record<string, string>>;
 }
 
-/** `object` is the mutated object. If it is absent, the object does not change. */
+/** `object` is the mutated object. Absent if the object does not change. */
 export interface Allowed extends DecisionDetails {
   readonly allowed: true;
   readonly object?: unknown;
@@ -47,7 +47,7 @@ export interface Denied extends DecisionDetails {
   readonly status: Status;
 }
 
-/** The decision about an AdmissionRequest. A denial is a value, never an exception. */
+/** The decision for an AdmissionRequest. Denials are values and never exceptions. */
 export type Decision = Allowed | Denied;
 
 export function allow(details: Omit<Allowed, 'allowed'> = {}): Allowed {
@@ -72,7 +72,7 @@ export function parseServiceAccountUsername(
 
 /**
  * Returns the user that the API server derives from impersonation headers. If no groups are given, a service account
- * gets its own groups. Every user gets `system:authenticated` or `system:unauthenticated`.
+ * gets its own groups. `system:authenticated` or `system:unauthenticated` is added for every user.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonatedUser(username: string, groups: readonly string[]): UserInfo {

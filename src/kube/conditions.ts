@@ -1,6 +1,6 @@
 /** An item of `status.conditions`. */
 export interface Condition extends ConditionState {
-  /** Time when `status` last changed, as RFC 3339 with a precision of seconds. */
+  /** Time when `status` last changed, in RFC 3339 format with second precision. */
   readonly lastTransitionTime: string;
 }
 
@@ -11,14 +11,13 @@ export interface ConditionState {
   /** CamelCase. */
   readonly reason: string;
   readonly message: string;
-  /** The object generation that the condition describes. */
+  /** The object's generation that the condition describes. */
   readonly observedGeneration?: number;
 }
 
 /**
- * Adds transition times to conditions. A condition whose status does not change keeps its time. Previous conditions
- * that are not in the list are dropped.
- * @param now RFC 3339 with a precision of seconds
+ * Adds transition times to conditions. A condition whose status does not change keeps its time. Drops previous
+ * conditions that are not in the list. @param now in RFC 3339 format with second precision
  */
 export function withTransitionTimes(
   states: readonly ConditionState[],

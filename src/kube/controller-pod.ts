@@ -18,10 +18,10 @@ const MOUNT_PATH = '/var/run/secrets/kubernetes.io/serviceaccount';
 /** File mode 0644. */
 const FILE_MODE = 420;
 
-/** Returns the volume with the token, the cluster CA and the namespace name. */
+/** Returns the volume that contains the token, the cluster CA and the namespace name. */
 function tokenVolume(name: string): MutableObject {
   const sources = [
-    // The API server recognizes injected tokens by the extra seven seconds.
+    // The API server recognizes injected tokens by the seven extra seconds.
     { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
     { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
     {
@@ -32,8 +32,8 @@ function tokenVolume(name: string): MutableObject {
 }
 
 /**
- * Returns true if a pod mounts its service account token. The field in the pod takes precedence over the field in the
- * service account.
+ * Returns true if a pod mounts its service account token. The pod's field takes precedence over the service account's
+ * field.
  */
 export function mountsToken(spec: JsonObject, account: JsonObject | undefined): boolean {
   const automount = spec['automountServiceAccountToken'] ?? account?.['automountServiceAccountToken'];
@@ -41,8 +41,8 @@ export function mountsToken(spec: JsonObject, account: JsonObject | undefined): 
 }
 
 /**
- * Mounts the service account token into every container of a pod spec that has no mount at the token path. Mutates the
- * spec.
+ * Mounts the service account token into every container of a pod spec that does not mount the token path yet. Mutates
+ * the spec.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 export function mountToken(spec: MutableObject, suffix: () => string): void {
@@ -72,7 +72,7 @@ interface ControllerPod {
   readonly requester: UserInfo;
 }
 
-/** Finds a service account in the pod's namespace. If the account is unknown, the pod mounts the token. */
+/** Finds a service account in the pod's namespace. If the account is not found, the pod mounts the token. */
 export type FindServiceAccount = (name: string) => ServiceAccount | undefined;
 
 const DEFAULT_ACCOUNT = 'default';
@@ -96,19 +96,19 @@ const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
 
 /**
  * The users that create workload pods: one service account for each controller, or a single user if all controllers
- * share one process.
+ * share a process.
  */
 const CONTROLLER_USERS: ReadonlySet<string | undefined> = new Set([
   'system:kube-controller-manager',
   ...Object.values(CONTROLLERS).map((name) => `system:serviceaccount:kube-system:${name}`),
 ]);
 
-/** Returns true for the user of a controller that creates workload pods. */
+/** Returns true if the user is a controller that creates workload pods. */
 export function isWorkloadController({ username }: UserInfo): boolean {
   return CONTROLLER_USERS.has(username);
 }
 
-/** A custom resource that contains a pod template at `path`. Its controller is unknown. */
+/** A custom resource that contains a pod template at `path` and whose controller is unknown. */
 export interface CustomPodSource {
   readonly kind: string;
   readonly object: KubeObject;
@@ -125,7 +125,7 @@ const UNKNOWN_CONTROLLER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
  * Returns the pod that a workload's controller creates, defaulted by `completePod`. Returns `undefined` for other kinds
- * and for workloads without a pod template.
+ * and for workloads that have no pod template.
  */
 export function getControllerPod(
   { kind, object, template }: PodCreator,
@@ -159,7 +159,7 @@ function getPodOfTemplate(
 }
 
 /**
- * Returns the pod as webhooks receive it, with defaults, service account and token. Mirror pods have no service
+ * Returns the pod as webhooks receive it, including defaults, service account and token. Mirror pods have no service
  * account.
  */
 export function completePod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
@@ -175,7 +175,7 @@ export function isMirrorPod({ metadata }: Pod): boolean {
   return metadata?.annotations?.[MIRROR] != null;
 }
 
-/** Returns the user that creates a node's mirror pods. */
+/** Returns the user that creates the mirror pods of a node. */
 export function nodeUser(nodeName: string): UserInfo {
   return { username: `system:node:${nodeName}`, groups: ['system:nodes', 'system:authenticated'] };
 }
@@ -228,8 +228,8 @@ interface CreatePodOptions {
 }
 
 /**
- * Returns a pod, or the pod that the controller of a workload would create, with the API server's defaults. Returns
- * `undefined` for a workload without a pod template.
+ * Returns a pod, or the pod that a workload's controller would create, with the API server's defaults. Returns
+ * `undefined` for a workload that has no pod template.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 export function createPod(

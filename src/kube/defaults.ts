@@ -1,5 +1,5 @@
 /**
- * The defaults that the API server sets in objects before admission, as a table.
+ * Table of the defaults that the API server sets before admission.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/defaults.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/v1/defaults.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/v1/defaults.go
@@ -18,7 +18,7 @@ function getObject(part: MutableObject, field: string): MutableObject | undefine
   return isObject(value) ? value : undefined;
 }
 
-/** Returns the objects in a list and ignores other items. */
+/** Returns the objects in a list. Ignores other items. */
 export function getObjects(part: MutableObject | undefined, field: string): MutableObject[] {
   const value = part?.[field];
   return Array.isArray(value) ? value.filter((item): item is MutableObject => isObject(item)) : [];
@@ -28,10 +28,10 @@ export function getObjects(part: MutableObject | undefined, field: string): Muta
 type Defaulter = (object: MutableObject) => void;
 
 /**
- * Defaults by field, in the order in which they are set. If a default is a function, it computes the value from the
- * object, and `undefined` means no default. In a field named `name|0`, the value 0 is treated as absent. Nested tables
- * have fields named `name?` for an object that exists, `name!` for an object that is created, and `name[]` for list
- * items.
+ * Defaults by field, in the order in which they are set. A default that is a function computes the value from the
+ * object, and `undefined` means no default. A field named `name|0` treats the value 0 as absent. Nested tables have
+ * fields named `name?` for an object that must exist, `name!` for an object that is created if necessary, and `name[]`
+ * for list items.
  */
 interface Table {
   readonly [field: string]: unknown;
@@ -97,7 +97,9 @@ function pullPolicy(image: unknown): string {
 
 const IMAGE_PATH = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(\/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$/;
 
-/** Returns the image tag: `latest` for an image without a tag or digest, and `''` for an invalid name. */
+/**
+ * Returns the image tag. Returns `latest` if the image has neither a tag nor a digest, and `''` if its name is invalid.
+ */
 function imageTag(image: string): string {
   const [reference = '', digest] = image.split('@', 2);
   const colon = reference.indexOf(':', reference.lastIndexOf('/') + 1);
@@ -149,7 +151,7 @@ const POD_SPEC = compile(
     serviceAccountName: ({ serviceAccount }: MutableObject) => serviceAccount ?? undefined,
   },
   (spec) => {
-    // The deprecated field `serviceAccount` has the same value as `serviceAccountName`.
+    // The deprecated `serviceAccount` field mirrors `serviceAccountName`.
     const name = spec['serviceAccountName'];
     if (name != null && name !== '') spec['serviceAccount'] = name;
   },
@@ -296,7 +298,7 @@ const DEFAULTS: Readonly<Record<string, Defaulter>> = {
   }),
   'batch/Job': compile({ 'spec!': JOB_SPEC }, adoptTemplateLabels),
   '/Namespace': compile({
-    // The name is absent until `generateName` is resolved.
+    // The name is absent until the API server generates it from `generateName`.
     'metadata!': (metadata: MutableObject) => {
       const { name } = metadata;
       if (typeof name !== 'string' || name === '') return;
@@ -359,8 +361,8 @@ const DEFAULTS: Readonly<Record<string, Defaulter>> = {
 };
 
 /**
- * Sets the defaults that the API server sets before admission. Mutates the object. Ignores fields of the wrong type and
- * objects of unknown kinds. Idempotent.
+ * Sets the defaults that the API server sets before admission. Mutates the object. Ignores fields that have the wrong
+ * type and objects of unknown kinds. Idempotent.
  */
 export function setApiDefaults(object: Record<string, unknown>): void {
   const apiVersion = typeof object['apiVersion'] === 'string' ? object['apiVersion'] : '';

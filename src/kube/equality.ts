@@ -1,21 +1,21 @@
 import { isObject, type JsonObject } from './types.ts';
 
-/** Returns true if both values are the same JSON. Member order does not matter. */
+/** Returns true if both values are equal as JSON, regardless of member order. */
 export function deepEqual(a: unknown, b: unknown): boolean {
   return isEqual(a, b, EXACT);
 }
 
 /**
- * Returns true if the API server treats both values as equal. Absent, null and empty lists are equal, and for maps and
- * structs `{}` is equal to them as well. For pointers to structs, `{}` is a value (`emptyDir: {}`). Quantities and
- * times are compared as strings because the API server sends them in canonical form.
+ * Returns true if the API server treats both values as equal. Absent values, null and empty lists are equal, and so is
+ * `{}` for maps and structs. For pointers to structs, `{}` is a value (`emptyDir: {}`). Quantities and times are
+ * compared as strings because the API server sends them in canonical form.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
  */
 export function semanticEqual(a: unknown, b: unknown): boolean {
   return (SEMANTIC(a, '') && SEMANTIC(b, '')) || isEqual(a, b, SEMANTIC);
 }
 
-/** Returns true if a member is treated as absent. */
+/** Returns true if a member counts as absent. */
 type IsAbsent = (value: unknown, key: string) => boolean;
 
 const EXACT: IsAbsent = (value) => value === undefined;
@@ -26,7 +26,7 @@ export function isSemanticallyAbsent(value: unknown, key: string): boolean {
   return isEmpty(value, key, MAX_EMPTY_LEVELS);
 }
 
-/** Maximum nesting of empty maps and structs in the API. */
+/** Maximum nesting depth of empty maps and structs in the API. */
 const MAX_EMPTY_LEVELS = 8;
 
 function isEmpty(value: unknown, key: string, levels: number): boolean {
@@ -51,7 +51,7 @@ const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'volumeAttributes',
 ]);
 
-/** Values that are nested more deeply are treated as different, which limits the recursion. */
+/** Limits the recursion. Values that are nested more deeply are treated as different. */
 const MAX_LEVELS = 500;
 
 function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent, levels = MAX_LEVELS): boolean {
@@ -76,7 +76,7 @@ function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, level
   return keys.length === shared || keys.every((key) => Object.hasOwn(a, key) || getMember(b, key) === undefined);
 }
 
-/** Returns the value without null object members at any depth. Null list items are kept. */
+/** Removes null object members at any depth. Keeps null list items. */
 export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (!isObject(value)) return value;

@@ -1,6 +1,6 @@
 import { printJson, quote, truncate } from './text.ts';
 
-/** Titles of field errors by type. The type is also the reason of a cause in a Status. */
+/** Titles of field errors by type. The type is also the reason of the Status cause. */
 const TITLES = {
   FieldValueNotFound: 'Not found',
   FieldValueRequired: 'Required value',
@@ -17,13 +17,16 @@ const TITLES = {
 type FieldErrorType = keyof typeof TITLES;
 
 /**
- * A validation error of one field.
+ * A validation error for one field.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
  */
 export interface FieldError {
   readonly type: FieldErrorType;
   readonly path: string;
-  /** The invalid value. It is not printed if it is absent, or for required, forbidden, too long and internal errors. */
+  /**
+   * The invalid value. It is not printed if it is absent, and never for required, forbidden, too long and internal
+   * errors.
+   */
   readonly value?: unknown;
   readonly detail: string;
 }
@@ -35,7 +38,7 @@ const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
   'InternalError',
 ]);
 
-/** Formats the error without its path, as in the message of a Status cause. */
+/** Formats the error without its path, as in a Status cause. */
 export function describeFieldError(error: FieldError): string {
   const title = TITLES[error.type];
   const hidden = WITHOUT_VALUE.has(error.type) || !Object.hasOwn(error, 'value');
@@ -48,7 +51,7 @@ export function formatFieldError(error: FieldError): string {
   return `${truncate(error.path)}: ${describeFieldError(error)}`;
 }
 
-/** Formats several errors without duplicates, in brackets if there is more than one. */
+/** Formats distinct errors, in brackets if there are several. */
 export function formatFieldErrors(errors: readonly FieldError[]): string {
   const texts = [...new Set(errors.map(formatFieldError))];
   return texts.length === 1 ? (texts[0] ?? '') : `[${texts.join(', ')}]`;
@@ -66,12 +69,12 @@ export function duplicateValue(path: string, value: unknown): FieldError {
   return { type: 'FieldValueDuplicate', path, value, detail: '' };
 }
 
-/** Returns the error for a list with too many items. */
+/** Returns the error for a list that has too many items. */
 export function tooMany(path: string, count: number, max: number): FieldError {
   return { type: 'FieldValueTooMany', path, value: count, detail: `must have at most ${max} items` };
 }
 
-/** Returns the error for a value with too many bytes. */
+/** Returns the error for a value that has too many bytes. */
 export function tooLong(path: string, maxBytes: number): FieldError {
   return { type: 'FieldValueTooLong', path, detail: `may not be more than ${maxBytes} bytes` };
 }
@@ -80,7 +83,7 @@ export function forbiddenField(path: string, detail: string): FieldError {
   return { type: 'FieldValueForbidden', path, detail };
 }
 
-/** Returns the error for a value that is not supported. */
+/** Returns the error for an unsupported value. */
 export function notSupported(path: string, value: unknown, supported: readonly string[]): FieldError {
   const values = supported.map(quote).join(', ');
   return { type: 'FieldValueNotSupported', path, value, detail: values === '' ? '' : `supported values: ${values}` };
@@ -99,13 +102,13 @@ function escapeUnit(unit: string): string {
 }
 
 /**
- * Formats the error that Go's JSON decoder, and therefore the API server, returns for a value of the wrong type.
- * `field` is the name of the Go struct, a dot and the path, or `''` for the whole value.
+ * Formats the error that Go's JSON decoder, and therefore the API server, returns for a value that has the wrong type.
+ * `field` is the name of the Go struct followed by a dot and the path, or `''` for the whole value.
  * @see https://pkg.go.dev/encoding/json#UnmarshalTypeError
  */
 export function unmarshalError(value: unknown, field: string, type: string): string {
   const target = field === '' ? 'value' : `struct field ${field}`;
-  // For integer types, the message contains the number.
+  // For integer types, the message includes the number.
   const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeName(value);
   return `json: cannot unmarshal ${found} into Go ${target} of type ${type}`;
 }

@@ -9,7 +9,7 @@ export interface FieldShapes {
 
 type PlainType = 'any' | 'string' | 'boolean' | 'number' | 'int32' | 'int64';
 
-/** The type of a JSON value that has the shape. Null is treated as absent. */
+/** The type of JSON values that have the shape. Null is treated as absent. */
 export type ShapeValue<Shape> = Shape extends 'string'
   ? string
   : Shape extends 'boolean'
@@ -22,13 +22,13 @@ export type ShapeValue<Shape> = Shape extends 'string'
 
 type Path = readonly (string | number)[];
 
-/** An unknown field with the known fields of its object, or a value whose type differs from its shape. */
+/** An unknown field and the known fields of its object, or a value whose type does not match its shape. */
 type ShapeError =
   | { readonly path: Path; readonly known: readonly string[] }
   | { readonly path: Path; readonly value: unknown; readonly shape: FieldShape };
 
 /**
- * Returns unknown fields and values of the wrong type, in the order in which the object contains them. Null is treated
+ * Returns unknown fields and values of the wrong type, in the order in which they occur in the object. Null is treated
  * as absent, except as a list item.
  */
 export function findShapeErrors(value: unknown, shape: FieldShape, path: Path = []): readonly ShapeError[] {
@@ -59,6 +59,6 @@ const IS_OF_TYPE: Readonly<Record<PlainType, (value: unknown) => boolean>> = {
   boolean: (value) => typeof value === 'boolean',
   number: (value) => typeof value === 'number',
   int32: (value) => typeof value === 'number' && (value | 0) === value,
-  // JSON.parse reads 2^63-1 as 2^63, so the bound itself is allowed.
+  // JSON.parse rounds 2^63-1 up to 2^63, so the bound itself is allowed.
   int64: (value) => typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= 2 ** 63,
 };

@@ -19,8 +19,8 @@ export function escapeKey(key: string): string {
 }
 
 /**
- * Computes the operations that change one document into the other. Lists of equal length are compared item by item, and
- * other lists are replaced as a whole. Unlike a general diff, it skips parts that both documents share.
+ * Computes the operations that transform one document into the other. Lists of equal length are compared item by item,
+ * and other lists are replaced as a whole. Unlike a general diff, it skips objects that both documents share.
  */
 export function diff(before: unknown, after: unknown): JsonPatchOp[] {
   const ops: JsonPatchOp[] = [];
@@ -38,7 +38,10 @@ function compare(before: unknown, after: unknown, path: string, ops: JsonPatchOp
 
 function compareObjects(before: JsonObject, after: JsonObject, path: string, ops: JsonPatchOp[]): void {
   const keys = Object.keys(after);
-  /** Number of leading keys that both objects have in the same order. Copies with changed members share all of them. */
+  /**
+   * Number of leading keys that both objects have in the same order. A copy in which only values changed shares all
+   * keys.
+   */
   let common = 0;
   for (const key of Object.keys(before)) {
     const was = before[key];
@@ -61,7 +64,7 @@ function compareMember(before: unknown, after: unknown, path: string, ops: JsonP
   else compare(before, after, path, ops);
 }
 
-/** Returns a member that is not inherited. An undefined member is not part of the JSON. */
+/** Returns an own member. An undefined member is not part of the JSON. */
 function member(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }

@@ -40,7 +40,7 @@ import type {
   Wire,
 } from './types.ts';
 
-/** The kinds that this program reads or writes. */
+/** The kinds that Portcullis reads or writes. */
 export interface Kinds extends WorkloadKinds {
   Namespace: Namespace;
   Node: Node;
@@ -78,7 +78,7 @@ export interface Kinds extends WorkloadKinds {
 
 export type Kind = keyof Kinds;
 
-/** The kinds with a pod template. */
+/** The kinds that have a pod template. */
 interface WorkloadKinds {
   PodTemplate: Wire<V1PodTemplate>;
   ReplicationController: Wire<V1ReplicationController>;

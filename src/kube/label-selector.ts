@@ -2,7 +2,10 @@ import { isObject, type JsonObject } from './types.ts';
 
 const KEY = String.raw`[^\s=!,()<>]+`;
 const VALUE = String.raw`[^\s=!,()<>]*`;
-/** One requirement up to its comma or the end of the selector: `!key`, `key`, `key=value` or `key in (a, b)`. */
+/**
+ * Matches one requirement up to the next comma or the end of the selector: `!key`, `key`, `key=value` or `key in (a,
+ * b)`.
+ */
 const REQUIREMENT = new RegExp(
   String.raw`^\s*(?:!\s*(?<absent>${KEY})|(?<key>${KEY})(?:\s*(?<equality>==?|!=)\s*(?<value>${VALUE})|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)\s*(?:,(?=\s*[^\s,])|$)`,
 );

@@ -1,15 +1,15 @@
 import { isObject, type JsonObject, type ObjectMeta } from './types.ts';
 
-/** The labels and annotations of one entry of `managedFields`. */
+/** The labels and annotations in one `managedFields` entry. */
 export interface FieldOwner {
   readonly manager: string;
   /** `Apply` or `Update`. */
   readonly operation: string;
-  /** `''` for the object itself. */
+  /** Empty for the main resource. */
   readonly subresource: string;
-  /** Time of the last change, or `''` if it is unknown. */
+  /** Time of the last change, or `''` if unknown. */
   readonly time: string;
-  /** The label keys. `.` stands for the map itself. */
+  /** The label keys, where `.` stands for the map itself. */
   readonly labels: ReadonlySet<string>;
   readonly annotations: ReadonlySet<string>;
 }
@@ -43,8 +43,7 @@ function readEntry(entry: unknown): FieldOwner | undefined {
 }
 
 /**
- * Returns the object at a path. An absent object is treated as empty. Returns `undefined` for a value of any other
- * type.
+ * Returns the object at a path, or an empty object if it is absent. Returns `undefined` if the value is not an object.
  */
 function membersAt(object: JsonObject, ...path: readonly string[]): JsonObject | undefined {
   let value: unknown = object;

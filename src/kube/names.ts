@@ -11,7 +11,7 @@ const SUBDOMAIN_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 
 /**
- * Validates a name that must be a DNS label, such as a namespace name. Returns the same errors as the API server.
+ * Validates a name that must be a DNS label, such as a namespace name. Returns the API server's errors.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.37.0/pkg/api/validate/content/dns.go
  */
 export function dnsLabelErrors(name: string): string[] {
@@ -21,9 +21,7 @@ export function dnsLabelErrors(name: string): string[] {
   return [...errors, IS_SUBDOMAIN.test(name) ? 'must not contain dots' : rule];
 }
 
-/**
- * Validates a name that must be a DNS subdomain, as most object names must. Returns the same errors as the API server.
- */
+/** Validates a name that must be a DNS subdomain, as most object names must be. Returns the API server's errors. */
 export function dnsSubdomainErrors(name: string): string[] {
   const errors = lengthErrors(name, 253);
   if (IS_SUBDOMAIN.test(name)) return errors;
@@ -43,8 +41,7 @@ const NAME_RULE = `must consist of alphanumeric characters, '-', '_' or '.', and
 const VALUE_RULE = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(${NAME})?')`;
 
 /**
- * Validates a qualified name, such as a label key, an annotation key or a finalizer. Returns the same errors as the API
- * server.
+ * Validates a qualified name, such as a label key, an annotation key or a finalizer. Returns the API server's errors.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validate/content/kube.go
  */
 export function labelKeyErrors(key: string): string[] {
@@ -56,7 +53,7 @@ export function labelKeyErrors(key: string): string[] {
   return [...(parts.length === 2 ? prefixErrors(parts[0] ?? '') : []), ...nameErrors(name)];
 }
 
-/** Validates a label value. Returns the same errors as the API server. */
+/** Validates a label value. Returns the API server's errors. */
 export function labelValueErrors(value: string): string[] {
   return [...lengthErrors(value, MAX_BYTES), ...(IS_VALUE.test(value) ? [] : [VALUE_RULE])];
 }
@@ -78,7 +75,7 @@ function bytes(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-/** A metadata field of the wrong type. */
+/** A metadata field that has the wrong type. */
 interface MetadataProblem {
   readonly field: string;
   /** For example `metadata.name must be a string`. */
@@ -111,7 +108,7 @@ const FIELD_RULES: readonly (readonly [field: string, rule: FieldRule])[] = [
   ['ownerReferences', OBJECTS],
 ];
 
-/** Returns the first metadata field of the wrong type. A null field is treated as absent. */
+/** Returns the first metadata field that has the wrong type. Null fields are treated as absent. */
 export function metadataProblem(metadata: JsonObject): MetadataProblem | undefined {
   for (const [field, { rule, matches }] of FIELD_RULES) {
     const value = Object.hasOwn(metadata, field) ? metadata[field] : undefined;

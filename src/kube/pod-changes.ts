@@ -1,4 +1,4 @@
-/** Compares a pod with the same pod after an SCC has defaulted it. */
+/** Compares a pod before and after an SCC has defaulted it. */
 import { deepEqual } from './equality.ts';
 import { POD_SCC_ANNOTATIONS } from './scc.ts';
 import { isObject, type JsonObject } from './types.ts';
@@ -11,15 +11,15 @@ export interface Change {
   readonly after?: unknown;
 }
 
-/** Annotations that record the decision. They are not treated as pod changes. */
+/** Annotations that record the decision, so they are not reported as pod changes. */
 const RECORDS: ReadonlySet<string> = new Set([
   `metadata.annotations[${POD_SCC_ANNOTATIONS.scc}]`,
   `metadata.annotations[${POD_SCC_ANNOTATIONS.subjectType}]`,
 ]);
 
 /**
- * Returns the fields that an SCC changes in a pod, in the order of the pod. Lists of equal length are compared element
- * by element, and other lists are compared as a whole.
+ * Returns the fields that an SCC changes in a pod, in pod order. Lists of equal length are compared element by element,
+ * and other lists are compared as a whole.
  */
 export function findChanges(before: unknown, after: unknown): readonly Change[] {
   const changes: Change[] = [];
@@ -40,7 +40,7 @@ function compare(before: unknown, after: unknown, path: string, changes: Change[
   }
 }
 
-/** An added or removed object is compared member by member, unless it is empty. */
+/** An added or removed object is compared member by member unless it is empty. */
 function emptyFor(other: unknown): JsonObject | undefined {
   return isObject(other) && Object.keys(other).length > 0 ? {} : undefined;
 }
@@ -49,7 +49,7 @@ function getMember(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-/** Map keys are in brackets, and field names follow a dot. */
+/** Puts map keys in brackets, and field names after a dot. */
 function memberPath(parent: string, key: string): string {
   if (!/^[A-Za-z][A-Za-z0-9]*$/.test(key) || parent === 'metadata.annotations' || parent === 'metadata.labels') {
     return `${parent}[${key}]`;

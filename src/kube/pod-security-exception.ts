@@ -1,21 +1,21 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
-/** Users who created the exception or changed its spec, as JSON. Only the webhook writes it. */
+/** JSON list of the users who created the exception or changed its spec. Only the webhook writes it. */
 export const AUTHORS_ANNOTATION = 'portcullis.dev/authors';
 
-/** An entry of an exception, which covers findings of one check. */
+/** An entry of an exception, which covers findings from one check. */
 export interface ExceptionEntry {
   readonly check: string;
-  /** Name of an init container or regular container. If absent, the entry covers findings of pod-level fields only. */
+  /** Name of an init container or regular container. If absent, the entry covers only findings in pod-level fields. */
   readonly container?: string;
-  /** A repository, optionally followed by a digest. Required with `container`. */
+  /** A repository, optionally followed by a digest. Required if `container` is set. */
   readonly image?: string;
   /** The values that the entry allows. Absent for checks whose findings have no values. */
   readonly values?: readonly string[];
 }
 
-/** Allows the pods of a service account to violate single Pod Security checks until a given time. */
+/** Allows a service account's pods to violate individual Pod Security checks until a given time. */
 export interface PodSecurityException extends KubeObject {
   readonly spec?: {
     readonly serviceAccountName: string;

@@ -2,13 +2,13 @@ import type { Kind } from './kinds.ts';
 import { RESOURCES } from './resources.ts';
 import { isObject, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
 
-/** The fields that contain containers, in the order in which the API server visits them. */
+/** The container list fields, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
-/** The subresource that adds ephemeral containers to a pod. */
+/** The subresource for adding ephemeral containers to a pod. */
 export const EPHEMERAL_CONTAINERS = 'ephemeralcontainers';
 
-/** Returns the pod without its ephemeral containers, which the API server does not accept in a new pod. */
+/** Removes a pod's ephemeral containers, because the API server rejects them in a new pod. */
 export function withoutEphemeralContainers(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers == null) return pod;
   const spec: PodSpec = { ...pod.spec };
@@ -17,14 +17,15 @@ export function withoutEphemeralContainers(pod: Pod): Pod {
 }
 
 /**
- * Returns the path of the pod template in objects of a group and kind, or `undefined` if the kind has no pod template.
+ * Returns the path of the pod template in objects of the given group and kind, or `undefined` if the kind has no pod
+ * template.
  */
 export function podTemplatePath(group: string, kind: string): readonly string[] | undefined {
   const info = Object.hasOwn(RESOURCES, kind) ? RESOURCES[kind as Kind] : undefined;
   return info?.group === group ? info.podTemplate : undefined;
 }
 
-/** Returns the pod template at a path of members and items, or `undefined` if there is no object at the path. */
+/** Returns the pod template at a path, or `undefined` if there is no object at the path. */
 export function getPodTemplate(object: unknown, path: readonly (string | number)[]): PodTemplateSpec | undefined {
   let value: unknown = object;
   for (const step of path) {
@@ -35,15 +36,15 @@ export function getPodTemplate(object: unknown, path: readonly (string | number)
 }
 
 /**
- * Limits for one object. An object that etcd accepts (1.5 MiB) could contain many more items than any node can run, and
- * evaluating it would delay other reviews.
+ * Limits for one object. An object that fits into etcd (1.5 MiB) could contain many more items than any node can run,
+ * and evaluating it would delay other reviews.
  * @see https://etcd.io/docs/v3.6/dev-guide/limit/
  */
 
 /** Maximum number of containers in a pod. */
 export const MAX_CONTAINERS = 5000;
 
-/** Maximum number of items of any other kind, such as volumes, ports and capabilities. */
+/** Maximum number of other items, such as volumes, ports and capabilities. */
 export const MAX_ITEMS = 20_000;
 
 /**

@@ -1,11 +1,11 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
-/** `''` means that no mode is chosen. */
+/** The empty string means that no mode is selected. */
 export const ENFORCEMENT_MODES = ['', 'Restricted', 'Legacy'] as const;
 export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 
-/** A namespace with workloads that enforcement would deny. */
+/** A namespace that contains workloads that enforcement would deny. */
 export interface ViolatingNamespace {
   readonly name: string;
   readonly reason?: string | null;
@@ -15,10 +15,10 @@ export interface ViolatingNamespace {
   readonly lastTransitionTime?: string | null;
 }
 
-/** The enforcement mode of the Pod Security Standards in a cluster, and the namespaces that block it. */
+/** A cluster's enforcement mode for the Pod Security Standards, and the namespaces that block enforcement. */
 export interface PSAEnforcementConfig extends KubeObject {
   readonly spec?: {
-    /** One of `ENFORCEMENT_MODES`. Objects stored before the schema existed may have other values. */
+    /** One of `ENFORCEMENT_MODES`. Objects that were stored before the schema existed may have other values. */
     readonly enforcementMode?: string | null;
   } | null;
   readonly status?: {
@@ -34,7 +34,7 @@ export interface PSAEnforcementConfig extends KubeObject {
 /** Name of the only object of this kind. */
 export const PSA_ENFORCEMENT_CONFIG = 'cluster';
 
-/** Maximum number of violating namespaces in the status. */
+/** Maximum number of violating namespaces that the status lists. */
 export const MAX_VIOLATING_NAMESPACES = 1000;
 
 /** Returns true for a mode that the schema allows. */

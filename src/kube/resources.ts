@@ -1,12 +1,12 @@
-/** The kinds that this program reads or writes, and where the API server serves them. */
+/** The kinds that Portcullis reads or writes, and their API paths. */
 import type { Kind } from './kinds.ts';
 import type { GroupVersionResource, KubeObject } from './types.ts';
 
 export interface ResourceInfo extends GroupVersionResource {
   readonly scope: 'Cluster' | 'Namespaced';
-  /** The `kind` of the objects, if it differs from the name in `Kinds`. */
+  /** The objects' `kind`, if it differs from the name in `Kinds`. */
   readonly kind?: string;
-  /** Path of the pod template in objects of this kind. */
+  /** Path of the pod template in objects of the kind. */
   readonly podTemplate?: readonly string[];
 }
 
@@ -25,7 +25,7 @@ const ADMISSION = 'admissionregistration.k8s.io/v1';
 const OPENREPORTS = 'openreports.io/v1alpha1';
 const WGPOLICY = 'wgpolicyk8s.io/v1alpha2';
 
-/** The resource for each kind. To read another kind, add a row here and add its type to `Kinds`. */
+/** The resource for each kind. To support another kind, add a row here and its type to `Kinds`. */
 export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   Namespace: clusterScoped('v1', 'namespaces'),
   Node: clusterScoped('v1', 'nodes'),
@@ -73,35 +73,35 @@ const KINDS: ReadonlyMap<string, Kind> = new Map(
   Object.entries(RESOURCES).map(([kind, { group, resource }]) => [`${resource}.${group}`, kind as Kind]),
 );
 
-/** Returns the kind of a resource, if this program reads it. */
+/** Returns the kind of a resource, or `undefined` if Portcullis does not use it. */
 export function findKind({ group, resource }: Pick<ResourceInfo, 'group' | 'resource'>): Kind | undefined {
   return KINDS.get(`${resource}.${group}`);
 }
 
-/** Returns the apiVersion of objects of this kind, for example `apps/v1`. */
+/** Returns a kind's apiVersion, for example `apps/v1`. */
 export function getApiVersion(kind: Kind): string {
   const { group, version } = RESOURCES[kind];
   return group === '' ? version : `${group}/${version}`;
 }
 
-/** Returns the apiVersion and kind for objects of this kind. */
+/** Returns the `apiVersion` and `kind` fields for objects of the kind. */
 export function typeMeta(kind: Kind): { readonly apiVersion: string; readonly kind: string } {
   return { apiVersion: getApiVersion(kind), kind: RESOURCES[kind].kind ?? kind };
 }
 
-/** Returns all kinds with the given `kind` name. There are several if API groups share the name. */
+/** Returns all kinds that have the given `kind` name, which several API groups may share. */
 export function findKindsNamed(name: string): readonly Kind[] {
   return [...KINDS.values()].filter((kind) => typeMeta(kind).kind === name);
 }
 
-/** A kind that this program uses, or any other resource. */
+/** A kind that Portcullis uses, or any other resource. */
 type AnyResource = Kind | (GroupVersionResource & Partial<Pick<ResourceInfo, 'scope'>>);
 
 function resourceInfo(resource: AnyResource) {
   return typeof resource === 'string' ? RESOURCES[resource] : resource;
 }
 
-/** Formats a resource for messages, such as `pods` or `roles.rbac.authorization.k8s.io`. */
+/** Formats a resource for messages as `pods` or `roles.rbac.authorization.k8s.io`. */
 export function resourceName(resource: AnyResource): string {
   const { group, resource: plural } = resourceInfo(resource);
   return group === '' ? plural : `${plural}.${group}`;
@@ -126,7 +126,7 @@ export function objectName({ metadata }: KubeObject): string {
   return metadata?.name ?? '';
 }
 
-/** Returns `namespace/name`, or the name of an object without a namespace. Names do not contain slashes. */
+/** Returns `namespace/name`, or the name of a cluster-scoped object. Names do not contain slashes. */
 export function objectKey({ metadata }: KubeObject): string {
   const { name = '', namespace } = metadata ?? {};
   return namespace === undefined ? name : `${namespace}/${name}`;

@@ -1,20 +1,20 @@
 import type { FieldShapes, ShapeValue } from './field-shape.ts';
 import type { KubeObject, Result } from './types.ts';
 
-/** Annotation of a binding: the time at which the leader deletes it. */
+/** Annotation on a binding with the time at which the leader deletes the binding. */
 export const GRANT_EXPIRY_ANNOTATION = 'portcullis.dev/grant-expires-at';
-/** Prefix of the names of bindings with this annotation. The SCC and the end follow. */
+/** Name prefix of bindings that have this annotation. The SCC and the expiry time follow. */
 export const TEMPORARY_GRANT_PREFIX = 'portcullis:scc-until:';
 
 const STRINGS = ['string'] as const;
-/** The type is `MustRunAs` or `RunAsAny`. ID ranges include both ends, and an absent end is 0. */
+/** The type is `MustRunAs` or `RunAsAny`. ID ranges are inclusive, and an absent bound is 0. */
 const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const;
 
 /**
- * The fields of an SCC and their types, without the fields that every object has. They match the API server's schema.
+ * The fields of an SCC and their types, except the fields that every object has. They match the API server's schema.
  */
 export const SCC_FIELDS = {
-  /** SCCs with a higher priority are tried first. The default is 0. */
+  /** SCCs that have a higher priority are tried first. Defaults to 0. */
   priority: 'int32',
   allowPrivilegedContainer: 'boolean',
   defaultAddCapabilities: STRINGS,
@@ -33,7 +33,7 @@ export const SCC_FIELDS = {
   /** One of `USER_NAMESPACE_LEVELS`. */
   userNamespaceLevel: 'string',
   defaultAllowPrivilegeEscalation: 'boolean',
-  /** The default is true. */
+  /** Defaults to true. */
   allowPrivilegeEscalation: 'boolean',
   /** The type is `MustRunAs` or `RunAsAny`. */
   seLinuxContext: {
@@ -47,7 +47,7 @@ export const SCC_FIELDS = {
   readOnlyRootFilesystem: 'boolean',
   users: STRINGS,
   groups: STRINGS,
-  /** `*` allows all profiles. If empty, pods may not set a profile. */
+  /** `*` allows all profiles. If empty, pods must not set a profile. */
   seccompProfiles: STRINGS,
   /** A trailing `*` matches any suffix. */
   allowedUnsafeSysctls: STRINGS,
@@ -57,24 +57,25 @@ export const SCC_FIELDS = {
 export type GroupStrategyOptions = ShapeValue<typeof GROUPS>;
 
 /**
- * The permissions of pods, and defaults for fields that pods do not set.
+ * What pods are allowed to do, and defaults for fields that pods do not set.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 export interface SecurityContextConstraints extends KubeObject, ShapeValue<typeof SCC_FIELDS> {}
 
 /**
- * The allocated ID blocks. The only object of this kind is named `scc-uid`.
+ * The allocated ID blocks. The single object of this kind is named `scc-uid`.
  * @see https://github.com/openshift/api/blob/master/securityinternal/v1/types.go
  */
 export interface RangeAllocation extends KubeObject {
   /** `<start>-<end>/<block size>` */
   readonly range?: string | null;
-  /** Bitmap of allocated blocks, as a big-endian unsigned integer without leading zero bytes, encoded in base64. */
+  /** Bitmap of allocated blocks, as a base64-encoded big-endian unsigned integer without leading zero bytes. */
   readonly data?: string | null;
 }
 
 /**
- * Pod annotations: the SCC that admitted the pod, the subject type of that SCC, and the SCC that the pod requires.
+ * Pod annotations: the SCC that admitted the pod, the type of the subject that may use that SCC, and the SCC that the
+ * pod requires.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const POD_SCC_ANNOTATIONS = {
@@ -84,7 +85,7 @@ export const POD_SCC_ANNOTATIONS = {
 } as const;
 
 /**
- * Namespace annotations with the ID ranges and the SELinux level.
+ * Namespace annotations that contain the ID ranges and the SELinux level.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const NAMESPACE_RANGE_ANNOTATIONS = {
@@ -101,15 +102,15 @@ export const NAMESPACE_RANGE_ANNOTATIONS = {
 export const SECCOMP_POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';
 export const SECCOMP_CONTAINER_ANNOTATION_PREFIX = 'container.seccomp.security.alpha.kubernetes.io/';
 
-/** A block of IDs that includes both ends. It is empty if `min` is greater than `max`. */
+/** An inclusive block of IDs. It is empty if `min` is greater than `max`. */
 export interface IdBlock {
   readonly min: number;
   readonly max: number;
 }
 
 /**
- * Parses an ID block, `<start>/<size>` or `<start>-<end>`, as Go scans it. The numbers are unsigned 32-bit integers,
- * and their sum may overflow. Spaces before a number and text after the second number are ignored.
+ * Parses an ID block, `<start>/<size>` or `<start>-<end>`, in the same way as Go's `Sscanf`. The numbers are unsigned
+ * 32-bit integers, and their sum may overflow. Spaces before a number and text after the second number are ignored.
  * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
  */
 export function parseIdBlock(text: string): Result<IdBlock> {
@@ -125,7 +126,7 @@ export function parseIdBlock(text: string): Result<IdBlock> {
   return { value: { min: start, max: isSized ? (start + value - 1) >>> 0 : value } };
 }
 
-/** Parses comma-separated blocks. Returns the first error. */
+/** Parses comma-separated blocks. Returns only the first error. */
 export function parseIdBlocks(text: string): Result<readonly IdBlock[]> {
   const blocks: IdBlock[] = [];
   for (const part of text.split(',')) {
@@ -146,5 +147,5 @@ function scanNumber(text: string): Result<{ readonly value: number; readonly res
   return { value: { value, rest: input.slice(digits.length) } };
 }
 
-/** Values of `userNamespaceLevel`. The first one is the default. */
+/** Values of `userNamespaceLevel`, with the default first. */
 export const USER_NAMESPACE_LEVELS: readonly string[] = ['AllowHostLevel', 'RequirePodLevel'];

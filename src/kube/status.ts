@@ -1,7 +1,7 @@
 import { describeFieldError, type FieldError, formatFieldErrors } from './field-error.ts';
 import { quote } from './text.ts';
 
-/** One cause in the details of a Status. */
+/** A cause in the details of a Status. */
 export interface StatusCause {
   readonly reason?: string;
   readonly message?: string;
@@ -18,7 +18,7 @@ export interface StatusDetails {
 }
 
 /**
- * An error response of the API server.
+ * An error response from the API server.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go /
  */
 export interface Status {
@@ -32,7 +32,7 @@ export interface Status {
   readonly code: number;
 }
 
-/** A failed request to the Kubernetes API, with the Status from the response. */
+/** A failed Kubernetes API request, with the Status from the response. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: Status;
@@ -43,10 +43,10 @@ export class ApiError extends Error {
   }
 }
 
-/** A request without a response from the API server. A retry may succeed. */
+/** An API request that got no response. A retry may succeed. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
-  /** True if the server did not respond within the time limit. The server may still have processed the request. */
+  /** True if the request timed out. The server may have processed the request anyway. */
   readonly timedOut: boolean;
 
   constructor(message: string, { timedOut = false, ...options }: ErrorOptions & { readonly timedOut?: boolean } = {}) {
@@ -62,7 +62,7 @@ export interface ResourceName {
 }
 
 /**
- * 403: the user lacks a permission, or a policy denies the request. The name is empty if the request uses
+ * 403: the user lacks a permission, or a policy denies the request. The name is empty if the object uses
  * `generateName`.
  */
 export function forbidden(resource: ResourceName, name: string, cause: string): Status {
@@ -72,7 +72,7 @@ export function forbidden(resource: ResourceName, name: string, cause: string): 
   return createStatus(403, 'Forbidden', `${head}: ${cause}`, statusDetails(resource, name));
 }
 
-/** 422: the object has field errors. The details contain the kind rather than the resource. */
+/** 422: the object is invalid. The details contain the kind rather than the resource. */
 export function invalid(kind: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
   const kindName = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
   const cause = errors.length === 0 ? '' : `: ${formatFieldErrors(errors)}`;
@@ -102,7 +102,7 @@ export function notFound(resource: ResourceName, name: string): Status {
   );
 }
 
-/** 409: an object with this name already exists. */
+/** 409: an object with the same name already exists. */
 export function alreadyExists(resource: ResourceName, name: string): Status {
   const message = `${printResource(resource)} ${quote(name)} already exists`;
   return createStatus(409, 'AlreadyExists', message, statusDetails(resource, name));

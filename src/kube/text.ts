@@ -1,4 +1,4 @@
-/** Quotes a string like Go's `%q`, which the API server uses in messages. */
+/** Quotes a string as Go's `%q` does, which the API server uses in messages. */
 export function quote(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : `"${Array.from(text, escapeRune).join('')}"`;
 }
@@ -25,7 +25,7 @@ function escapeRune(rune: string): string {
   if (named !== undefined) return named;
   if (PRINTABLE.test(rune)) return rune;
   const code = rune.codePointAt(0) ?? 0;
-  // Go decodes a lone surrogate in JSON as the replacement character, which is printable.
+  // When Go decodes JSON, it turns a lone surrogate into the replacement character, which is printable.
   if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
   if (code < 0x80) return `\\x${hex(code, 2)}`;
   return code < 0x10000 ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
@@ -35,10 +35,10 @@ function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0');
 }
 
-/** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
+/** Control characters, bidirectional formatting characters, and non-ASCII line separators. */
 export const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
-/** Escapes control characters as JSON does, because names from files and clusters must not control the terminal. */
+/** Escapes control characters as JSON does, so names from files and clusters cannot control the terminal. */
 export function printable(text: string): string {
   return text.replace(CONTROL_CHARACTERS, (character) => {
     const short = JSON.stringify(character).slice(1, -1);
@@ -46,17 +46,17 @@ export function printable(text: string): string {
   });
 }
 
-/** Maximum length of a value in a message. Without a limit, a value could be as long as the request. */
+/** Maximum length of a value in a message. Otherwise, the value could be as long as the request. */
 const MAX_SHOWN = 16_384;
 
-/** Truncates a string for use in a message. */
+/** Truncates a string for a message. */
 export function truncate(text: string, maxLength = MAX_SHOWN): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
 }
 
 /**
- * Compares two strings by their UTF-8 bytes, as Go does. JavaScript compares UTF-16 code units, which differs for
- * characters outside the Basic Multilingual Plane.
+ * Compares two strings by their UTF-8 bytes, as Go does. JavaScript compares UTF-16 code units, which orders characters
+ * outside the Basic Multilingual Plane differently.
  */
 export function compareBytes(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
@@ -73,12 +73,12 @@ export function sortedSet(texts: Iterable<string>): string[] {
   return [...new Set(texts)].sort(compareBytes);
 }
 
-/** Surrogates represent code points that are greater than all other code units. */
+/** Orders surrogates last, because they represent code points that are greater than all other code units. */
 function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
 
-/** Formats a value as JSON. Returns `…` for a value that is nested too deeply for the stack. */
+/** Formats a value as JSON. Returns `…` if the value is so deeply nested that the stack overflows. */
 export function printJson(value: unknown): string {
   try {
     return JSON.stringify(value);
@@ -90,14 +90,17 @@ export function printJson(value: unknown): string {
 
 const TOO_DEEP = '…';
 
-/** Formats the first distinct names in byte order, ten by default, and the number of remaining names: `a, b and 2 more`. */
+/**
+ * Formats the first distinct names in byte order (ten by default) and the number of omitted names, as in `a, b and 2
+ * more`.
+ */
 export function summarizeNames(names: readonly string[], max = 10): string {
   const sorted = sortedSet(names);
   const rest = sorted.length - max;
   return sorted.slice(0, max).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }
 
-/** `1 pod`, `2 pods` */
+/** Formats a count as `1 pod` or `2 pods`. */
 export function printCount(count: number, noun: string): string {
   return `${count} ${plural(count, noun)}`;
 }

@@ -20,7 +20,7 @@ import type {
 } from '@kubernetes/client-node';
 import type { Condition } from './conditions.ts';
 
-/** A client-node model as JSON. Dates are strings, members are read-only, and null means absent. */
+/** The JSON form of a client-node model. Dates are strings, members are read-only, and null means absent. */
 export type Wire<T> = T extends Date
   ? string
   : T extends (infer Item)[]
@@ -40,10 +40,10 @@ export function draft<T>(object: T): Draft<T> {
   return deepCopy(object, 0) as Draft<T>;
 }
 
-/** Deeper parts are copied by structuredClone, which does not recurse on the stack. */
+/** Maximum depth for recursion. Deeper parts are copied by structuredClone, which does not recurse on the stack. */
 const MAX_DEPTH = 64;
 
-/** Copies JSON several times faster than structuredClone. */
+/** Copies JSON. Several times faster than structuredClone. */
 function deepCopy(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (depth > MAX_DEPTH) return structuredClone(value);
@@ -110,7 +110,7 @@ export interface GroupVersionKind {
   readonly kind: string;
 }
 
-/** Group, version and resource (the lowercase plural). */
+/** Group, version and lowercase plural resource name. */
 export interface GroupVersionResource {
   readonly group: string;
   readonly version: string;
@@ -133,7 +133,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The minimum version of a component. The only supported component is `Kubelet`. */
+/** The minimum version of a component. Only `Kubelet` is supported. */
 interface ComponentMinimum {
   readonly component: string;
   readonly version: string;
@@ -144,28 +144,30 @@ interface Gate {
   readonly requiredMinimumComponentVersions?: readonly ComponentMinimum[] | null;
 }
 
-/** The policy settings of an installation. The only object of this kind is named `cluster`. */
+/** The policy settings of an installation. The single object of this kind is named `cluster`. */
 export interface PortcullisConfiguration extends KubeObject {
   readonly spec?: JsonObject;
   readonly status?: {
     readonly observedGeneration?: number;
     /**
-     * The last valid spec and its generation. The generation is 0 for the initial settings, before the object existed.
+     * The last valid spec and its generation. Generation 0 means the initial settings from before the object existed.
      */
     readonly applied?: { readonly generation: number; readonly spec: JsonObject };
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
-    /** The minimum kubelet version in force, and the rendered minimum from which feature gates are computed. */
+    /** The minimum kubelet version in force, and the rendered minimum, which determines the feature gates. */
     readonly kubelet?: {
       readonly minimumVersion?: string;
       readonly renderedMinimumVersion?: string;
       /** The object that sets the minimum. */
       readonly source?: string;
-      /** Nodes of each pool when the minimum was rendered. Set only while a lower minimum waits for the pools. */
+      /**
+       * The nodes that each pool had when the minimum was rendered. Set only while a lower minimum waits for the pools.
+       */
       readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
     };
-    /** The first pods that were admitted without a review and that the policy denies. */
+    /** The first pods that were admitted without review although the policy denies them. */
     readonly unreviewedPods?: readonly UnreviewedPod[];
   };
 }
@@ -176,19 +178,19 @@ export interface UnreviewedPod {
   readonly uid: string;
   /** Creation time of the pod. */
   readonly created: string;
-  /** Reason for the denial. */
+  /** Why the policy denies the pod. */
   readonly message: string;
 }
 
 /**
- * The enabled features of a cluster. The only object of this kind is named `cluster`.
+ * A cluster's enabled features. The single object of this kind is named `cluster`.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export interface FeatureGate extends KubeObject {
   readonly spec?: {
     /** `''`, `TechPreviewNoUpgrade`, `DevPreviewNoUpgrade`, `OKD` or `CustomNoUpgrade`. */
     readonly featureSet?: string | null;
-    /** Applies only to `CustomNoUpgrade`. */
+    /** Used only for `CustomNoUpgrade`. */
     readonly customNoUpgrade?: {
       readonly enabled?: readonly string[] | null;
       readonly disabled?: readonly string[] | null;
@@ -208,8 +210,8 @@ export interface FeatureGate extends KubeObject {
 }
 
 /**
- * The node configuration of a cluster, kind `Node` in the `config.openshift.io` group. The only object of this kind is
- * named `cluster`.
+ * A cluster's node configuration, which has kind `Node` in the `config.openshift.io` group. The single object of this
+ * kind is named `cluster`.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_node.go
  */
 export interface NodesConfig extends KubeObject {
@@ -232,7 +234,7 @@ export interface MachineConfigPool extends KubeObject {
   };
 }
 
-/** The object that a report or a result refers to. */
+/** The object that a report or result refers to. */
 export interface ReportSubject {
   readonly apiVersion?: string;
   readonly kind: string;
@@ -256,28 +258,28 @@ export interface ReportResult {
 }
 
 /**
- * The policy results of a namespace or of the cluster, in a format that several policy engines share.
+ * Policy results for a namespace or for the cluster, in a format that several policy engines share.
  * @see https://github.com/openreports/reports-api/blob/main/docs/api-docs.md
  * @see
  * https://github.com/kubernetes-sigs/wg-policy-prototypes/blob/master/policy-report/pkg/api/wgpolicyk8s.io/v1alpha2/policyreport_types.go
  */
 export interface Report extends KubeObject {
-  /** Absent in wgpolicyk8s.io, where each result has a source. */
+  /** Absent in wgpolicyk8s.io, where each result has its own source. */
   readonly source?: string;
   readonly scope?: ReportSubject;
   readonly summary: Readonly<Record<ReportResult['result'], number>>;
   readonly results: readonly ReportResult[];
 }
 
-/** An installed operator. The store of a live cluster keeps only its metadata. */
+/** An installed operator. The store keeps only its metadata. */
 export interface ClusterServiceVersion extends KubeObject {
   readonly status?: { readonly reason?: string };
 }
 
-/** A catalog of operators. The spec is not validated because manifests may contain fields that the CRD lacks. */
+/** A catalog of operators. The spec is untyped because manifests may contain fields that the CRD lacks. */
 export interface CatalogSource extends KubeObject {
   readonly spec?: unknown;
 }
 
-/** A value, or the reason why there is no value. */
+/** A value, or an error that explains why there is none. */
 export type Result<T> = { readonly value: T } | { readonly error: string };

@@ -25,12 +25,12 @@ export function parseDurationMs(text: string): number | undefined {
   return Number.isFinite(total) ? total : undefined;
 }
 
-/** Formats a time as RFC 3339 in UTC with a precision of seconds. */
+/** Formats a time in UTC in RFC 3339 format with second precision. */
 export function formatTimestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** Parses a time to milliseconds since the epoch. Returns `undefined` if the time is absent or malformed. */
+/** Parses a time into milliseconds since the epoch. Returns `undefined` if the time is absent or malformed. */
 export function parseTimestamp(text: string | null | undefined): number | undefined {
   const ms = text == null ? NaN : Date.parse(text);
   return Number.isNaN(ms) ? undefined : ms;

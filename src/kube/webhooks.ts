@@ -21,7 +21,7 @@ export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
 
 /**
  * The webhook configurations of an installation, by kind and name. Replicas update only these configurations, and their
- * role permits no others. They ignore copies with the same labels.
+ * role permits only these. They ignore copies that have the same labels.
  */
 export const INSTALLED_CONFIGURATIONS = {
   ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
@@ -46,7 +46,7 @@ export interface WebhookRegistration {
   readonly name: string;
   readonly path: string;
   readonly configuration: InstalledConfiguration;
-  /** The webhook is registered only while its feature is enabled. */
+  /** The feature that the webhook requires. The webhook is registered only while the feature is enabled. */
   readonly feature:
     | 'psa'
     | 'exceptions'
@@ -57,33 +57,33 @@ export interface WebhookRegistration {
     | 'kubeletCertificates'
     | 'kubeletNodeWrites';
   readonly rules: readonly Wire<V1RuleWithOperations>[];
-  /** True if the webhook also reviews the workload resources in the settings. */
+  /** True if the webhook also reviews the workload resources that the settings list. */
   readonly reviewsWorkloadResources?: boolean;
   readonly matchConditions?: readonly Wire<V1MatchCondition>[];
-  /** Selects the objects to review by their labels. If absent, the webhook reviews all objects. */
+  /** Selects the objects to review by label. If absent, the webhook reviews all objects. */
   readonly objectSelector?: Wire<V1LabelSelector>;
   readonly timeoutSeconds: number;
-  /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
+  /** True if the webhook fails closed while its feature enforces. A webhook that only warns always fails open. */
   readonly isEnforcing: boolean;
-  /** True if requests fail closed regardless of what the settings enforce. */
+  /** True if the webhook fails closed regardless of the settings. */
   readonly failsClosed?: boolean;
-  /** True if the floor policies apply to these requests while no replica responds. */
+  /** True if the floor policies cover these requests while no replica responds. */
   readonly hasFloor?: boolean;
-  /** True if the webhook matches namespaced objects. */
+  /** True if the webhook reviews namespaced objects. */
   readonly isNamespaced: boolean;
 }
 
-/** Returns the namespaces whose pods no webhook changes, regardless of the settings. */
+/** Returns the namespaces whose pods are never changed by webhooks, regardless of the settings. */
 export function unchangedNamespaces(installation: string): readonly string[] {
   return [KUBE_SYSTEM, installation];
 }
 
-/** Match condition of webhooks that review only pods that are exempt from Pod Security. */
+/** Match condition for webhooks that review only pods that are exempt from Pod Security. */
 export const EXEMPT_CONDITION = 'exempt';
 
 export interface RegisteredWebhook {
   readonly name: string;
-  /** Trusted CA certificates as base64-encoded PEM, or `''` to use the API server's own trust store. */
+  /** Trusted CA certificates as base64-encoded PEM. Empty to use the API server's own trust store. */
   readonly caBundle: string;
   /** The host name that the API server connects to, or `undefined` if the URL is invalid. */
   readonly host: string | undefined;
@@ -91,12 +91,12 @@ export interface RegisteredWebhook {
   readonly service?: { readonly namespace: string; readonly name: string };
 }
 
-/** Returns true if the labels identify the configuration as part of this program. */
+/** Returns true if the labels identify the configuration as part of Portcullis. */
 export function isPartOfPortcullis({ metadata }: WebhookConfiguration): boolean {
   return metadata?.labels?.[PART_OF_LABEL] === PART_OF;
 }
 
-/** Returns true if this version defines a webhook configuration with this kind and name. */
+/** Returns true if this version of Portcullis defines a webhook configuration with the given kind and name. */
 export function isKnownConfiguration(kind: ConfigurationKind, name: string | undefined): boolean {
   const names: readonly (string | undefined)[] = INSTALLED_CONFIGURATIONS[kind];
   return names.includes(name);
@@ -120,7 +120,7 @@ export function caInjection(namespace: string): Readonly<Record<string, string>>
 /** @see https://cert-manager.io/docs/concepts/ca-injector/ */
 const CERT_MANAGER = 'cert-manager.io/inject-';
 
-/** Returns true if this program or cert-manager injects the CA certificates. */
+/** Returns true if Portcullis or cert-manager injects the CA certificates. */
 export function hasCaInjection(configuration: Pick<WebhookConfiguration, 'metadata'>): boolean {
   const { annotations = {} } = configuration.metadata ?? {};
   return Object.keys(annotations).some(isCaInjection);
@@ -145,8 +145,8 @@ export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebho
 }
 
 /**
- * Returns the webhooks with failurePolicy Fail, or all webhooks if there are none. A problem with a fail-open webhook
- * must not affect the decision about the certificates of the others.
+ * Returns the webhooks that have failurePolicy Fail, or all webhooks if there are none. A problem with a fail-open
+ * webhook must not affect the decision about the fail-closed webhooks' certificates.
  */
 export function enforcingWebhooks<T extends Pick<RegisteredWebhook, 'failurePolicy'>>(
   webhooks: readonly T[],
@@ -162,7 +162,7 @@ function urlHost(url: string): string | undefined {
 /** The properties of a request that webhook rules match. */
 interface RuleTarget {
   readonly operation: Operation;
-  /** `''` for cluster-scoped objects. For requests on a Namespace, the namespace name. */
+  /** Empty for cluster-scoped objects. For requests on a Namespace, the name of that namespace. */
   readonly namespace: string;
   readonly subresource: string;
 }
@@ -187,7 +187,7 @@ function includes(list: unknown, value: string): boolean {
   return items.includes('*') || items.includes(value);
 }
 
-/** Requests on a Namespace carry its name as their namespace, but they are cluster-scoped. */
+/** Requests on a Namespace are cluster-scoped although they carry its name as their namespace. */
 function matchesScope(scope: unknown, { namespace }: RuleTarget, { group, resource }: GroupVersionResource): boolean {
   const isClusterScoped = namespace === '' || (group === '' && resource === 'namespaces');
   if (scope === 'Namespaced') return !isClusterScoped;

@@ -1,4 +1,4 @@
-/** Well-known labels, annotations and names of Kubernetes, OpenShift and this program. */
+/** Well-known labels, annotations and names of Kubernetes, OpenShift and Portcullis. */
 
 /**
  * Namespace labels that set the Pod Security policies.
@@ -15,20 +15,20 @@ export const POD_SECURITY_LABELS = {
 } as const;
 
 /**
- * Namespace label with a level that Portcullis enforces, and that the PodSecurity plugin of the API server does not. It
- * applies if it is stricter than the upstream label or the default, so exceptions can apply in the namespace.
+ * Namespace label with a level that Portcullis enforces but the API server's PodSecurity plugin ignores, so exceptions
+ * can apply in the namespace. It takes effect if it is stricter than the upstream label or the default.
  */
 export const ENFORCE_LABEL = 'portcullis.dev/enforce';
 
 /**
  * Namespace label that enables (`"true"`) or disables (`"false"`) synchronization of the Pod Security labels. Other
- * values have no effect.
+ * values are ignored.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
 export const LABEL_SYNC_LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 
 /**
- * Namespace annotation with the strictest level that admits all pods of the namespace's service accounts.
+ * Namespace annotation with the strictest level that admits all pods that the namespace's service accounts may run.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const SUFFICIENT_LEVEL_ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
@@ -36,10 +36,10 @@ export const SUFFICIENT_LEVEL_ANNOTATION = 'security.openshift.io/MinimallySuffi
 /** Name and field manager of the label syncer. */
 export const LABEL_SYNC_MANAGER = 'pod-security-admission-label-synchronization-controller';
 
-/** Field manager of labels that early OpenShift releases wrote with updates. */
+/** Field manager of labels that early OpenShift releases wrote with plain updates. */
 export const FORMER_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
 
-/** Field manager of labels on namespaces in which SCC admission is disabled. */
+/** Field manager of the labels on namespaces that SCC admission skips. */
 export const RUN_LEVEL_ZERO_MANAGER = 'privileged-namespaces-psa-label-syncer';
 
 /** Namespace annotation: `"true"` if the OLM auto-labeler manages the label, `"false"` to opt the namespace out. */
@@ -51,13 +51,13 @@ export const OLM_AUTO_LABELER = 'olm-auto-labeler';
 /** Name and field manager of the controller that allocates UIDs and SELinux labels. */
 export const RANGE_ALLOCATION_MANAGER = 'namespace-security-allocation-controller';
 
-/** Name of the controller that reports kubelet versions on nodes, and its field manager. */
+/** Name and field manager of the controller that reports kubelet versions on nodes. */
 export const NODE_REPORTER = 'kubelet-reporter';
 
-/** Namespace label that the API server sets to the namespace name. */
+/** Namespace label that the API server sets to the namespace's name. */
 export const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name';
 
-/** Namespace of the Kubernetes controllers, whose service accounts can grant all permissions. */
+/** Namespace of the Kubernetes controllers, whose service accounts can grant any permission. */
 export const KUBE_SYSTEM = 'kube-system';
 
 /** Names of objects in the generated manifests. */
@@ -65,23 +65,23 @@ export const INSTALLATION = {
   namespace: 'portcullis',
   /** Name of the Service, the ServiceAccount, the Deployment and the leader election Lease. */
   name: 'portcullis',
-  /** Secret with the generated CA and serving certificate. */
+  /** Secret that contains the generated CA and serving certificate. */
   certificateSecret: 'portcullis-serving-certificate',
-  /** ClusterRole that permits maintaining the webhook configurations, and its binding. */
+  /** ClusterRole for managing the webhook configurations, and its binding. */
   webhookRole: 'portcullis-webhook-configurations',
-  /** ClusterRole that permits maintaining the floor policies, and its binding. */
+  /** ClusterRole for managing the floor policies, and its binding. */
   policyRole: 'portcullis-admission-policies',
-  /** ClusterRole that permits maintaining the MutatingAdmissionPolicy for pod defaults, and its binding. */
+  /** ClusterRole for managing the MutatingAdmissionPolicy for pod defaults, and its binding. */
   defaultsRole: 'portcullis-admission-policies-defaults',
-  /** ValidatingAdmissionPolicy that limits what the service account may write, and its binding. */
+  /** ValidatingAdmissionPolicy that restricts writes by the service account, and its binding. */
   accountPolicy: 'portcullis-service-account',
 } as const;
 
-/** Label on all objects that belong to this program. */
+/** Label on all objects that belong to Portcullis. */
 export const PART_OF_LABEL = 'app.kubernetes.io/part-of';
 export const PART_OF = 'portcullis';
 
-/** Label with the value `replica` on the Leases of replicas. */
+/** Label with value `replica` on the replicas' Leases. */
 export const COMPONENT_LABEL = 'app.kubernetes.io/component';
 export const REPLICA = 'replica';
 
@@ -98,31 +98,31 @@ export const WEBHOOK_LABELS = {
  */
 export const POLICY_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'policies' } as const;
 
-/** The selector of the generated policies and bindings. */
+/** The label selector for the generated policies and bindings. */
 export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
   .map((label) => label.join('='))
   .join(',');
 
-/** Labels on the policies that the leader maintains. */
+/** Labels on the policies that the leader manages. */
 export const FLOOR_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'floor' } as const;
 
-/** Settings and versions from which the policies of a serverless installation were generated, as JSON. */
+/** JSON with the settings and versions that the policies of a serverless installation were generated from. */
 export const POLICY_SETTINGS_ANNOTATION = 'portcullis.dev/policy-settings';
 
-/** Selects the policies that the leader maintains. */
+/** Selects the policies that the leader manages. */
 export const FLOOR_SELECTOR = `${PART_OF_LABEL}=${PART_OF},${COMPONENT_LABEL}=floor`;
 
-/** On a webhook configuration: `<namespace>/<name>` of the Secret whose CA certificates are injected. */
+/** On a webhook configuration: `<namespace>/<name>` of the Secret that contains the CA certificates to inject. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
 
 /**
- * On a webhook configuration or policy: the time when break-glass was turned on. Controllers do not change such an
- * object.
+ * On a webhook configuration or policy: the time when break-glass was turned on. Controllers do not change objects that
+ * have this annotation.
  */
 export const BREAK_GLASS_ANNOTATION = 'portcullis.dev/break-glass-since';
 
 /**
- * Label on a namespace whose enforce label was set to `privileged` by break-glass. The value is the previous level.
+ * Label on a namespace whose enforce label break-glass set to `privileged`. The value is the previous level.
  * Controllers do not change the Pod Security labels of these namespaces.
  */
 export const RELAXED_LABEL = 'portcullis.dev/break-glass-enforce';
@@ -142,20 +142,23 @@ export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificat
 /** On a replica's Lease: the generation of the PortcullisConfiguration that the replica applies. */
 export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generation';
 
-/** On a replica's Lease: how often the replica applied each exemption since it started, as JSON. */
+/** On a replica's Lease: how often the replica has applied each exemption since it started, as JSON. */
 export const EXEMPTION_USES_ANNOTATION = 'portcullis.dev/exemption-uses';
 
-/** On the leader election Lease, until pods admitted since are reported: the time when the previous leader last renewed it. */
+/**
+ * On the leader election Lease: the time when the previous leader last renewed it. Removed once the pods that were
+ * admitted since then have been reported.
+ */
 export const FORMER_LEADER_ANNOTATION = 'portcullis.dev/former-leader-renewed';
 
 /** Features that are installed by default. */
 export const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
 
-/** Optional features. Without them, an installation lacks their permissions, webhooks and controllers. */
+/** Optional features. Their permissions, webhooks and controllers are installed only with the feature. */
 export const OPTIONAL_FEATURES = ['kubelet', 'olm'] as const;
 export type OptionalFeature = (typeof OPTIONAL_FEATURES)[number];
 
-/** Controllers, also the names of their field managers, that write the status of an optional feature. */
+/** Names and field managers of the controllers that write the status of an optional feature. */
 export const FEATURE_STATUS_CONTROLLERS = {
   kubelet: ['kubelet-minimum-controller', 'kubelet-enforcement-controller'],
   olm: [OLM_AUTO_LABELER],
@@ -172,8 +175,8 @@ export const INITIAL_SETTINGS_ANNOTATION = 'portcullis.dev/initial-settings';
 export const CONFIGURATION_NAME = 'cluster';
 
 /**
- * Label with the value `fail-open` on namespaces whose pods must start without webhooks, such as networking, DNS and
- * storage.
+ * Label with value `fail-open` on namespaces whose pods must be able to start without webhooks, such as networking, DNS
+ * and storage.
  */
 export const TIER_LABEL = 'portcullis.dev/admission';
 export const FAIL_OPEN = 'fail-open';
@@ -182,7 +185,8 @@ export const FAIL_OPEN = 'fail-open';
 export const POD_SECURITY_CONFIG_MAP = 'portcullis-pod-security';
 
 /**
- * On the Pod Security ConfigMap: the desired default level. On a replica's Lease: the default level that it enforces.
+ * On the Pod Security ConfigMap: the desired default level. On a replica's Lease: the default level that the replica
+ * enforces.
  */
 export const POD_SECURITY_DEFAULT_ANNOTATION = 'portcullis.dev/pod-security-default';
 
@@ -205,10 +209,10 @@ export const POD_SECURITY_GENERATION_ANNOTATION = 'portcullis.dev/pod-security-g
 export const LABEL_SYNC_MODE_ANNOTATION = 'portcullis.dev/label-sync-mode';
 export const RAISED_AT_ANNOTATION = 'portcullis.dev/raised-at';
 
-/** Condition of nodes whose kubelet is older than the minimum version. */
+/** Condition on nodes whose kubelet is older than the minimum version. */
 export const KUBELET_CONDITION = 'KubeletVersionBelowMinimum';
 
-/** On a node whose status cannot be written, instead of the condition: `ok`, `outdated` or `unknown`. */
+/** On a node, used instead of the condition if the node's status cannot be written: `ok`, `outdated` or `unknown`. */
 export const KUBELET_STATE_ANNOTATION = 'portcullis.dev/kubelet-version-state';
 
 /** Optional taint on nodes whose kubelet is older than the minimum version. */
@@ -216,9 +220,9 @@ export const KUBELET_TAINT = 'portcullis.dev/kubelet-outdated';
 
 /**
  * The rendered minimum, or `none`. On a node, it means that the kubelet was configured for this minimum. On the
- * PortcullisConfiguration, it means that a kubelet of each pool was.
+ * PortcullisConfiguration, it means that at least one kubelet in each pool was.
  */
 export const RENDERED_MINIMUM_ANNOTATION = 'portcullis.dev/rendered-minimum-kubelet-version';
 
-/** Time before the end of an exception or a grant at which it is announced. */
+/** How long before the expiry of an exception or a grant an event announces it. */
 export const EXPIRY_NOTICE_MS = 7 * 24 * 3_600_000;

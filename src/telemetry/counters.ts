@@ -1,6 +1,6 @@
 /**
- * Counters and histograms for the hot path. They are plain numbers that are copied to the registry on each scrape.
- * prom-client counters look up a series by its labels at each increment, which costs more than a decision.
+ * Counters and histograms for the hot path. They are plain numbers, which are copied to the registry on each scrape.
+ * prom-client counters look up a series by its labels on each increment, which costs more than a decision.
  */
 import { Counter, type Registry } from 'prom-client';
 
@@ -11,13 +11,13 @@ interface Description<Label extends string> {
   readonly registers: readonly Registry[];
 }
 
-/** One series of a counter. */
+/** A series of a counter. */
 export interface Cell {
   count: number;
 }
 
 export interface Tally<Label extends string> {
-  /** Returns the series with these labels. Callers keep it and increment its `count`. */
+  /** Returns the series for the labels. Callers keep it and increment its `count`. */
   cell(labels: Readonly<Record<Label, string>>): Cell;
   /** Returns all series. */
   all(): Iterable<Readonly<Cell> & { readonly labels: Readonly<Record<Label, string>> }>;
@@ -82,7 +82,8 @@ export function createTimings<Label extends string>(
       { metricName: `${name}_count`, labels: { [label]: value }, value: total },
     ];
   };
-  // The registry only reads a metric's values. Its type declares classes that only prom-client can create.
+  // The cast is safe because the registry only reads a metric's values. Its type declares classes that only prom-client
+  // can create.
   for (const registry of registers) registry.registerMetric(metric as unknown as Counter);
   return (value) => {
     const one = series.get(value) ?? { counts: new Float64Array(buckets.length + 1), sum: 0 };

@@ -13,26 +13,25 @@ export interface LoggerOptions {
 
 interface LogOutput {
   readonly logger: Logger;
-  /** Writes buffered lines. If the destination does not accept them, resolves after a second. */
+  /** Writes buffered lines. Gives up after a second if the destination does not accept them. */
   flush(): Promise<void>;
-  /** Writes buffered lines and closes the log. If the destination does not accept them, resolves after a second. */
+  /** Writes buffered lines and closes the log. Gives up after a second if the destination does not accept them. */
   close(): Promise<void>;
 }
 
-/** Maximum amount of buffered log data while the destination does not accept it. Further lines are dropped. */
+/** Maximum size of the buffer while the destination does not accept data. Further lines are dropped. */
 const MAX_BUFFER_BYTES = 4 * 1024 * 1024;
 const FLUSH_TIMEOUT_MS = 1000;
 
 /**
- * Creates the root logger of the process. Lines are written to the file descriptor, stderr by default, without
- * blocking.
+ * Creates the root logger of the process. It writes lines to the file descriptor (stderr by default) without blocking.
  */
 export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
   let closed = false;
-  // With a minimum length of 0, `flush` would not wait.
+  // With a minimum length of 0, `flush` would not wait for the write.
   const buffer = { minLength: 1, maxLength: MAX_BUFFER_BYTES };
   const destination = pino.destination({ fd, sync: false, ...buffer, retryEAGAIN: () => !closed });
-  // A log that cannot be written (closed pipe, full disk) does not stop the server.
+  // The server keeps running if the log cannot be written, for example because of a closed pipe or a full disk.
   destination.on('error', () => undefined);
   const logger = pino(
     {
@@ -67,14 +66,14 @@ export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
       await flush();
       closed = true;
       const closing = new Promise((resolve) => destination.once('close', resolve));
-      // Without this, pino writes the remaining lines at exit and retries forever if the disk is full.
+      // Otherwise, pino would write the remaining lines at exit, and retry forever if the disk is full.
       destination.destroy();
       await closing;
     },
   };
 }
 
-/** Formats human-readable lines: time, level, message, and the fields as key=value. */
+/** Formats human-readable lines, which contain the time, the level, the message, and the fields as key=value. */
 function textDestination(stream: DestinationStream): DestinationStream {
   return {
     write(line) {

@@ -1,4 +1,4 @@
-/** All metrics of the program. The names and help texts of upstream metrics are the same as upstream. */
+/** All metrics. Upstream metrics have the same names and help texts as upstream. */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { createCounterCells, createTimings } from './counters.ts';
 
@@ -17,7 +17,7 @@ function createFactory(registry: Registry) {
   return {
     gauge: <L extends string = never>(name: string, help: string, ...labelNames: readonly L[]) =>
       new Gauge({ name, help, labelNames, registers }),
-    /** Creates a gauge with one label whose values are read on each scrape. */
+    /** Creates a gauge that has one label and whose values are read on each scrape. */
     scrapedGauge(name: string, help: string, label: string, read: () => Iterable<readonly [string, number]>): void {
       new Gauge({
         name,
@@ -39,7 +39,7 @@ function createFactory(registry: Registry) {
 
 type Factory = ReturnType<typeof createFactory>;
 
-/** All metrics in one registry, which is created once and passed to the components. */
+/** All metrics, in one registry. It is created once and passed to the components. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** Creates the metrics, including process metrics. */
@@ -79,7 +79,7 @@ export function createMetrics(build: { readonly version: string }) {
     config: {
       lastReloadSuccessful: create.gauge(
         'portcullis_config_last_reload_successful',
-        '1 if the last settings that were read are valid, 0 if the previous settings stay in force.',
+        '1 if the most recently read settings are valid, 0 if the previous settings stay in force.',
       ),
       lastReloadSuccess: create.gauge(
         'portcullis_config_last_reload_success_timestamp_seconds',
@@ -91,12 +91,12 @@ export function createMetrics(build: { readonly version: string }) {
     olm: {
       labelChanges: create.tally(
         'portcullis_olm_label_changes_total',
-        'Changes to the label that enables the label syncer, by the row of the decision table, or by the mode (shipped, seed).',
+        'Changes to the label that enables the label syncer, by row of the decision table or by mode (shipped, seed).',
         'row',
       ),
       hardening: create.tally(
         'portcullis_olm_hardening_total',
-        'Reviewed pods of the Operator Lifecycle Manager by profile and result (hardened; reported, in report mode; compliant; conflict, if less strict values are kept; legacy).',
+        'Reviewed Operator Lifecycle Manager pods by profile and result: hardened, reported (in report mode), compliant, conflict (less strict values were kept) or legacy.',
         'profile',
         'result',
       ),
@@ -108,7 +108,7 @@ export function createMetrics(build: { readonly version: string }) {
 async function describeMetrics(registry: Registry): Promise<readonly MetricDescription[]> {
   const metrics = await registry.getMetricsAsJSON();
   return metrics.map(({ name, help, type }) => {
-    // prom-client's type declarations lack the labels and declare `type` as a number.
+    // prom-client's type declarations lack the labels, and declare `type` as a number.
     const { labelNames = [] } = registry.getSingleMetric(name) as unknown as { labelNames?: readonly string[] };
     return { name, type: String(type), labels: labelNames, help };
   });
@@ -132,7 +132,7 @@ function createPodSecurityMetrics({ gauge, tally }: Factory) {
     ),
     exemptionUses: tally(
       'portcullis_exemption_uses_total',
-      'Pods that were admitted without evaluation, by the kind of the exemption (namespace, user, runtimeClass) and its name, or because of a PodSecurityException (exception). Names beyond 200 are counted as other.',
+      'Pods that were admitted without evaluation, by exemption kind (namespace, user, runtimeClass) and name, or because of a PodSecurityException (exception). Names beyond 200 are counted as other.',
       'exemption',
       'name',
     ),
@@ -151,7 +151,7 @@ function createPodSecurityMetrics({ gauge, tally }: Factory) {
 
 // Webhooks
 
-/** In seconds. A decision takes well under a millisecond, and API servers wait at most 30 seconds. */
+/** Histogram buckets in seconds. A decision takes well under a millisecond, and API servers wait at most 30 seconds. */
 const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** Reads the open connections by state. */
@@ -196,7 +196,7 @@ function createSccMetrics({ gauge, tally }: Factory) {
   return {
     decisions: tally(
       'portcullis_scc_decisions_total',
-      'SCC decisions for pods that are created, updated or connected to. In report mode, they are not enforced.',
+      'SCC decisions for creating, updating and connecting to pods. In report mode, they are not enforced.',
       ...SCC_LABELS,
     ),
     validations: tally(
@@ -209,7 +209,11 @@ function createSccMetrics({ gauge, tally }: Factory) {
       'SubjectAccessReviews with spec.scc.authorization sar. An error denies access.',
       'result',
     ),
-    broken: gauge('portcullis_scc_broken', '1 for each SCC that is invalid in every namespace and is skipped.', 'scc'),
+    broken: gauge(
+      'portcullis_scc_broken',
+      '1 for each SCC that is skipped because it is invalid in every namespace.',
+      'scc',
+    ),
     missing: gauge('portcullis_scc_missing', '1 for each standard SCC that does not exist.', 'scc'),
   };
 }
@@ -220,15 +224,15 @@ function createSccMetrics({ gauge, tally }: Factory) {
 interface WorkQueueState {
   /** Number of waiting keys. */
   readonly depth: number;
-  /** For each key being processed, the time in seconds since it was taken. */
+  /** For each key that is being processed, the time since it was taken, in seconds. */
   readonly runningSeconds: readonly number[];
 }
 
-/** Powers of ten in seconds, starting at 10 nanoseconds. */
+/** Histogram buckets: powers of ten in seconds, starting at 10 nanoseconds. */
 const QUEUE_BUCKETS = Array.from({ length: 12 }, (_, index) => Number(`1e${index - 8}`));
 
 /**
- * Work queue metrics, the same as in other Kubernetes controllers.
+ * Work queue metrics, as in other Kubernetes controllers.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go
  */
 function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
@@ -316,25 +320,25 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
     ),
     authorityExpiry: gauge(
       'portcullis_ca_expiry_timestamp_seconds',
-      'Unix time at which each CA in the caBundle of the webhook configurations expires, by the start of its SHA-256 digest.',
+      'Unix time at which each CA in the caBundle of the webhook configurations expires, by the first digits of its SHA-256 digest.',
       'fingerprint',
     ),
     trusted: gauge(
       'portcullis_serving_certificate_trusted',
-      '1 if the serving certificate chains to the caBundle of each webhook of the installation that fails closed. While it is 0, the replica is not ready.',
+      '1 if the serving certificate chains to the caBundle of each fail-closed webhook of the installation. While it is 0, the replica is not ready.',
     ),
     distrusting: gauge(
       'portcullis_serving_certificate_distrusting_webhooks',
-      'Webhooks that do not trust the serving certificate and do not affect readiness: those of the installation that fail open, and those in other configurations with the label of Portcullis.',
+      'Webhooks that do not trust the serving certificate but do not affect readiness: fail-open webhooks of the installation, and webhooks in other configurations that have the Portcullis label.',
     ),
     issued: tally(
       'portcullis_certificates_issued_total',
-      'Certificates issued for the Secret of the installation: authority or serving.',
+      "Certificates issued for the installation's Secret: authority or serving.",
       'certificate',
     ),
     reloads: tally(
       'portcullis_serving_certificate_reloads_total',
-      'Number of times that the serving certificate in use has changed.',
+      'Number of times that the serving certificate has changed.',
     ),
   };
 }
@@ -345,13 +349,13 @@ function createKubeletMetrics({ gauge, tally }: Factory) {
   return {
     authorizations: tally(
       'portcullis_kubelet_authorizations_total',
-      'Decisions of the authorization webhook, NoOpinion or Deny, by cause. Reviews with the cause not-synced are answered with the status 503.',
+      'Authorization webhook decisions (NoOpinion or Deny) by cause. Reviews with cause not-synced get a 503 response.',
       'decision',
       'cause',
     ),
     nodes: gauge(
       'portcullis_kubelet_nodes',
-      'Nodes by the state of their kubelet (sufficient, outdated, unknown, exempt). The metric exists only with a minimum kubelet version.',
+      'Nodes by kubelet state (sufficient, outdated, unknown, exempt). The metric exists only if there is a minimum kubelet version.',
       'state',
     ),
     minimum: gauge(
@@ -363,7 +367,7 @@ function createKubeletMetrics({ gauge, tally }: Factory) {
     ),
     waiting: gauge(
       'portcullis_kubelet_minimum_waiting',
-      'Nodes that block a higher minimum kubelet version (for="nodes"), and pools that a lower one waits for (for="pools").',
+      'Nodes that block a higher minimum kubelet version (for="nodes"), and pools that a lower minimum waits for (for="pools").',
       'for',
     ),
   };
@@ -378,7 +382,7 @@ function createRolloutMetrics(create: Factory) {
     syncer: {
       namespaces: gauge(
         'psa_syncer_namespaces',
-        'Managed namespaces by the level that the SCCs of their service accounts require.',
+        "Managed namespaces by the level that their service accounts' SCCs require.",
         'level',
       ),
       unlabeledManaged: gauge('psa_syncer_unlabeled_managed', 'Managed namespaces without an enforce label.'),
@@ -409,12 +413,15 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     ),
     violatingWorkloads: gauge(
       'psa_rollout_violating_workloads',
-      'Workloads that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods need a restart (restart), for the 100 namespaces with the most of them.',
+      'Workloads that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods need a restart (restart), for the 100 namespaces that have the most such workloads.',
       'namespace',
       'verdict',
     ),
     enforcementMode: gauge('psa_rollout_enforcement_mode', '1 for the decided mode, 0 for the others.', 'mode'),
-    enforcing: gauge('psa_rollout_enforcing', '1 while restricted is enforced in namespaces without a label.'),
+    enforcing: gauge(
+      'psa_rollout_enforcing',
+      '1 while the restricted level is enforced in namespaces without a label.',
+    ),
     progressing: gauge(
       'psa_rollout_progressing',
       '1 for the reason of the Progressing condition. Absent if no change is in progress.',
@@ -423,7 +430,7 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     /** @see https://github.com/openshift/cluster-version-operator/blob/main/pkg/cvo/metrics.go */
     operatorConditions: gauge(
       'cluster_operator_conditions',
-      'Conditions of the rollout: 1 if true, 0 if not.',
+      'Rollout conditions: 1 if true, 0 otherwise.',
       'name',
       'condition',
       'reason',

@@ -2,35 +2,35 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
-/** A certificate followed by its chain, and its private key, both in PEM. */
+/** A certificate followed by its chain, and the private key, both in PEM. */
 export interface KeyPair {
   readonly cert: string;
   readonly key: string;
 }
 
-/** Maximum number of certificates read from one PEM text. */
+/** Maximum number of certificates to read from a PEM text. */
 const MAX_CERTIFICATES = 500;
 
-/** Returns the certificates of a PEM text in order. Blocks that cannot be parsed are skipped, as in API servers. */
+/** Returns the certificates in a PEM text, in order. Like API servers, skips blocks that cannot be parsed. */
 export function readCertificates(pem: string): X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   return blocks.slice(0, MAX_CERTIFICATES).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
 }
 
-/** Returns the SHA-256 of the first certificate in a PEM text in lowercase hex, or `''` if there is none. */
+/**
+ * Returns the SHA-256 fingerprint of the first certificate in a PEM text as lowercase hex, or `''` if there is none.
+ */
 export function pemFingerprint(pem: string): string {
   const [first] = readCertificates(pem);
   return first ? fingerprint(first) : '';
 }
 
-/** Returns the SHA-256 of a certificate in lowercase hex. */
+/** Returns the SHA-256 fingerprint of a certificate as lowercase hex. */
 export function fingerprint(cert: X509Certificate): string {
   return cert.fingerprint256.replaceAll(':', '').toLowerCase();
 }
 
-/**
- * Returns the reason why a certificate is not valid at the given time, as a verb phrase, or `undefined` if it is valid.
- */
+/** Returns why a certificate is not valid at the given time, as a verb phrase, or `undefined` if it is valid. */
 export function validityProblem(cert: X509Certificate, now: Date): string | undefined {
   if (cert.validFromDate > now) return `is not valid before ${formatDate(cert.validFromDate)}`;
   if (cert.validToDate <= now) return `expired at ${formatDate(cert.validToDate)}`;
@@ -38,8 +38,8 @@ export function validityProblem(cert: X509Certificate, now: Date): string | unde
 }
 
 /**
- * Returns the reason why a server cannot use a key pair at the given time, or `undefined` if it can.
- * @param names names of the certificate and key for the message, such as their file names
+ * Returns why a server cannot use a key pair at the given time, or `undefined` if it can. @param names names for the
+ * certificate and key in messages, such as their file names
  */
 export function keyPairProblem(pair: KeyPair, names: KeyPair, now: Date): string | undefined {
   const cert = attempt(() => new X509Certificate(pair.cert));

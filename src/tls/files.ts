@@ -1,4 +1,4 @@
-/** A directory of self-signed certificates. */
+/** Manages a directory of self-signed certificates. */
 import { X509Certificate } from 'node:crypto';
 import { mkdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -22,7 +22,7 @@ export interface CertificateFolderOptions extends ServerNames {
   readonly now: () => Date;
 }
 
-/** Content of a certificate directory. Each pair is stored as `<name>.crt` and `<name>.key`. */
+/** Content of a certificate directory. Each key pair is stored as `<name>.crt` and `<name>.key`. */
 export interface Certificates {
   readonly authority: KeyPair;
   readonly serving: KeyPair;
@@ -31,14 +31,14 @@ export interface Certificates {
 
 const AUTHORITY_DAYS = 10 * 365;
 const LEAF_DAYS = 365;
-/** Certificates that expire sooner are renewed at startup. */
+/** Minimum remaining lifetime. Certificates that expire sooner are renewed at startup. */
 const RENEW_DAYS = 30;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Returns the CA, the serving certificate and the client certificates in a directory. Pairs that are missing, damaged,
- * lack a name or expire within 30 days are recreated. Only the owner can read the keys. Rejects if the directory cannot
- * be read or written.
+ * Returns the CA, the serving certificate and the client certificates in a directory. Recreates key pairs that are
+ * missing or damaged, lack a name, or expire within 30 days. Only the owner can read the keys. Rejects if the directory
+ * cannot be read or written.
  */
 export async function ensureCertificates(options: CertificateFolderOptions): Promise<Certificates> {
   const { folder, clients = new Map<string, ClientIdentity>() } = options;
@@ -110,7 +110,10 @@ async function readIfExists(path: string): Promise<string | undefined> {
   }
 }
 
-/** Creates a directory and its parents one by one. Node's recursive mkdir never returns for paths such as `/proc/x`. */
+/**
+ * Creates a directory and its parents one by one, because Node's recursive mkdir never returns for paths such as
+ * `/proc/x`.
+ */
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder);

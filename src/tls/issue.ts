@@ -24,13 +24,13 @@ export interface ServerNames {
   readonly ipAddresses: readonly string[];
 }
 
-/** The user that a client certificate identifies to the API server. */
+/** The user that a client certificate represents to the API server. */
 export interface ClientIdentity {
   readonly username: string;
   readonly groups: readonly string[];
 }
 
-/** Subject or issuer of a certificate. */
+/** The subject or issuer of a certificate. */
 interface DistinguishedName {
   readonly organizations?: readonly string[];
   readonly commonName: string;
@@ -60,7 +60,10 @@ export function createClient(authority: KeyPair, client: ClientIdentity, validit
   return issue({ subject: clientName(client), issuer: issuer(authority), extensions, validity });
 }
 
-/** API servers read the user name from the common name and the groups from the organizations. */
+/**
+ * Converts a user to a subject. API servers read the username from the common name and the groups from the
+ * organizations.
+ */
 export function clientName({ username, groups }: ClientIdentity): DistinguishedName {
   return { commonName: username, organizations: groups };
 }
@@ -88,17 +91,17 @@ interface CertificateRequest {
   readonly validity: Validity;
 }
 
-/** An extension in forge's format: its name, and fields that depend on the name. */
+/** An extension in forge's format, which has a name and fields that depend on the name. */
 export type Extension = Readonly<Record<string, unknown>> & { readonly name: string };
 
-/** X.509 versions start at 0. */
+/** X.509 version 3, because the encoded versions start at 0. */
 const VERSION_3 = Buffer.of(2);
-/** ecdsa-with-SHA256, an object identifier that forge does not define. */
+/** Object identifier of ecdsa-with-SHA256, which forge does not define. */
 const ECDSA_WITH_SHA256 = '1.2.840.10045.4.3.2';
 
 /**
  * Creates a P-256 key and a certificate for it. Generating an EC key takes a millisecond, and its handshakes cost a
- * tenth of RSA handshakes. forge can sign only with RSA, so it encodes the ASN.1 and node:crypto signs.
+ * tenth of RSA handshakes. Because forge can sign only with RSA, it only encodes the ASN.1, and node:crypto signs it.
  * @see https://www.rfc-editor.org/rfc/rfc5280#section-4.1
  */
 export function issue({ subject, issuer, extensions, validity: { now, days } }: CertificateRequest): KeyPair {
@@ -148,7 +151,7 @@ export function subjectAltName({ dnsNames, ipAddresses }: ServerNames): Extensio
   return { name: 'subjectAltName', altNames: names };
 }
 
-/** Returns the address without a dotted part such as `::ffff:127.0.0.1`, which forge does not encode. */
+/** Rewrites addresses that have a dotted part, such as `::ffff:127.0.0.1`, because forge cannot encode them. */
 function normalizeAddress(ip: string): string {
   return isIPv6(ip) ? new URL(`https://[${ip}]`).hostname.slice(1, -1) : ip;
 }
@@ -167,12 +170,12 @@ function encodeExtensions(extensions: readonly Extension[]): Asn1 {
   return (forge.pki as unknown as ExtensionEncoder).certificateExtensionsToAsn1(certificate.extensions);
 }
 
-/** Part of forge that its type declarations lack. */
+/** A part of forge that its type declarations lack. */
 interface ExtensionEncoder {
   certificateExtensionsToAsn1(extensions: readonly unknown[]): Asn1;
 }
 
-/** Leftmost 160 bits of the key's SHA-256, as proposed in RFC 7093. */
+/** Returns the leftmost 160 bits of the key's SHA-256 hash, as proposed in RFC 7093. */
 function keyIdentifier(key: KeyObject): Buffer {
   return createHash('sha256').update(publicKeyInfo(key)).digest().subarray(0, 20);
 }
@@ -181,7 +184,7 @@ function publicKeyInfo(privateKey: KeyObject): Buffer {
   return createPublicKey(privateKey).export({ type: 'spki', format: 'der' });
 }
 
-/** Returns 16 random bytes that encode a positive integer without a leading zero. */
+/** Returns 16 random bytes that encode a positive integer and do not start with a zero byte. */
 function serialNumber(): Buffer {
   const bytes = randomBytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
@@ -237,7 +240,7 @@ function encode(node: Asn1): Buffer {
   return Buffer.from(forge.asn1.toDer(node).getBytes(), 'latin1');
 }
 
-/** forge represents bytes as characters of a string. */
+/** Converts bytes to a string, because forge represents bytes as characters. */
 function binary(bytes: Buffer): string {
   return bytes.toString('latin1');
 }

@@ -1,22 +1,24 @@
-/** Keyring of an installation with managed certificates: the CA, the serving certificate and their rotation. */
+/**
+ * The keyring of an installation that manages its certificates: the CA, the serving certificate, and their rotation.
+ */
 import { X509Certificate } from 'node:crypto';
 import { attempt, type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import { AUTHORITY_NAME, createAuthority, createServing, hasSubject, type ServerNames } from './issue.ts';
 import { coversHost, hasIssued } from './trust.ts';
 
-/** Usable content of the Secret. */
+/** The usable content of the Secret. */
 export interface Keyring {
-  /** Issuer of the serving certificate. */
+  /** The CA that issued the serving certificate. */
   readonly authority?: KeyPair;
-  /** Issues serving certificates once API servers trust it. */
+  /** The next CA, which issues serving certificates once API servers trust it. */
   readonly next?: KeyPair;
-  /** Present only together with its CA. */
+  /** Set only together with its CA. */
   readonly serving?: KeyPair;
 }
 
 interface ReadKeyring {
   readonly keyring: Keyring;
-  /** Reasons why parts of the Secret cannot be used, one phrase each. */
+  /** Why parts of the Secret cannot be used, one phrase each. */
   readonly problems: readonly string[];
 }
 
@@ -31,7 +33,7 @@ export const KEYRING_FILES: readonly string[] = Object.values(FILES).flatMap(({ 
 
 type Texts = ReadonlyMap<string, string>;
 
-/** Reads the data of a Secret. The result is usable regardless of the data. */
+/** Reads the data of a Secret. The result is usable even if the data is damaged. */
 export function readKeyring(texts: Texts, now: Date): ReadKeyring {
   const problems: string[] = [];
   const use = (pair: KeyPair, problem: string | undefined): KeyPair | undefined => {
@@ -94,18 +96,18 @@ const AUTHORITY_DAYS = 365;
 /** A certificate is renewed after this fraction of its lifetime. */
 const RENEW_AFTER = 2 / 3;
 
-/** Maximum time in which API servers observe webhook configurations and replicas observe their Secret. */
+/** Maximum time that API servers take to observe webhook configurations, and replicas to observe their Secret. */
 export const SETTLE_MS = 30_000;
 
 /** Values of the annotation that requests a rotation. */
 export const ROTATIONS = ['ca', 'serving'] as const;
 export type Rotation = (typeof ROTATIONS)[number];
-/** Reason for a step that a rotation request caused. */
+/** Reason for a step that a rotation request triggers. */
 export const ROTATION_REQUESTED = 'rotation requested';
 
 export interface KeyringState {
   readonly keyring: Keyring;
-  /** Problems with the Secret, which explain a missing serving certificate. */
+  /** Problems with the Secret, which explain why the serving certificate is missing. */
   readonly problems: readonly string[];
   readonly names: ServerNames;
   readonly requested: Rotation | undefined;
@@ -124,7 +126,7 @@ export interface KeyringState {
 export type KeyringStep = 'Replace' | 'Renew' | 'Prepare' | 'Promote';
 
 export interface KeyringPlan {
-  /** Absent if nothing is due. */
+  /** The step to take. Absent if nothing is due. */
   readonly step?: KeyringStep;
   readonly reason: string;
   /** Delay in milliseconds before planning again if no event arrives. */
@@ -132,9 +134,9 @@ export interface KeyringPlan {
 }
 
 /**
- * Plans the next step for a keyring. While the keyring is complete, another CA issues certificates only after all API
- * servers have trusted it for `settleMs`. If the CA is lost, another one issues certificates immediately, and replicas
- * serve the previous certificate until API servers trust the new one.
+ * Plans the next step for a keyring. If the keyring is complete, a new CA issues certificates only after all API
+ * servers have trusted it for `settleMs`. If the CA is lost, a new CA issues certificates immediately, and replicas
+ * keep serving the previous certificate until API servers trust the new one.
  */
 export function planKeyring(state: KeyringState): KeyringPlan {
   const { keyring, problems, trustedMs = 0, settleMs, now } = state;
@@ -183,7 +185,7 @@ export function takeKeyringStep(
   return { authority: issuer, serving, ...(step === 'Renew' && next ? { next } : {}) };
 }
 
-/** Returns the renewal time of the certificate, in Unix milliseconds. */
+/** Returns when to renew the certificate, in Unix milliseconds. */
 function renewalMs(pem: string): number {
   const { validFromDate, validToDate } = new X509Certificate(pem);
   const fromMs = validFromDate.getTime();

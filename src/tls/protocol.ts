@@ -1,6 +1,9 @@
 import type { SecureVersion } from 'node:tls';
 
-/** Protocol settings of a TLS server. Every new secure context needs them because it does not inherit any. */
+/**
+ * Protocol settings of a TLS server. They must be passed to every new secure context, because contexts do not inherit
+ * them.
+ */
 export interface ProtocolSettings {
   readonly minVersion: SecureVersion;
   /** OpenSSL names, separated by colons. */
@@ -12,10 +15,10 @@ const VERSIONS: ReadonlyMap<string, SecureVersion> = new Map([
   ['VersionTLS13', 'TLSv1.3'],
 ]);
 
-/** TLS 1.3 suites are always enabled, as in Go. */
+/** TLS 1.3 cipher suites. As in Go, they are always enabled. */
 const TLS13_SUITES = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256'] as const;
 
-/** Default TLS 1.2 suites with their OpenSSL names. */
+/** Default TLS 1.2 cipher suites and their OpenSSL names. */
 const DEFAULT_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256', 'ECDHE-ECDSA-AES128-GCM-SHA256'],
   ['TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256', 'ECDHE-RSA-AES128-GCM-SHA256'],
@@ -25,7 +28,7 @@ const DEFAULT_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256', 'ECDHE-RSA-CHACHA20-POLY1305'],
 ]);
 
-/** Other accepted suites, which lack authenticated encryption or have former names. */
+/** Other accepted cipher suites, which lack authenticated encryption or have former names. */
 const OTHER_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA', 'ECDHE-ECDSA-AES128-SHA'],
   ['TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA', 'ECDHE-ECDSA-AES256-SHA'],
@@ -42,8 +45,8 @@ export const TLS_VERSIONS: readonly string[] = [...VERSIONS.keys()];
 export const TLS_CIPHER_SUITES: readonly string[] = [...TLS13_SUITES, ...DEFAULT_SUITES.keys(), ...OTHER_SUITES.keys()];
 
 /**
- * Translates the values of `--tls-min-version` and `--tls-cipher-suites` from Go's names to OpenSSL's. Throws a RangeError
- * that names the option and its accepted values.
+ * Translates the values of `--tls-min-version` and `--tls-cipher-suites` from Go's names to OpenSSL's. For an unknown
+ * value, throws a RangeError that names the option and its accepted values.
  * @see https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
  */
 export function protocolSettings(minVersion = 'VersionTLS12', cipherSuites: readonly string[] = []): ProtocolSettings {

@@ -14,9 +14,9 @@ import { fingerprint, type KeyPair, readCertificates, validityProblem } from './
 interface TrustInput {
   /** The serving certificate followed by its chain, in PEM. */
   readonly chain: string;
-  /** CAs that the client trusts, in PEM. */
+  /** The CAs that the client trusts, in PEM. */
   readonly authorities: string;
-  /** DNS name or IP address to which the client connects. */
+  /** DNS name or IP address that the client connects to. */
   readonly host: string;
   readonly now: Date;
 }
@@ -25,8 +25,8 @@ const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const ANY_USAGE = '2.5.29.37.0';
 
 /**
- * Returns the reason why a client rejects a serving certificate, or `undefined` if it accepts it. Follows the rules of
- * Go's crypto/x509, which API servers use. Any trusted certificate ends a chain, whether or not it is self-signed, and
+ * Returns why a client rejects a serving certificate, or `undefined` if it accepts the certificate. Follows the rules
+ * of Go's crypto/x509, which API servers use. A chain may end with any trusted certificate, self-signed or not, and
  * every certificate in the chain must be valid.
  * @see https://github.com/golang/go/blob/go1.25.0/src/crypto/x509/verify.go
  */
@@ -50,7 +50,7 @@ interface ChainCandidates {
 }
 
 /**
- * Returns true if a chain leads from the certificate to a root. Each intermediate is used once, so the recursion
+ * Returns true if a chain leads from the certificate to a root. Uses each intermediate only once, so the recursion
  * terminates.
  */
 function hasChain(cert: X509Certificate, { roots, intermediates }: ChainCandidates): boolean {
@@ -66,35 +66,35 @@ export function hasIssued(authority: X509Certificate, cert: X509Certificate): bo
   return authority.ca && cert.checkIssued(authority) && cert.verify(authority.publicKey);
 }
 
-/** Returns true if the subject alternative names cover the host. The common name is ignored. */
+/** Returns true if the subject alternative names cover the host. Ignores the common name. */
 export function coversHost(cert: X509Certificate, host: string): boolean {
   return (isIP(host) === 0 ? cert.checkHost(host, { subject: 'never' }) : cert.checkIP(host)) !== undefined;
 }
 
 function allowsServerAuth({ keyUsage }: X509Certificate): boolean {
-  // Node returns the extended key usages in this property. A certificate that lists none allows all.
+  // Node returns the extended key usages in this property. A certificate that lists none allows all usages.
   const usages = keyUsage as readonly string[] | undefined;
   return !usages || usages.includes(SERVER_AUTH) || usages.includes(ANY_USAGE);
 }
 
 // CA bundles
 
-/** Maximum number of CAs from other sources that a bundle keeps. */
+/** Maximum number of other CAs that a bundle keeps. */
 const MAX_OTHER_AUTHORITIES = 16;
 
 interface BundleInput {
-  /** PEM texts of the CAs that must be trusted. */
+  /** The CAs that must be trusted, in PEM. */
   readonly required: readonly string[];
-  /** Current bundles of the webhooks, in PEM. */
+  /** The webhooks' current bundles, in PEM. */
   readonly current: readonly string[];
-  /** True if no replica serves a certificate from another CA. */
+  /** True if all replicas serve certificates that these CAs signed. */
   readonly isRequiredServed: boolean;
   readonly now: Date;
 }
 
 /**
- * Returns the CA bundle for the webhook configurations in PEM. It contains the required CAs, and the valid CAs in the
- * current bundles as long as a replica may still serve a certificate that they signed.
+ * Returns the CA bundle for the webhook configurations in PEM. It contains the required CAs and, as long as a replica
+ * may serve a certificate that they signed, the valid CAs in the current bundles.
  */
 export function planBundle({ required, current, isRequiredServed, now }: BundleInput): string {
   const authorities = distinctCertificates(required.flatMap(readCertificates));
@@ -109,7 +109,7 @@ export function decodeBundle(caBundle: string): string {
   return Buffer.from(caBundle, 'base64').toString('latin1');
 }
 
-/** Returns true if two PEM bundles contain the same certificates in any order. */
+/** Returns true if two PEM bundles contain the same certificates, in any order. */
 export function isSameBundle(a: string, b: string): boolean {
   return bundleIncludes(a, [b]) && bundleIncludes(b, [a]);
 }
@@ -126,7 +126,7 @@ export function removedCertificates(before: string, after: string): readonly X50
   return readCertificates(before).filter((cert) => !includes(kept, cert));
 }
 
-/** Returns each certificate once. */
+/** Removes duplicate certificates. */
 export function distinctCertificates(certs: readonly X509Certificate[]): X509Certificate[] {
   return [...new Map(certs.map((cert) => [fingerprint(cert), cert])).values()];
 }
@@ -137,7 +137,7 @@ function includes(certs: readonly X509Certificate[], cert: X509Certificate): boo
 
 // Webhook configurations
 
-/** The Service through which API servers reach Portcullis. */
+/** The Service that API servers use to reach Portcullis. */
 export interface Service {
   readonly namespace: string;
   readonly name: string;
@@ -151,14 +151,17 @@ interface ServedTrust {
 }
 
 /**
- * Returns one phrase for each decisive webhook whose `caBundle` does not trust the serving certificate. The decisive
- * webhooks are those that fail closed, or all webhooks if there are none.
+ * Returns a phrase for each decisive webhook whose `caBundle` does not trust the serving certificate. Webhooks that
+ * fail closed are decisive. If there are none, all webhooks are.
  */
 export function findTrustProblems(served: ServedTrust): string[] {
   return findProblems(decisiveWebhooks(served), served).map(({ name, problem }) => `${name}: ${problem}`);
 }
 
-/** Does the same for the remaining webhooks, and for those in configurations created by other clients. */
+/**
+ * Like `findTrustProblems`, but for all other webhooks, including those in `further` configurations, which other
+ * clients created.
+ */
 export function findOtherTrustProblems(served: ServedTrust, further: readonly WebhookConfiguration[]): string[] {
   const decisiveKeys = new Set(decisiveWebhooks(served).map(webhookKey));
   const others = [
@@ -170,7 +173,7 @@ export function findOtherTrustProblems(served: ServedTrust, further: readonly We
   );
 }
 
-/** A webhook that this server answers. */
+/** A webhook that this server serves. */
 interface ServedWebhook extends RegisteredWebhook {
   /** Name of its configuration. */
   readonly configuration: string;
@@ -199,7 +202,7 @@ function webhookKey({ configuration, name }: ServedWebhook): string {
 }
 
 function findProblems(webhooks: readonly ServedWebhook[], { pair, now }: ServedTrust) {
-  // Most webhooks have the same bundle.
+  // Cache the result, because most webhooks have the same bundle.
   const known = new Map<string, string | undefined>();
   const findProblem = ({ caBundle, host = '', isInjected }: ServedWebhook): string | undefined => {
     if (caBundle === '') return isInjected ? 'caBundle is still empty' : undefined;
@@ -215,7 +218,7 @@ function findProblems(webhooks: readonly ServedWebhook[], { pair, now }: ServedT
   });
 }
 
-/** A webhook with a URL is assumed to be served here because its configuration has the Portcullis label. */
+/** A webhook that has a URL is assumed to be served here, because its configuration has the Portcullis label. */
 function isServed({ service, host }: RegisteredWebhook, ours: Service): boolean {
   return service ? service.namespace === ours.namespace && service.name === ours.name : host !== undefined;
 }

@@ -1,6 +1,5 @@
 /**
- * The YAML editor of the playground. It is in a shadow root, so its styles need no exception in the content security
- * policy.
+ * The playground's YAML editor. It is in a shadow root, so its styles need no exception in the content security policy.
  */
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { yaml } from '@codemirror/lang-yaml';
@@ -11,7 +10,7 @@ import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } f
 import { tags } from '@lezer/highlight';
 import type { Position } from '../config/yaml.ts';
 
-/** A message for a position in the text. */
+/** A message at a position in the text. */
 export interface Marker extends Position {
   readonly severity: 'error' | 'warning';
   readonly message: string;
@@ -89,7 +88,7 @@ export function createEditor(host: HTMLElement, { text, onChange }: EditorOption
   };
 }
 
-/** Marks the text from the position to the end of its line. The text may have changed since it was evaluated. */
+/** Marks the text from the position to the end of the line. The text may have changed since it was evaluated. */
 function toDiagnostic({ severity, message, ...position }: Marker, document: Text): Diagnostic {
   const from = offsetOf(position, document);
   return { from, to: Math.max(from, document.lineAt(from).to), severity, message };

@@ -37,20 +37,20 @@ import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS }
 import { blockAnnotations } from '../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
 
-/** Size limit of the text, because an evaluation must not block the page. */
+/** Maximum length of the text, because an evaluation must not block the page. */
 export const MAX_TEXT = 256 * 1024;
 
-/** A field in a finding, with the position of the field or of its nearest existing ancestor. */
+/** A field in a finding, and the position of the field or of its nearest existing ancestor. */
 interface FieldPosition extends Position {
   readonly path: string;
 }
 
-/** A violation of one check, with the positions of its fields. */
+/** A violation of one check, and the positions of its fields. */
 export interface Finding extends Omit<FixableViolation, 'fields'> {
   readonly fields: readonly FieldPosition[];
 }
 
-/** SCC admission's decision about the pods of an object. */
+/** SCC admission's decision on an object's pods. */
 export interface SccResult extends Pick<ExplainedPod, 'verdict' | 'sccs'> {
   /** Reasons for the verdict, one sentence each. */
   readonly reasons: readonly string[];
@@ -71,15 +71,15 @@ export interface Evaluation {
   readonly objects: readonly EvaluatedObject[];
   /** Number of objects of other kinds. */
   readonly otherKinds: number;
-  /** Documents that cannot be read, and objects that cannot be evaluated. */
+  /** Errors of unreadable documents and of objects that cannot be evaluated. */
   readonly errors: readonly ManifestError[];
 }
 
 const NAMESPACE = 'default';
 
 /**
- * Evaluates all objects in a text. Namespaces, exceptions, SCCs and RBAC objects in the text apply. Everything else is as
- * in a new cluster.
+ * Evaluates all objects in a text, using its namespaces, exceptions, SCCs and RBAC objects. Everything else is as in a
+ * new cluster.
  */
 export function evaluateManifests(text: string, version: Version, nowMs = Date.now()): Evaluation {
   if (text.length > MAX_TEXT) {
@@ -98,12 +98,12 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
   };
 }
 
-/** Cluster objects on which decisions depend. */
+/** Cluster objects that decisions depend on. */
 interface ClusterObjects {
   readonly sccs: readonly SecurityContextConstraints[];
   readonly canUse: CanUse;
   namespace(name: string): Namespace;
-  /** Returns the exceptions in the namespace that have not expired. */
+  /** Returns the unexpired exceptions in the namespace. */
   exceptions(namespace: string): ExceptionIndex;
 }
 
@@ -212,7 +212,7 @@ const IGNORED: SccResult = {
   fields: [],
 };
 
-/** Service accounts used in the text need not exist. The creator of a bare pod has no grants. */
+/** Service accounts need not exist in the text. The creator of a bare pod has no grants. */
 function selectScc(source: PodCreator, { namespace, cluster, locate }: Selection): SccResult {
   const { sccs, canUse } = cluster;
   const pod = workloadPod(source, { namespace, sccs, canUse, creator: {}, findAccount: () => ({}) });

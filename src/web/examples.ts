@@ -1,4 +1,4 @@
-/** Example manifests in the playground. */
+/** Example manifests for the playground. */
 
 interface Example {
   readonly title: string;

@@ -1,4 +1,4 @@
-/** Namespaces × levels: the number of workloads that each level would deny. */
+/** Heat map of namespaces and levels. It shows the number of workloads that each level would deny. */
 import { useMemo, useState } from 'preact/hooks';
 import { type Level, LEVELS } from '../policy/pss/policy.ts';
 import type { ReportNamespace } from './report-data.ts';
@@ -65,7 +65,7 @@ const WEIGHTS: Readonly<Record<ReportNamespace['verdict'], number>> = {
   ...{ restart: 0, clean: 0, exempt: 0 },
 };
 
-/** Namespaces with the most denied workloads come first. */
+/** Sorts namespaces by the number of denied workloads, in descending order. */
 function compareNamespaces(a: ReportNamespace, b: ReportNamespace): number {
   const weight = ({ verdict, workloads, denied }: ReportNamespace): number =>
     WEIGHTS[verdict] + workloads.length * 1e6 + (denied?.restricted ?? 0);
@@ -88,7 +88,7 @@ function NamespaceRow({ namespace }: { readonly namespace: ReportNamespace }) {
   );
 }
 
-/** The color scale is logarithmic: 1, 2 to 4, 5 to 14, 15 and more. */
+/** Returns the class for a number. The color scale is logarithmic, with the steps 1, 2 to 4, 5 to 14, and 15 or more. */
 function cellClass(level: Level, { denied, current, planned }: ReportNamespace): string {
   const number = denied?.[level];
   const heat = number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;

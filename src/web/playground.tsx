@@ -1,4 +1,4 @@
-/** The playground shows manifests and the decisions about them, which are computed in the page. */
+/** The playground, which shows manifests and the decisions on them. The page itself computes the decisions. */
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type FixedText, fixManifests } from '../config/fix.ts';
@@ -88,7 +88,7 @@ function Playground({ initial, problem: initialProblem }: Props) {
   );
 }
 
-/** Writes the state to the URL of the page and returns a message. */
+/** Writes the state to the page's URL. Returns a message. */
 async function share(state: SharedState): Promise<string> {
   history.replaceState(null, '', await encodeState(state));
   const isCopied = await navigator.clipboard?.writeText(location.href).then(
@@ -185,7 +185,7 @@ function useDelayed<T>(value: T): T {
   return delayed;
 }
 
-/** Findings at a level, fields that the closest SCC does not allow, and errors. */
+/** The findings at a level, the fields that the closest SCC does not allow, and the errors. */
 function findMarkers({ objects, errors }: Evaluation, level: Level): readonly Marker[] {
   return [
     ...errors.map(({ line, column, message }) => ({ line, column, message, severity: 'error' as const })),
@@ -215,7 +215,7 @@ interface LevelPickerProps {
   onPick(level: Level): void;
 }
 
-/** The verdict for each level, as radio buttons that select the level of the findings. */
+/** The verdict for each level. These are radio buttons that select the level of the findings. */
 function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProps) {
   return (
     <fieldset class="levels">
@@ -240,7 +240,7 @@ function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProp
   );
 }
 
-/** Number of fields that the fix changed, and the findings that the user must resolve. */
+/** Describes how many fields the fix changed, and which findings the user must resolve. */
 function FixResult({ result: { changes, unfixed } }: { readonly result: FixedText }) {
   const notes = new Set([
     ...changes.flatMap(({ note }) => (note === undefined ? [] : `Verify: ${note}.`)),

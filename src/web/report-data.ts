@@ -1,4 +1,4 @@
-/** The data of a report. The page renders it, and `portcullis report -o json` prints it. */
+/** The data of a report, which the page renders and `portcullis report -o json` prints. */
 import type { ListedException } from '../cluster/exceptions.ts';
 import type { PolicyExemption } from '../cluster/exemptions.ts';
 import type { UnreviewedPod } from '../kube/types.ts';
@@ -8,19 +8,19 @@ import type { RolloutStep } from '../policy/rollout/state.ts';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
 
 export interface ReportData {
-  /** Address of the API server, or the manifests. */
+  /** The API server's address, or the manifests. */
   readonly source: string;
   /** RFC 3339. */
   readonly time: string;
   readonly version: string;
-  /** Source of the settings. Absent for the defaults. */
+  /** Source of the settings. Absent if they are the defaults. */
   readonly settings?: string | undefined;
   readonly assumptions: readonly string[];
   readonly summary: NamespaceCounts;
   readonly rollout: ReportRollout;
   readonly namespaces: readonly ReportNamespace[];
   readonly sccs: readonly ReportScc[];
-  /** Workloads that SCC admission denies, or would deny if it were enforced. */
+  /** Workloads that SCC admission denies or, if it is not enforced, would deny. */
   readonly sccDenials: readonly SccDenial[];
   /** Pods that were admitted without review, for example during an outage, and that the policy denies. */
   readonly unreviewedPods: readonly UnreviewedPod[];
@@ -33,7 +33,7 @@ export interface ReportData {
 interface ReportRollout {
   readonly isInstalled: boolean;
   readonly steps: readonly RolloutStep[];
-  /** The state as titles and values. */
+  /** The state, as titles and values. */
   readonly facts: readonly (readonly [title: string, text: string])[];
   readonly blockers: readonly string[];
   readonly next: readonly string[];
@@ -44,7 +44,7 @@ export interface ReportNamespace extends PlannedNamespace {
   readonly denied?: Readonly<Record<Level, number>> | undefined;
 }
 
-/** Usage of an SCC, and its grants. */
+/** The usage and the grants of an SCC. */
 export interface ReportScc {
   readonly name: string;
   readonly priority: number;
@@ -57,7 +57,7 @@ export interface ReportScc {
 
 interface ReportGrant {
   readonly subject: string;
-  /** Namespace of the grant. Absent for all namespaces. */
+  /** Namespace of the grant. Absent for a cluster-wide grant. */
   readonly namespace?: string | undefined;
   /** The list, binding or role that contains the grant. */
   readonly through: string;

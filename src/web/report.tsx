@@ -1,4 +1,4 @@
-/** The report of a cluster, based on the data in the file or on live data from the page's server. */
+/** The report on a cluster, based on data in the page or on live data from the page's server. */
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
@@ -8,7 +8,7 @@ import { RolloutDiagram } from './rollout-diagram.tsx';
 import { Chip, count, Header, Section, Table, useLimit } from './ui.tsx';
 import './style.css';
 
-/** State of the connection to the page's server. */
+/** Whether the page is connected to its server. */
 interface Live {
   readonly status: string;
   readonly isConnected: boolean;
@@ -133,7 +133,7 @@ interface TileProps {
   readonly title: string;
   readonly value: number;
   readonly note: string;
-  /** True if a value greater than zero is a problem. */
+  /** True if any value other than zero is a problem. */
   readonly isBad?: boolean;
 }
 
@@ -172,7 +172,7 @@ function List({ title, items, empty }: ListProps) {
   );
 }
 
-/** Number of namespaces, and of rows in other lists, shown initially. */
+/** Number of namespaces shown initially, and of rows in other lists. */
 const MAX_NAMESPACES = 50;
 
 function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportNamespace[] }) {
@@ -196,7 +196,7 @@ function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportN
   );
 }
 
-/** Decisions about workloads, each with its text and color. */
+/** Verdicts on workloads, with their text and color. */
 const DECISIONS = {
   deniedNow: ['denied now', 'bad'],
   wouldBeDenied: ['would be denied', 'warn'],
@@ -374,7 +374,7 @@ function Exceptions({ data: { exceptions, namespaces } }: { readonly data: Repor
   return (
     <Section
       title="Exceptions"
-      note="PodSecurityExceptions, each of which allows one service account's pods to violate single checks for a limited time."
+      note="PodSecurityExceptions, each of which allows a service account's pods to violate individual checks for a limited time."
     >
       <Table
         caption="Exceptions"
@@ -422,7 +422,7 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
     ? `Uses have been counted by ${count(uses.replicas, 'replica')} since ${uses.since}.`
     : 'Uses are unknown because no replica publishes counts.';
   return (
-    <Section title="Exemptions" note={`Objects to which the policies do not apply. ${counted}`}>
+    <Section title="Exemptions" note={`Objects that the policies do not apply to. ${counted}`}>
       {exemptions.length === 0 ? (
         <p class="empty">There are no exemptions.</p>
       ) : (

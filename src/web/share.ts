@@ -1,9 +1,9 @@
-/** State of the playground as a URL fragment of compressed JSON. Fragments are untrusted input. */
+/** Stores the playground's state in a URL fragment as compressed JSON. Fragments are untrusted input. */
 import { isObject } from '../kube/types.ts';
 import { isLevel, type Level, parseVersion, type Version } from '../policy/pss/index.ts';
 import { MAX_TEXT } from './evaluate.ts';
 
-/** Content of a link. */
+/** The state that a link contains. */
 export interface SharedState {
   readonly text: string;
   readonly level: Level;
@@ -15,7 +15,7 @@ const PREFIX = '#v1.';
 
 const MAX_FRAGMENT = 512 * 1024;
 
-/** Returns the fragment for a state, with the leading `#`. */
+/** Returns the fragment for a state, including the leading `#`. */
 export async function encodeState(state: SharedState): Promise<string> {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
   const chunks = await readAll(new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate-raw')));
@@ -23,7 +23,7 @@ export async function encodeState(state: SharedState): Promise<string> {
   return PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
-/** Returns the state in a fragment, or the reason why it cannot be read. */
+/** Returns the state in a fragment, or why it cannot be read. */
 export async function decodeState(fragment: string): Promise<SharedState | { readonly problem: string }> {
   if (!fragment.startsWith(PREFIX)) return invalid('it has another format');
   if (fragment.length > MAX_FRAGMENT) return invalid('it is too long');
@@ -32,7 +32,7 @@ export async function decodeState(fragment: string): Promise<SharedState | { rea
     const base64 = fragment.slice(PREFIX.length).replaceAll('-', '+').replaceAll('_', '/');
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-    // A character of the text can take up to six bytes in JSON, such as \u0000.
+    // A character can take up to six bytes in JSON, such as \u0000.
     const chunks = await readAll(stream, 6 * MAX_TEXT);
     value = JSON.parse(await new Blob(chunks).text());
   } catch {
@@ -49,7 +49,7 @@ function invalid(reason: string): { readonly problem: string } {
   return { problem: `The link cannot be read: ${reason}.` };
 }
 
-/** Reads a stream. Rejects if it exceeds `limit` bytes, because a few compressed bytes can expand to gigabytes. */
+/** Reads a stream. Rejects once it exceeds `limit` bytes, because a few compressed bytes can expand to gigabytes. */
 async function readAll(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
   limit = Infinity,

@@ -1,11 +1,11 @@
-/** Elements that all pages share. */
+/** Components that all pages share. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { plural } from '../kube/text.ts';
 
 type Tone = 'ok' | 'bad' | 'warn' | 'plain';
 
-/** A short colored word. The meaning does not depend on the color. */
+/** A short colored word, whose meaning does not depend on the color. */
 export function Chip({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return <span class={`chip ${tone}`}>{children}</span>;
 }
@@ -15,7 +15,7 @@ interface HeaderProps {
   readonly children?: ComponentChildren;
 }
 
-/** Page header with its controls. */
+/** The page header and its controls. */
 export function Header({ title, children }: HeaderProps) {
   return (
     <header class="page-header">
@@ -52,8 +52,7 @@ interface ScrollRegionProps {
 }
 
 /**
- * Hints by the direction in which content is cut off. At the end of the content, an empty line reserves the space of
- * the hint.
+ * Hints by the direction in which the content continues. At the end of the content, an empty line keeps the hint's space.
  */
 const SCROLL_HINTS = {
   right: 'Scroll sideways to see all columns →',
@@ -62,7 +61,7 @@ const SCROLL_HINTS = {
 };
 
 /**
- * A region that scrolls if its content is too wide or too tall. Only then can it receive focus, and a hint is shown.
+ * A region that scrolls if its content is too wide or too tall. Only in that case can it receive focus and shows a hint.
  */
 export function ScrollRegion({ label, children }: ScrollRegionProps) {
   const region = useRef<HTMLDivElement>(null);
@@ -104,7 +103,7 @@ interface TableProps {
   readonly isWide?: boolean;
 }
 
-/** A table that scrolls sideways on narrow screens. The first cell of a row is its header. */
+/** A table that scrolls sideways on narrow screens. The first cell in each row is the row's header. */
 export function Table({ caption, head, rows, isWide = false }: TableProps) {
   return (
     <ScrollRegion label={caption}>
@@ -131,7 +130,7 @@ export function Table({ caption, head, rows, isWide = false }: TableProps) {
   );
 }
 
-/** Shows the first items of a long list, and the rest on request. */
+/** Shows the first items of a long list, and all items on request. */
 export function useLimit<T>(items: readonly T[], limit: number, noun: string) {
   const [isComplete, setComplete] = useState(false);
   const shown = isComplete ? items : items.slice(0, limit);
@@ -143,7 +142,7 @@ export function useLimit<T>(items: readonly T[], limit: number, noun: string) {
   return { shown, more };
 }
 
-/** `1 workload`, `2 workloads` */
+/** Formats a count as `1 workload` or `2 workloads`. */
 export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en')} ${plural(number, noun)}`;
 }

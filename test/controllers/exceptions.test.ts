@@ -104,7 +104,7 @@ suite('the status of exceptions', () => {
       'Approved=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Expired=False NotExpired: expiresAt is 2026-02-01T00:00:00Z',
-      'Shadowed=False NotShadowed: no other level denies its pods',
+      'Shadowed=False NotShadowed: no other policy denies its pods',
       'Unused=False InUse: running pods that need it: 0',
     ]);
     assert.equal(await expiry(), undefined);
@@ -113,7 +113,7 @@ suite('the status of exceptions', () => {
       'Approved=True Approved: approved by bob at 2026-01-01T09:00:00Z',
       'Active=True Applies: it applies to new pods until 2026-02-01T00:00:00Z',
       'Expired=False NotExpired: expiresAt is 2026-02-01T00:00:00Z',
-      'Shadowed=False NotShadowed: no other level denies its pods',
+      'Shadowed=False NotShadowed: no other policy denies its pods',
       'Unused=False InUse: running pods that need it: 1',
     ]);
     assert.deepEqual((await status())['workloads'], ['Pod/gateway']);
@@ -146,7 +146,7 @@ suite('the status of exceptions', () => {
     );
     assert.equal(
       (await conditions())[3],
-      'Shadowed=True OtherLevel: the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the restricted level, without regard to exceptions. To let Portcullis alone enforce the level: kubectl label namespace shop portcullis.dev/enforce=restricted pod-security.kubernetes.io/enforce=privileged --overwrite',
+      'Shadowed=True OtherLevel: the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the restricted level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace shop portcullis.dev/enforce=restricted pod-security.kubernetes.io/enforce=privileged --overwrite',
     );
   });
 

@@ -255,7 +255,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
     assert.equal(
       condition(),
-      'OLMAvailable=True Installed: the auto-labeler is off, because the Deployment olm-operator in openshift-operator-lifecycle-manager labels namespaces: set spec.olm.autoLabeler.mode to run it nevertheless',
+      'OLMAvailable=True Installed: the auto-labeler is off, because the Deployment olm-operator in openshift-operator-lifecycle-manager labels namespaces: set spec.olm.autoLabeler.mode to run it anyway',
     );
     setMode({ mode: 'managed' });
     await settle();

@@ -60,7 +60,7 @@ suite('grants with an end', () => {
       .sort();
 
   const ALL = [`RoleBinding ${NAME}`, 'RoleBinding system:openshift:scc:anyuid', `ClusterRoleBinding ${NAME}`].sort();
-  const ANNOUNCEMENT = `GrantExpires: the binding is deleted at ${END}. Running pods continue, but new pods can no longer use the SCC`;
+  const ANNOUNCEMENT = `GrantExpires: the binding will be deleted at ${END}. Running pods continue, but new pods can no longer use the SCC`;
   const ANNOUNCED = [`ClusterRoleBinding ${ANNOUNCEMENT}`, `RoleBinding ${ANNOUNCEMENT}`];
 
   test('are announced seven days before it, and deleted at it', async () => {
@@ -72,7 +72,7 @@ suite('grants with an end', () => {
     assert.deepEqual(names().toSorted(), ALL);
     await pass(END, 1000);
     assert.deepEqual(names(), ['RoleBinding system:openshift:scc:anyuid']);
-    const expired = `GrantExpired: the binding was deleted because the grant ended at ${END}`;
+    const expired = `GrantExpired: the binding was deleted because the grant expired at ${END}`;
     assert.deepEqual(events(), [
       ...[`ClusterRoleBinding ${expired}`, `ClusterRoleBinding ${ANNOUNCEMENT}`],
       ...[`RoleBinding ${expired}`, `RoleBinding ${ANNOUNCEMENT}`],

@@ -93,7 +93,10 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(events.map(({ reason, message }) => [String(reason), message]).toSorted(), [
       ['AuthorityChanged', 'signed a serving certificate with the next CA: all API servers trust the next CA'],
       ['AuthorityCreated', `created a CA and a serving certificate: Secret ${SECRET} does not exist`],
-      ['AuthorityPrepared', 'created the next CA, which signs once all webhooks trust it: rotation requested'],
+      [
+        'AuthorityPrepared',
+        'created the next CA, which will sign certificates once all webhooks trust it: rotation requested',
+      ],
       [
         'AuthorityRetired',
         'removed an authority from caBundle: expired, or no replica serves a certificate that it signed',
@@ -198,7 +201,7 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(next));
     assert.ok(replica.isReady());
     assert.deepEqual(steps(leader).slice(1), [
-      'created the next CA, which signs once all webhooks trust it: rotation requested',
+      'created the next CA, which will sign certificates once all webhooks trust it: rotation requested',
       'signed a serving certificate with the next CA: all API servers trust the next CA',
     ]);
     assert.match(await leader.metrics.expose(), /portcullis_certificates_issued_total\{certificate="authority"\} 2\n/);

@@ -182,7 +182,7 @@ suite('unreviewed pods', () => {
     await next.pass(60_000);
     assert.deepEqual([reported(), await count()], [[], '0']);
     assert.deepEqual(condition(), [
-      ['PodsReviewed', 'True', 'NoneDenied', 'the policy denies no pod that was admitted without a review'],
+      ['PodsReviewed', 'True', 'NoneDenied', 'the policy denies none of the pods that were admitted without a review'],
     ]);
   });
 

@@ -152,7 +152,7 @@ describe('report', { skip: noBrowser }, () => {
       'Remove or change spec.containers[0].securityContext.privileged of the pods.',
       'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own\nThis gives all pods of service account "default" full control of their nodes.',
       'Remove or change spec.containers[0].securityContext.capabilities.add of the pods.',
-      'Create a custom SCC for what the pods need, and grant it: portcullis scc create net pod/net -n own',
+      'Create a custom SCC that allows what the pods need, and grant it: portcullis scc create net pod/net -n own',
     ]);
     assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);
   });

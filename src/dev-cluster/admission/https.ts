@@ -13,7 +13,7 @@ export interface WebhookCall {
   readonly signal: AbortSignal;
 }
 
-/** The AdmissionReview that a webhook returned, or the call error in the API server's words. */
+/** The AdmissionReview that a webhook returned, or the error in the API server's wording. */
 export type WebhookReply =
   | { readonly ok: true; readonly review: JsonObject }
   | { readonly ok: false; readonly error: string };
@@ -61,10 +61,10 @@ export function createHttpsCaller(resolveService: ResolveService): HttpsCaller {
 }
 
 interface Target {
-  /** URL in messages, including the timeout. */
+  /** URL for messages, including the timeout. */
   readonly url: string;
   readonly connection: RequestOptions;
-  /** Calls with the same key share connections. */
+  /** Calls that have the same key share connections. */
   readonly key: string;
 }
 
@@ -104,10 +104,10 @@ const HEADERS = {
   'user-agent': 'kube-apiserver-admission',
 };
 
-/** Sends a request once. Like the API server, it does not retry because the webhook may have received the review. */
+/** Sends a request once. Like the API server, it does not retry, because the webhook may have received the review. */
 function post(url: string, options: RequestOptions, body: string): Promise<HttpReply> {
   return new Promise((resolve, reject) => {
-    // The Host header contains the name of the Service, not its address.
+    // The Host header contains the Service's name rather than its address.
     const [, , host = ''] = url.split(/[/?]/);
     const headers = { ...HEADERS, host, 'content-length': Buffer.byteLength(body) };
     const sent = request(url, { ...options, method: 'POST', headers }, (response) => {
@@ -127,7 +127,7 @@ function post(url: string, options: RequestOptions, body: string): Promise<HttpR
 export const REVIEW_VERSION = 'admission.k8s.io/v1';
 
 /**
- * Parses the AdmissionReview of an HTTP response.
+ * Parses the AdmissionReview in an HTTP response.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/rest/request.go
  */
 function parseReply(reply: HttpReply): WebhookReply {
@@ -150,7 +150,7 @@ function parseReply(reply: HttpReply): WebhookReply {
   return failed(`no kind ${quote(kind)} is registered for version ${quote(version)} in scheme ${scheme}`);
 }
 
-/** Error texts in client-go by status code. */
+/** client-go's error texts by status code. */
 const STATUS_TEXTS: Readonly<Record<number, string>> = {
   400: 'the server rejected our request for an unknown reason',
   404: 'the server could not find the requested resource',

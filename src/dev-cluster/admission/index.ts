@@ -9,9 +9,12 @@ import { type ApiObject, getMetadata, itemsAt, numberAt, objectAt, type ObjectRe
 import { type PolicyOptions, validateWithPolicies } from './policies.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 
-/** The admission chain: built-in plugins, then policies and webhooks. Both steps reject with an ApiError to deny the request. */
+/**
+ * The admission chain: built-in plugins, then policies and webhooks. Both functions reject with an ApiError to deny the
+ * request.
+ */
 export interface Admission {
-  /** Returns the object with the changes made by plugins and mutating webhooks. The given object is not modified. */
+  /** Returns the object as changed by plugins and mutating webhooks. Does not modify the given object. */
   mutate(attributes: Attributes, context: RequestContext): Promise<ApiObject | undefined>;
   validate(attributes: Attributes, context: RequestContext): Promise<void>;
 }
@@ -30,7 +33,7 @@ export function createAdmission(options: WebhookOptions & PolicyOptions): Admiss
         return webhooks.run(current);
       };
       const first = await runRound({ ...attributes, ...copy });
-      // Plugins run again for parts that webhooks have added, such as a container without the token volume.
+      // Run the plugins again for parts that webhooks have added, such as a container that lacks the token volume.
       return (webhooks.changed() ? await runRound(first) : first).object;
     },
     async validate(attributes, context) {
@@ -44,7 +47,7 @@ export function createAdmission(options: WebhookOptions & PolicyOptions): Admiss
   };
 }
 
-/** A built-in admission step. Its functions return a Status to deny the request. */
+/** A built-in admission plugin. Its functions return a Status to deny the request. */
 interface Plugin {
   /** May change `attributes.object` in place. */
   readonly admit?: (attributes: Attributes) => Status | undefined | Promise<Status | undefined>;
@@ -59,7 +62,7 @@ export function createPlugins(reader: ObjectReader, suffix: () => string): reado
 const PROTECTED_NAMESPACES = new Set(['default', 'kube-system', 'kube-public']);
 
 /**
- * Denies writes to missing namespaces, creates in terminating namespaces, and deletion of protected namespaces.
+ * Denies writes to missing namespaces, creation in terminating namespaces, and deletion of protected namespaces.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/namespace/lifecycle/admission.go
  */
 function namespaceLifecycle(reader: ObjectReader): Plugin {
@@ -91,13 +94,16 @@ function terminating(attributes: Attributes): Status {
 
 const DEFAULT_ACCOUNT = 'default';
 
-/** Waits 10 × 20 ms for the controller that creates the default service account in a new namespace. */
+/**
+ * How often and how long to wait, in ms, for the controller that creates the default service account in a new
+ * namespace.
+ */
 const ATTEMPTS = 10;
 const PAUSE_MS = 20;
 
 /**
- * Sets the service account of pods, mounts its token and copies its pull secrets. Denies pods with an unknown service
- * account.
+ * Sets a pod's service account, mounts its token and copies its pull secrets. Denies pods whose service account does
+ * not exist.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 function serviceAccounts(reader: ObjectReader, suffix: () => string): Plugin {
@@ -137,7 +143,7 @@ function unknownAccount(attributes: Attributes, name: string): Status {
 const PRIORITY_CLASSES = { group: 'scheduling.k8s.io', resource: 'priorityclasses' };
 const TAINTS = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'];
 
-/** Sets a pod's priority from its PriorityClass, and adds the tolerations that every pod receives. */
+/** Sets a pod's priority from its PriorityClass, and adds the tolerations that every pod gets. */
 function podDefaults(reader: ObjectReader): Plugin {
   return {
     admit(attributes) {
@@ -158,7 +164,7 @@ function podDefaults(reader: ObjectReader): Plugin {
   };
 }
 
-/** Returns 403 with the name of the object, or with its `generateName` if it has no name yet. */
+/** Returns 403 with the object's name, or with its `generateName` if it has no name yet. */
 function deny(attributes: Attributes, cause: string): Status {
   const { name = '', generateName = '' } = getMetadata(attributes.object);
   return forbidden(attributes.resource, attributes.name || name || generateName || 'Unknown', cause);

@@ -17,7 +17,7 @@ export interface PolicyOptions {
   readonly access: Access;
 }
 
-/** A policy violation, or an error that the failure policy turns into one. */
+/** A policy violation, or an error that the failure policy turns into a violation. */
 interface Violation {
   readonly message: string;
   readonly reason: string;
@@ -35,8 +35,8 @@ const CODES: Readonly<Record<string, number>> = {
 const MAX_MESSAGE = 5 * 1024;
 
 /**
- * Evaluates ValidatingAdmissionPolicies. Warnings are added to the response; audit annotations are not evaluated. Throws an
- * ApiError for the first violation whose binding denies.
+ * Evaluates ValidatingAdmissionPolicies. Adds warnings to the response, but does not evaluate audit annotations. Throws
+ * an ApiError for the first violation whose binding denies.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/policy/validating/dispatcher.go
  */
 export function validateWithPolicies(options: PolicyOptions, attributes: Attributes, context: RequestContext): void {
@@ -62,7 +62,7 @@ export function validateWithPolicies(options: PolicyOptions, attributes: Attribu
   if (denial) throw new ApiError(denial);
 }
 
-/** Policies do not apply to policies, so a broken policy can be repaired. */
+/** Policies do not apply to policies, so users can repair a broken policy. */
 function isExempt({ resource: { group, resource } }: Attributes): boolean {
   return group === 'admissionregistration.k8s.io' && /policies|policybindings/.test(resource);
 }
@@ -129,7 +129,7 @@ function* findViolations(
   }
 }
 
-/** Result of an expression: its value or the evaluation error. */
+/** Result of an expression, which is its value or the evaluation error. */
 interface Result {
   readonly value?: unknown;
   readonly error?: string;
@@ -171,7 +171,7 @@ function failureMessage(validation: JsonObject, run: (expression: string) => Res
   );
 }
 
-/** Parameters of a binding, or the reason why there are none. A policy without parameters is evaluated once. */
+/** The parameters of a binding, or an error. A policy that has no parameters is evaluated once. */
 function findParams(
   policy: JsonObject,
   binding: JsonObject,

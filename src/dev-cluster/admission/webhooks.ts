@@ -26,12 +26,12 @@ import { type CallWebhook, REVIEW_VERSION } from './https.ts';
 
 type WebhookType = 'mutating' | 'validating';
 
-/** One webhook in a configuration. */
+/** A webhook in a configuration. */
 interface Webhook {
-  /** Unique, unlike the name. */
+  /** Unique key, because names are not unique. */
   readonly id: string;
   readonly name: string;
-  /** The webhook in the configuration, with defaults. */
+  /** The webhook in the configuration, after defaulting. */
   readonly definition: JsonObject;
 }
 
@@ -49,7 +49,7 @@ type WebhookResult =
 export function reviewRequest(uid: string, attributes: Attributes): JsonObject {
   const { subresource, name, namespace, operation, user, dryRun, object, oldObject } = attributes;
   const { group, version, kind, resource } = attributes.resource;
-  // A subresource can have its own kind, such as PodExecOptions.
+  // A subresource may have its own kind, such as PodExecOptions.
   const sentKind = (object ?? oldObject)?.kind ?? kind;
   const requestKind = sentKind === kind ? { group, version, kind } : { group: '', version: 'v1', kind: sentKind };
   const requestResource = { group, version, resource };
@@ -77,7 +77,7 @@ export function reviewRequest(uid: string, attributes: Attributes): JsonObject {
 
 const SAFE_IN_DRY_RUN = new Set<unknown>(['None', 'NoneOnDryRun']);
 
-/** Sends a request to a webhook, and passes on the warnings in the response. */
+/** Sends a request to a webhook, and adds the warnings in its response. */
 async function callWebhook(
   type: WebhookType,
   { name, definition }: Webhook,
@@ -140,7 +140,7 @@ function responseError(review: JsonObject, uid: string, type: WebhookType): stri
 }
 
 /**
- * Returns the Status of a denial, in which the webhook's name precedes its message.
+ * Returns the Status of a denial, whose message starts with the webhook's name.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/errors/statuserror.go
  */
 function denial(name: string, status: JsonObject): Status {
@@ -190,13 +190,13 @@ export interface WebhookOptions {
 }
 
 /**
- * Returns the mutating webhooks for one request.
+ * Creates the mutating webhooks' state for one request.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/mutating/dispatcher.go
  */
 export function createMutatingWebhooks(options: WebhookOptions, context: RequestContext) {
-  /** Webhooks that have been called and support reinvocation. */
+  /** Webhooks that have been called and that support reinvocation. */
   const reinvocable = new Set<string>();
-  /** Webhooks after which the object was modified. */
+  /** Webhooks to reinvoke because the object was modified after their call. */
   const due = new Set<string>();
   let changed = false;
   let round = 0;
@@ -211,8 +211,8 @@ export function createMutatingWebhooks(options: WebhookOptions, context: Request
     /** Returns true if a webhook modified the object. */
     changed: () => changed,
     /**
-     * Calls the webhooks one after another. The second pass calls only webhooks with `reinvocationPolicy: IfNeeded`
-     * after which the object was modified.
+     * Calls the webhooks one after another. The second pass calls only webhooks with `reinvocationPolicy: IfNeeded` if
+     * the object was modified after their first call.
      */
     async run(given: Attributes): Promise<Attributes> {
       if (isExempt(given)) return given;
@@ -250,8 +250,8 @@ async function mutateWith(
 }
 
 /**
- * Calls all validating webhooks concurrently. If several deny the request, the first in the configured order determines
- * the error. In the API server, it is the first to respond.
+ * Calls all validating webhooks concurrently. If several deny the request, the first in configuration order determines
+ * the error, whereas in the API server it is the first to respond.
  */
 export async function validateWithWebhooks(
   options: WebhookOptions,
@@ -273,12 +273,12 @@ export async function validateWithWebhooks(
   if (denial) throw new ApiError(denial);
 }
 
-/** Webhooks do not apply to webhook configurations and policies, so a broken configuration can be repaired. */
+/** Webhooks do not apply to webhook configurations and policies, so users can repair a broken configuration. */
 function isExempt({ resource }: Attributes): boolean {
   return resource.group === 'admissionregistration.k8s.io';
 }
 
-/** Returns all webhooks of a type, ordered by configuration name and position in the configuration. */
+/** Returns all webhooks of a type, sorted by configuration name and position in the configuration. */
 function listWebhooks(reader: ObjectReader, type: WebhookType): readonly Webhook[] {
   const key = { group: 'admissionregistration.k8s.io', resource: `${type}webhookconfigurations` };
   return reader.list(key).flatMap((configuration) =>
@@ -311,7 +311,7 @@ function isSelected(webhook: Webhook, attributes: Attributes, { reader }: Webhoo
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Returns the labels to which the namespace selector applies, or `all` if the request always matches. */
+/** Returns the labels that the namespace selector applies to, or `all` if the request always matches. */
 export function namespaceLabels(
   definition: JsonObject,
   attributes: Attributes,

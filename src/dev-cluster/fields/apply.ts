@@ -28,17 +28,17 @@ import type { Schema } from './schema.ts';
 import { collectFields, type Comparison, merge, removeFields } from './typed.ts';
 
 interface ApplyRequest extends Ownership {
-  /** The stored object; absent when the apply creates. */
+  /** The stored object. Absent if the apply creates the object. */
   readonly live?: ApiObject;
   /** The configuration as sent. */
   readonly config: ApiObject;
-  /** Takes fields over from other managers instead of failing with a conflict. */
+  /** If true, takes over fields from other managers instead of failing with a conflict. */
   readonly force: boolean;
 }
 
 /**
- * Returns the new object with its `metadata.managedFields`, not yet defaulted. Throws ApiError 409 on conflicts, 400 for
- * an object of another kind.
+ * Returns the new object with its `metadata.managedFields`, before defaulting. Throws ApiError 409 on conflicts, and
+ * 400 for an object of another kind.
  */
 export function applyConfiguration(request: ApplyRequest): ApiObject {
   checkConfiguration(request);
@@ -67,7 +67,7 @@ function applier({ manager, resource, subresource }: ApplyRequest): Omit<Owner, 
   return { manager, operation: 'Apply', apiVersion: formatApiVersion(resource), subresource };
 }
 
-/** The fields of an object without owners belong to a separate manager. */
+/** Assigns the fields of an object that has no owners to a separate manager. */
 function ownersBefore(request: ApplyRequest): Owners {
   const { live } = request;
   const owners = parseOwners(live?.metadata?.['managedFields']);
@@ -86,7 +86,7 @@ function checkConfiguration({ config, resource }: ApplyRequest): void {
   if (metadata?.['managedFields'] != null) throw new ApiError(badRequest('metadata.managedFields must be nil'));
 }
 
-/** Removes the fields that the applier no longer applies and that no other manager owns. */
+/** Removes the fields that the applier no longer applies and no other manager owns. */
 function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
   if (!last || last.size === 0) return merged;
   const fieldsWithParents = (value: unknown): FieldSet => withParentFields(collectFields(schema, value));
@@ -95,7 +95,7 @@ function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: F
   const owned = withParentFields(new Set([...owners.values()].flatMap(({ fields }) => [...fields])));
   const withoutLast = removeFields(schema, merged, released);
   const withOwned = removeFields(schema, merged, all.difference(fieldsWithParents(withoutLast).union(owned)));
-  // Fields that were removed only with their parent and were never applied are kept.
+  // Keep fields that were never applied and were removed only together with their parent.
   return removeFields(schema, merged, all.difference(fieldsWithParents(withOwned)).intersection(released));
 }
 
@@ -117,7 +117,7 @@ function findConflicts(owners: Owners, actor: string, { modified, added }: Compa
 }
 
 /**
- * 409 with all conflicts.
+ * Returns ApiError 409 that lists all conflicts.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go
  */
 function conflictStatus(conflicts: readonly Conflict[]): Status {

@@ -1,6 +1,5 @@
 /**
- * Decoding of request bodies. Unlike the API server, the types of fields are not checked, apart from metadata, and
- * unknown fields are kept.
+ * Decodes request bodies. Unlike the API server, it checks only the types of metadata fields, and keeps unknown fields.
  */
 import { unmarshalError } from '../../kube/field-error.ts';
 import { metadataProblem } from '../../kube/names.ts';
@@ -12,11 +11,11 @@ import type { Schema } from './schema.ts';
 
 interface Decoding {
   readonly object: ApiObject;
-  /** The error in the words of Go's JSON decoder. */
+  /** The error in the wording of Go's JSON decoder. */
   readonly error?: string;
 }
 
-/** 500 without a reason: the API server's response to an error without a Status. */
+/** Returns a 500 without a reason, which is the API server's response to an error that has no Status. */
 export function plainError(message: string): ApiError {
   return new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
 }
@@ -65,7 +64,7 @@ function parseJson(text: string): Parsed {
   }
 }
 
-/** Returns the API version and kind of a body, completed from the URL. */
+/** Returns the API version and kind of a body, which default to those of the URL. */
 function readKind(value: unknown, expected: GroupVersionKind): GroupVersionKind | { readonly error: string } {
   if (value !== null && !isObject(value)) {
     return { error: `couldn't get version/kind; json parse error: ${unmarshalError(value, '', 'struct')}` };
@@ -82,8 +81,8 @@ function findKindError(sent: GroupVersionKind, expected: GroupVersionKind): stri
 }
 
 /**
- * Normalizes parsed JSON as a decoding into Go structs does: `null` fields, empty lists and empty maps are dropped, and
- * quantities become strings. In custom resources only `null` fields are dropped, unless the schema allows them.
+ * Normalizes parsed JSON as decoding into Go structs does: drops `null` fields, empty lists and empty maps, and
+ * converts quantities to strings. In custom resources, drops only `null` fields, unless the schema allows them.
  */
 export function decodeValue(value: unknown, schema: Schema): Decoding {
   if (!isObject(value)) return { object: {}, error: unmarshalError(value, '', 'map[string]interface {}') };
@@ -93,7 +92,7 @@ export function decodeValue(value: unknown, schema: Schema): Decoding {
   return { object, ...(error === undefined ? {} : { error }) };
 }
 
-/** Keeps recursive functions far from the end of the stack. Go's limit is 10,000. */
+/** Maximum nesting depth, so recursive functions do not overflow the stack. Go's limit is 10,000. */
 const MAX_DEPTH = 500;
 
 function isTooDeep(value: unknown, depth: number): boolean {
@@ -101,12 +100,12 @@ function isTooDeep(value: unknown, depth: number): boolean {
   return depth > MAX_DEPTH || Object.values(value).some((member) => isTooDeep(member, depth + 1));
 }
 
-/** Fields that hold quantities by resource name. */
+/** Fields that contain quantities by resource name. */
 const QUANTITIES = new Set(['limits', 'requests', 'overhead', 'capacity', 'allocatable', 'hard', 'used']);
 /** Fields that are maps with `omitempty` in Go. */
 const MAPS = new Set([...QUANTITIES, 'labels', 'annotations', 'matchLabels', 'nodeSelector', 'data', 'binaryData']);
 
-/** Returns `undefined` for a value that is dropped. `name` is the field that holds the value. */
+/** Returns `undefined` to drop the value. `name` is the field that contains the value. */
 function normalize(value: unknown, schema: Schema, name: string): unknown {
   if (typeof value !== 'object' || value === null) {
     return value === null && schema.nullable !== true ? undefined : value;
@@ -124,7 +123,7 @@ function normalize(value: unknown, schema: Schema, name: string): unknown {
   return entries.length === 0 && MAPS.has(name) && !isCustom ? undefined : Object.fromEntries(entries);
 }
 
-/** Returns the error of the first field of the metadata with a value with the wrong type. */
+/** Returns the error for the first metadata field that has the wrong type. */
 function findTypeError({ metadata }: { readonly metadata?: unknown }): string | undefined {
   if (metadata == null) return undefined;
   if (!isObject(metadata)) return unmarshalError(metadata, '.metadata', 'v1.ObjectMeta');

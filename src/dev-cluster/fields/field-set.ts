@@ -1,5 +1,5 @@
 /**
- * Sets of field paths and their form in `metadata.managedFields`.
+ * Sets of field paths, and their representation in `metadata.managedFields`.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/fieldpath/set.go
  */
 import { compareBytes, quote } from '../../kube/text.ts';
@@ -7,15 +7,15 @@ import { isObject } from '../../kube/types.ts';
 import type { Schema } from './schema.ts';
 
 /**
- * One step of a field path in the notation of `fieldsV1`: `f:name`, `k:{"name":"c"}` for an item of a list with keys,
- * `v:"x"` for an item of a set.
+ * A step in a field path, in `fieldsV1` notation: `f:name`, `k:{"name":"c"}` for an item of a keyed list, or `v:"x"`
+ * for an item of a set.
  */
 export type PathElement = string;
 
-/** The elements of a path, joined by a character that no element contains. The empty path is the whole object. */
+/** The elements of a path, joined by a character that no element contains. The empty path means the whole object. */
 export type FieldPath = string;
 
-/** A set of field paths. The fields above and below a path are in the set only if they are members themselves. */
+/** A set of field paths. Fields above and below a path are in the set only if they are members themselves. */
 export type FieldSet = ReadonlySet<FieldPath>;
 
 const SEPARATOR = '\0';
@@ -33,7 +33,7 @@ export function fieldPath(...names: readonly string[]): FieldPath {
   return names.map(fieldElement).reduce(joinPath, '');
 }
 
-/** The element of a list item; `undefined` for an item without keys or with the wrong type. */
+/** Returns the element for a list item, or `undefined` for an item that lacks its keys or has the wrong type. */
 export function itemElement({ list }: Schema, item: unknown): PathElement | undefined {
   if (list === undefined || list === 'set') {
     return typeof item === 'object' || item === undefined ? undefined : `v:${JSON.stringify(item)}`;
@@ -51,7 +51,7 @@ export function isField(path: FieldPath): boolean {
   return path.slice(path.lastIndexOf(SEPARATOR) + 1).startsWith('f:');
 }
 
-/** A path as messages print it: `.spec.containers[name="c"].image`. */
+/** Formats a path for messages, such as `.spec.containers[name="c"].image`. */
 export function printPath(path: FieldPath): string {
   return path.split(SEPARATOR).map(printElement).join('');
 }
@@ -70,17 +70,20 @@ function parentPaths(path: FieldPath): FieldPath[] {
   return elements.slice(1).map((_element, index) => elements.slice(0, index + 1).join(SEPARATOR));
 }
 
-/** The paths of `fields` that are neither in `removed` nor below one of its members. */
+/** Returns the paths in `fields` that are neither in `removed` nor below one of its members. */
 export function differenceBelow(fields: FieldSet, removed: FieldSet): FieldSet {
   return new Set([...fields].filter((path) => ![path, ...parentPaths(path)].some((one) => removed.has(one))));
 }
 
-/** The set together with all fields on the way to its members. List items on the way do not become members. */
+/** Returns the set and all parent fields of its members. Parent list items do not become members. */
 export function withParentFields(fields: FieldSet): FieldSet {
   return fields.union(new Set([...fields].flatMap(parentPaths).filter(isField)));
 }
 
-/** Orders paths as the API server does: fields first, then items by key, then by value; members before the paths below them. */
+/**
+ * Orders paths as the API server does: fields first, then items by key, then items by value. A path comes before the
+ * paths below it.
+ */
 export function comparePaths(a: FieldPath, b: FieldPath): number {
   const [left, right] = [a.split(SEPARATOR), b.split(SEPARATOR)];
   const index = left.findIndex((element, at) => element !== right[at]);
@@ -97,7 +100,7 @@ interface FieldTree {
   [element: string]: FieldTree;
 }
 
-/** The set in the notation of `fieldsV1`: a member with members below it contains an entry `.`. */
+/** Formats the set in `fieldsV1` notation, where a member that has members below it contains an entry `.`. */
 export function toFieldsV1(fields: FieldSet): FieldTree {
   const root: FieldTree = {};
   for (const path of [...fields].sort(comparePaths)) {
@@ -111,7 +114,7 @@ export function toFieldsV1(fields: FieldSet): FieldTree {
   return root;
 }
 
-/** Parses `fieldsV1`; `undefined` if it is malformed. */
+/** Parses `fieldsV1`. Returns `undefined` if it is malformed. */
 export function fromFieldsV1(fields: unknown, parent: FieldPath = ''): FieldSet | undefined {
   if (!isObject(fields)) return undefined;
   const paths = new Set<FieldPath>();

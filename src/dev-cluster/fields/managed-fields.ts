@@ -1,6 +1,6 @@
 /**
- * Ownership of fields, recorded in `metadata.managedFields`: a manager owns the fields that its create, update or patch
- * changes.
+ * Tracks field ownership in `metadata.managedFields`. A manager owns the fields that its create, update or patch
+ * request changes.
  * @see https://github.com/kubernetes/kubernetes/tree/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal
  */
 import { deepEqual } from '../../kube/equality.ts';
@@ -12,13 +12,13 @@ import { type ApiObject, formatApiVersion } from '../types.ts';
 import { differenceBelow, fieldPath, type FieldSet, fromFieldsV1, toFieldsV1 } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 
-/** The properties of a resource that decide which fields a request can own. */
+/** The properties of a resource that determine which fields a request can own. */
 export type OwnedResource = Pick<
   ResourceInfo,
   'group' | 'version' | 'kind' | 'resource' | 'schema' | 'custom' | 'subresources'
 >;
 
-/** The manager, the place and the time of a write. */
+/** The manager, the subresource and the time of a write. */
 export interface Ownership {
   readonly resource: OwnedResource;
   /** `''` for the object itself. */
@@ -28,52 +28,52 @@ export interface Ownership {
 }
 
 interface UpdateRequest extends Ownership {
-  /** The stored object; absent on create. */
+  /** The stored object. Absent on create. */
   readonly live?: ApiObject;
   /** The decoded and defaulted object before admission. Its `metadata.managedFields` is set. */
   readonly object: ApiObject;
 }
 
-/** One entry of `managedFields`. */
+/** A `managedFields` entry. */
 export interface Owner {
   readonly manager: string;
   readonly operation: 'Apply' | 'Update';
   readonly apiVersion: string;
   /** `''` for the object itself. */
   readonly subresource: string;
-  /** RFC 3339 in whole seconds. */
+  /** In RFC 3339 format with second precision. */
   readonly time?: string;
   readonly fields: FieldSet;
 }
 
-/** Owners by their key. */
+/** Owners by key. */
 export type Owners = ReadonlyMap<string, Owner>;
 
-/** The identity of an owner: appliers are the same in every version, updates are distinguished by version. */
+/** Returns the identity of an owner. The identity of an update includes the version, but that of an apply does not. */
 export function ownerKey({ manager, operation, apiVersion, subresource }: Omit<Owner, 'fields' | 'time'>): string {
   return JSON.stringify([manager, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
 
-/** The longest name of a field manager in bytes. */
+/** Maximum length of a field manager name, in bytes. */
 const MAX_MANAGER_BYTES = 128;
 
-/** The field manager of a request: `fieldManager`, or the User-Agent up to its slash. */
+/** Returns a request's field manager, which is `fieldManager` or the User-Agent up to the first slash. */
 export function fieldManagerName(fieldManager: string | undefined, userAgent: string | undefined): string {
   if (fieldManager !== undefined && fieldManager !== '') return fieldManager;
   const name = (userAgent ?? '').split('/')[0]?.replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '') ?? '';
   return Buffer.from(name).subarray(0, MAX_MANAGER_BYTES).toString() || 'unknown';
 }
 
-/** Sets `metadata.managedFields` of an object that is created, updated or patched. */
+/** Sets `metadata.managedFields` in an object that is created, updated or patched. */
 export function trackUpdate(request: UpdateRequest): void {
   const { live, object, subresource } = request;
   const owners = ownersBefore(live, object, subresource);
-  // A stored object without owners stays without owners until the first apply.
+  // A stored object that has no owners gets none until the first apply.
   const untracked = owners.size === 0 && live !== undefined;
   setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
 }
 
-/** The owners in the request, with which managers can release fields, or else those of the live object. */
+/** Returns the owners in the request, which allows managers to release fields, or else those of the live object. */
 function ownersBefore(live: ApiObject | undefined, object: ApiObject, subresource: string): Owners {
   const stored = parseOwners(live?.metadata?.['managedFields']) ?? new Map<string, Owner>();
   const sent: unknown = object.metadata?.['managedFields'];
@@ -82,7 +82,7 @@ function ownersBefore(live: ApiObject | undefined, object: ApiObject, subresourc
   return owners === undefined || owners.size === 0 ? stored : owners;
 }
 
-/** The owners after an update from the live to the new object. */
+/** Returns the owners after an update from the live object to the new object. */
 export function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
   const { resource, subresource, manager, now, object } = request;
   const live = request.live ?? emptyObject(resource, object);
@@ -96,7 +96,7 @@ export function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owner
   return new Map([...others, [key, { ...owner, time: formatTimestamp(now.getTime()), fields }]]);
 }
 
-/** Structs that Go writes even if they are empty. They exist before a create and belong to no manager. */
+/** Structs that Go serializes even if they are empty. They exist before a create, so no manager owns them. */
 const STRUCTS = new Set([
   'metadata',
   'spec',
@@ -109,7 +109,7 @@ const STRUCTS = new Set([
   'source',
 ]);
 
-/** The object with which a new object is compared. */
+/** Returns the object to compare a new object with. */
 export function emptyObject({ custom }: Pick<OwnedResource, 'custom'>, object: object): ApiObject {
   if (custom) return {};
   const entries = Object.entries(object).flatMap(([name, value]): [string, unknown][] => {
@@ -119,7 +119,9 @@ export function emptyObject({ custom }: Pick<OwnedResource, 'custom'>, object: o
   return Object.fromEntries(entries);
 }
 
-/** The owners after a change: every owner except the actor loses the fields that were changed, added or removed. */
+/**
+ * Returns the owners after a change. All owners except the actor lose the fields that were changed, added or removed.
+ */
 export function releaseChanged(owners: Owners, actor: string, { removed, modified, added }: Comparison): Owners {
   const changed = modified.union(added).union(removed);
   return new Map(
@@ -147,12 +149,12 @@ export const NEVER_OWNED: FieldSet = new Set([
   ...IDENTITY.map((name) => fieldPath('metadata', name)),
 ]);
 
-/** The fields that a request to a resource or one of its subresources can change. */
+/** Selects the fields that a request to a resource or subresource can change. */
 export function ownableFields(resource: OwnedResource, subresource: string, fields: FieldSet): FieldSet {
   return differenceBelow(fields, resetFields(resource, subresource));
 }
 
-/** Compares two objects in the fields that the request can change. */
+/** Compares the fields of two objects that the request can change. */
 export function ownedChange(
   resource: OwnedResource,
   subresource: string,
@@ -164,7 +166,7 @@ export function ownedChange(
   return { removed: filter(removed), modified: filter(modified), added: filter(added) };
 }
 
-/** The fields that the server resets in a request. */
+/** Returns the fields that the server resets in a request. */
 function resetFields({ custom, subresources, resource }: OwnedResource, subresource: string): FieldSet {
   const [status, spec] = [fieldPath('status'), fieldPath('spec')];
   if (subresource !== 'status') return new Set(custom && !subresources.includes('status') ? [] : [status]);
@@ -172,7 +174,7 @@ function resetFields({ custom, subresources, resource }: OwnedResource, subresou
   return new Set(resource === 'pods' ? [spec, fieldPath('metadata', 'ownerReferences')] : [spec]);
 }
 
-/** Parses `metadata.managedFields`; `undefined` if it is malformed. */
+/** Parses `metadata.managedFields`. Returns `undefined` if it is malformed. */
 export function parseOwners(entries: unknown): Owners | undefined {
   if (entries == null) return new Map();
   if (!Array.isArray(entries)) return undefined;
@@ -197,7 +199,7 @@ function parseOwner(entry: unknown): Owner | undefined {
   };
 }
 
-/** Writes the owners into an object: appliers first, then by time, name and version. */
+/** Writes the owners into an object. Appliers come first, and owners are then sorted by time, name and version. */
 export function setOwners(object: ApiObject, owners: Owners): void {
   const entries = [...owners.values()].filter(({ fields }) => fields.size > 0).sort(compareOwners);
   if (entries.length > 0) (object.metadata ??= {})['managedFields'] = entries.map(printOwner);
@@ -226,12 +228,12 @@ function compareOwners(a: Owner, b: Owner): number {
   );
 }
 
-/** An entry without a time is older than all others. */
+/** An entry that has no time counts as the oldest. */
 function seconds({ time }: Owner): number {
   return Math.floor(Date.parse(time ?? '') / 1000) || 0;
 }
 
-/** The object without `metadata.managedFields`, which is never owned. */
+/** Returns the object without `metadata.managedFields`, which is never owned. */
 export function withoutOwners(object: ApiObject): ApiObject {
   if (object.metadata?.['managedFields'] === undefined) return object;
   const metadata = { ...object.metadata };
@@ -239,7 +241,7 @@ export function withoutOwners(object: ApiObject): ApiObject {
   return { ...object, metadata };
 }
 
-/** Takes over the times of the live object if nothing else has changed, so the write is not stored. */
+/** Keeps the times of the live object if nothing else has changed, so the write is a no-op. */
 export function keepTimes(object: ApiObject, live: ApiObject): void {
   const entries = (of: ApiObject): unknown[] => {
     const list = of.metadata?.['managedFields'];

@@ -1,5 +1,5 @@
 /**
- * JSON patches, JSON merge patches and strategic merge patches.
+ * Applies JSON patches, JSON merge patches and strategic merge patches.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
  */
@@ -19,8 +19,8 @@ export type PatchMediaType =
   | 'application/strategic-merge-patch+json';
 
 /**
- * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, 422 for one that does not
- * fit.
+ * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, and 422 for a patch that
+ * cannot be applied.
  */
 export function applyPatch(object: ApiObject, text: string, mediaType: PatchMediaType, schema: Schema): ApiObject {
   const patched = patchObject(object, parsePatch(text), mediaType, schema);
@@ -52,7 +52,7 @@ function malformed(patch: unknown, goType: string): ApiError {
 
 const MAX_OPERATIONS = 10_000;
 
-/** The response to a failed operation does not name the operation. */
+/** As in the API server, the response does not name the failed operation. */
 function applyOperations(object: ApiObject, patch: unknown): unknown {
   if (!Array.isArray(patch) || !patch.every(isObject)) throw malformed(patch, '[]handlers.jsonPatchOp');
   if (patch.length > MAX_OPERATIONS) {
@@ -87,7 +87,7 @@ const RETAIN_KEYS = '$retainKeys';
 const DELETE_FROM = '$deleteFromPrimitiveList/';
 const ORDER = '$setElementOrder/';
 
-/** Merges a strategic merge patch into an object. Neither is changed. */
+/** Merges a strategic merge patch into an object. Modifies neither of them. */
 function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
   const { [DIRECTIVE]: directive, [RETAIN_KEYS]: retained, ...rest } = patch;
   if (directive === 'replace') return rest;
@@ -132,7 +132,7 @@ function mergeKey({ list }: Schema): string | undefined {
   return list === 'set' ? undefined : list?.[0];
 }
 
-/** Returns a function that reads the merge key of an item; items without a merge key are their own keys. */
+/** Returns a function that reads an item's merge key. If the list has no merge key, items are their own keys. */
 function keyReader(mergeKey: string | undefined): (item: unknown) => unknown {
   return (item) => (mergeKey !== undefined && isObject(item) ? item[mergeKey] : item);
 }
@@ -141,7 +141,7 @@ function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Merges two objects, or two lists that merge; other values are replaced. */
+/** Merges two objects or two mergeable lists. Replaces other values. */
 function mergeMember(original: unknown, change: unknown, schema: Schema): unknown {
   if (isObject(original) && isObject(change)) return strategicMerge(original, change, schema);
   if (!Array.isArray(original) || !Array.isArray(change) || schema.list === undefined) {
@@ -175,7 +175,7 @@ function mergeItems(original: readonly unknown[], patch: readonly unknown[], mer
   return sortItems(items, changes, original, keyReader(mergeKey));
 }
 
-/** The value of a new field: objects with a directive are left out. */
+/** Returns the value of a new field. Omits objects that contain a directive. */
 function withoutDirectives(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutDirectives).filter((item) => item !== undefined);
   if (!isObject(value)) return value;

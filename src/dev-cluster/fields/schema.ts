@@ -1,25 +1,25 @@
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /**
- * How server-side apply and strategic merge patches treat a value: which lists merge item by item, and which objects
- * are owned as a whole. Everything else is owned and merged field by field. Types of scalars are not checked.
+ * How server-side apply and strategic merge patches treat a value: which lists are merged item by item, and which
+ * objects are owned as a whole. All other objects are owned and merged field by field. Scalar types are not checked.
  */
 export interface Schema {
-  /** The keys of a list's items, or `set` for a list of scalars. Absent: a list is owned as a whole. */
+  /** The keys of a list's items, or `set` for a list of scalars. If absent, a list is owned as a whole. */
   readonly list?: 'set' | readonly string[];
   /** True for an object that is owned as a whole. */
   readonly atomic?: boolean;
-  /** Custom resources only: whether the value may be `null`. */
+  /** For custom resources, true if the value may be `null`. */
   readonly nullable?: boolean;
-  /** The schema of a member of an object. */
+  /** Returns the schema of an object member. */
   field(name: string): Schema;
-  /** The schema of the items of a list. */
+  /** Returns the schema of a list's items. */
   item(): Schema;
 }
 
 type Rule = Omit<Schema, 'field' | 'item'>;
 
-/** Lists by the keys of their items. The first key is also the merge key of strategic merge patches. */
+/** Lists by the keys of their items. The first key is also the merge key in strategic merge patches. */
 const LIST_KEYS: Readonly<Record<string, string>> = {
   uid: 'metadata.ownerReferences',
   name: `containers initContainers ephemeralContainers env resources.claims allocatedResourcesStatus spec.volumes
@@ -42,7 +42,7 @@ const ATOMIC_OBJECTS = `ownerReferences.* imagePullSecrets.* secrets.* variables
   involvedObject regarding related targetRef target`;
 
 /**
- * Rules of the built-in kinds, keyed by field name, or by parent and field names if kinds differ.
+ * Rules for built-in kinds, by field name, or by parent and field name if kinds differ.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/api/openapi-spec/swagger.json
  */
 const RULES: ReadonlyMap<string, Rule> = new Map<string, Rule>([
@@ -55,7 +55,7 @@ function createRules(fields: string, rule: Rule): [string, Rule][] {
   return fields.split(/\s+/).map((field) => [field, rule]);
 }
 
-/** The schema of a field of a built-in kind; `*` is the name of a list item. */
+/** Creates the schema of a field in a built-in kind. `*` is the name of a list item. */
 function builtInSchema(parent: string, name: string): Schema {
   return {
     ...(RULES.get(`${parent}.${name}`) ?? RULES.get(name)),
@@ -67,7 +67,7 @@ function builtInSchema(parent: string, name: string): Schema {
 /** The schema of every built-in kind. */
 export const BUILT_IN: Schema = builtInSchema('', '');
 
-/** The schema of a value that the `openAPIV3Schema` of a CustomResourceDefinition describes. */
+/** Creates the schema of a value from a CRD's `openAPIV3Schema`. */
 function customSchema(schema: JsonObject): Schema {
   const listType = schema['x-kubernetes-list-type'];
   const listKeys = schema['x-kubernetes-list-map-keys'];
@@ -84,7 +84,7 @@ function customSchema(schema: JsonObject): Schema {
   };
 }
 
-/** The schema of a custom resource. */
+/** Creates the schema of a custom resource. */
 export function customResourceSchema(schema: JsonObject | undefined): Schema {
   const root = customSchema(schema ?? {});
   return { ...root, field: (name) => (name === 'metadata' ? BUILT_IN.field(name) : root.field(name)) };

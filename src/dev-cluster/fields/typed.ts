@@ -1,5 +1,5 @@
 /**
- * Comparison and merging of objects by their schema, as structured-merge-diff does it.
+ * Compares and merges objects according to their schema, as structured-merge-diff does.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/tree/v6.3.2/typed
  */
 import { deepEqual } from '../../kube/equality.ts';
@@ -15,27 +15,27 @@ import {
 } from './field-set.ts';
 import type { Schema } from './schema.ts';
 
-/** The fields in which two objects differ. Each path is in one of the sets at most. */
+/** The fields in which two objects differ. Each path is in at most one of the sets. */
 export interface Comparison {
   readonly removed: FieldSet;
   readonly modified: FieldSet;
   readonly added: FieldSet;
 }
 
-/** A member of an object or an item of a list. */
+/** An object member or a list item. */
 interface Part {
   readonly schema: Schema;
-  /** More than one value: items with the same keys, which stored objects can have. They are owned as a whole. */
+  /** Contains several values if a stored object has items with the same keys. Such items are owned as a whole. */
   readonly values: readonly unknown[];
 }
 
-/** A value at a path: a leaf is owned as a whole, other values by their parts. */
+/** A value at a path. A leaf is owned as a whole, and other values part by part. */
 interface Node {
   readonly isLeaf: boolean;
   readonly values: readonly unknown[];
 }
 
-/** Returns the parts of a value that are owned one by one; `undefined` for a value that is owned as a whole. */
+/** Returns the parts of a value that are owned separately, or `undefined` for a value that is owned as a whole. */
 function getParts(schema: Schema, value: unknown): Map<PathElement, Part> | undefined {
   const parts = new Map<PathElement, Part>();
   if (Array.isArray(value) && schema.list !== undefined) {
@@ -67,7 +67,7 @@ function flatten(schema: Schema, object: unknown): Map<FieldPath, Node> {
   return nodes;
 }
 
-/** Compares two objects. A field that is added or removed counts with all fields below it. */
+/** Compares two objects. If a field is added or removed, so are all fields below it. */
 export function compare(schema: Schema, before: unknown, after: unknown): Comparison {
   const [old, current] = [flatten(schema, before), flatten(schema, after)];
   const isModified = ([path, node]: [FieldPath, Node]): boolean => {
@@ -81,7 +81,7 @@ export function compare(schema: Schema, before: unknown, after: unknown): Compar
   };
 }
 
-/** All fields that an applied configuration sets: its leaves, list items and empty objects. */
+/** Returns all fields that an applied configuration sets, which are its leaves, list items and empty objects. */
 export function collectFields(schema: Schema, value: unknown): FieldSet {
   const isOwned = ([path, { isLeaf, values }]: [FieldPath, Node]): boolean => {
     const [first] = values;
@@ -91,8 +91,8 @@ export function collectFields(schema: Schema, value: unknown): FieldSet {
 }
 
 /**
- * Merges an applied configuration into a live value: leaves are replaced, list items are merged by their keys, in the
- * order of the configuration where both have them.
+ * Merges an applied configuration into a live value. Replaces leaves, and merges list items by their keys. Items that
+ * are in both lists have the configuration's order.
  */
 export function merge(schema: Schema, live: unknown, applied: unknown): unknown {
   if (applied === undefined) return live;
@@ -119,7 +119,10 @@ function mergeItems(schema: Schema, live: readonly unknown[], applied: readonly 
   return sortItems([...live.filter((item) => !appliedKeys.has(key(item))), ...merged], applied, live, key);
 }
 
-/** Sorts merged items: those in `order` in that order, and the others before the item that followed them on the server. */
+/**
+ * Sorts merged items. Items in `order` have that order, and each other item precedes the item that followed it on the
+ * server.
+ */
 export function sortItems(
   items: readonly unknown[],
   order: readonly unknown[],
@@ -141,7 +144,7 @@ export function sortItems(
   return [...sorted, ...others];
 }
 
-/** Returns the value without the given fields. An object or a list from which everything is removed becomes empty. */
+/** Removes the given fields from the value. An object or a list that loses all of its members becomes empty. */
 export function removeFields(schema: Schema, value: unknown, fields: FieldSet, path: FieldPath = ''): unknown {
   if (Array.isArray(value) && schema.list !== undefined) {
     return value.flatMap((item: unknown) => {

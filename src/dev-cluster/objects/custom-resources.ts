@@ -1,5 +1,5 @@
 /**
- * CRDs and custom resources. Ajv validates custom resources against their schema and sets defaults.
+ * CRDs and custom resources. Ajv validates custom resources and sets their defaults.
  * @see https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/registry/customresource/strategy.go
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -32,7 +32,6 @@ import {
 } from '../types.ts';
 import { createStrategy, type KindRules, restore } from './strategy.ts';
 
-/** Rules for CRDs. */
 export const definitionRules: KindRules = {
   generation: 'counted',
   // The resources are served as soon as the CRD is stored.
@@ -53,7 +52,7 @@ function condition({ metadata }: ApiObject, type: string, reason: string, messag
   return { type, status: 'True', lastTransitionTime: metadata?.['creationTimestamp'], reason, message };
 }
 
-/** Reports CRDs that the server cannot serve. */
+/** Returns errors for CRDs that the server cannot serve. */
 function definitionErrors(definition: ApiObject): FieldError[] {
   const spec = objectAt(definition, 'spec');
   const name = textAt(definition, 'metadata', 'name');
@@ -79,7 +78,7 @@ function versionSchema(version: JsonObject): JsonObject {
 
 const VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
 
-/** Resources of a CRD, one for each served version. */
+/** Returns a CRD's resources, one for each served version. */
 export function definedResources(definition: ApiObject): readonly ResourceInfo[] {
   const spec = objectAt(definition, 'spec');
   const names = objectAt(spec, 'names');
@@ -116,7 +115,7 @@ function customRules(version: JsonObject): KindRules {
     const isValid = validate(object);
     const errors = isValid ? [] : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
     if (errors.length > 0) return errors.map(toFieldError);
-    // In CEL, a null member is treated as absent.
+    // CEL treats null members as absent.
     const present = withoutNulls(object);
     return rules.flatMap((rule) => applyRule(rule, present));
   };
@@ -137,13 +136,13 @@ function customRules(version: JsonObject): KindRules {
 }
 
 interface Rule {
-  /** Path to the value to which the rule applies. Empty for the object itself. */
+  /** Path of the value that the rule applies to. Empty for the object itself. */
   readonly path: readonly string[];
   readonly expression: string;
   readonly message: string;
 }
 
-/** The rules of a schema and of its fields. Rules on list items and map values are not evaluated. */
+/** Returns the rules of a schema and its fields. Rules on list items and map values are not supported. */
 function findRules(schema: JsonObject, path: readonly string[] = []): readonly Rule[] {
   const own = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
     path,
@@ -156,7 +155,7 @@ function findRules(schema: JsonObject, path: readonly string[] = []): readonly R
   return [...own, ...fields];
 }
 
-/** A rule on an absent field is not evaluated. */
+/** Skips rules on absent fields. */
 function applyRule({ path, expression, message }: Rule, object: unknown): readonly FieldError[] {
   const value = at(object, ...path);
   if (value === undefined || evaluate(expression, { self: toCelValue(value) }) === true) return [];
@@ -165,7 +164,7 @@ function applyRule({ path, expression, message }: Rule, object: unknown): readon
   return [{ type: 'FieldValueInvalid', path: field, detail: message }];
 }
 
-/** Removes fields that the schema does not contain, and returns their paths. */
+/** Removes fields that are not in the schema, and returns their paths. */
 function prune(value: unknown, schema: JsonObject, path = ''): string[] {
   if (Array.isArray(value)) {
     return value.flatMap((item, index) => prune(item, objectAt(schema, 'items'), `${path}[${index}]`));
@@ -182,7 +181,7 @@ function prune(value: unknown, schema: JsonObject, path = ''): string[] {
   });
 }
 
-/** The junctor's error summarizes errors in its branches. */
+/** Drops errors in the branches of a junctor such as `anyOf`, because its own error summarizes them. */
 const IN_BRANCH = /\/(anyOf|oneOf|not)\/\d/;
 
 const FORMATS = {
@@ -204,11 +203,12 @@ const ajv = new Ajv2020({
   formats: FORMATS,
 });
 
-/** Compiled schemas by their JSON text. Compiling the schema takes longer than all other work for a new CRD. */
+/** Compiled schemas by their JSON text, because compiling takes longer than all other work for a new CRD. */
 const compiled = new Map<string, ValidateFunction>();
 
 /**
- * Compiles an `openAPIV3Schema`. The returned function modifies the object. Throws an Error if the schema is invalid.
+ * Compiles an `openAPIV3Schema`. The returned function sets defaults in the object. Throws an Error if the schema is
+ * invalid.
  */
 function compileSchema(schema: JsonObject): ValidateFunction {
   const text = JSON.stringify(schema);
@@ -270,7 +270,7 @@ function typeName(value: unknown): string {
   return Number.isInteger(value) ? 'integer' : typeof value;
 }
 
-/** Columns for `kubectl get`: those in the CRD, or the age by default. */
+/** Returns the columns for `kubectl get`, which are those in the CRD or, by default, the age. */
 function versionColumns(version: JsonObject): readonly TableColumn[] {
   const columns = itemsAt(version, 'additionalPrinterColumns');
   return [nameColumn, ...(columns.length === 0 ? [ageColumn] : columns.map(createColumn))];
@@ -297,7 +297,7 @@ function formatCell(value: unknown, type: string, now: Date): unknown {
   return typeof value === 'number' || typeof value === 'boolean' ? value : null;
 }
 
-/** A JSONPath step: a field, or the first item in which a field has a given value. */
+/** Matches a JSONPath step: a field, or the first item whose field has the given value. */
 const STEP = /\.([A-Za-z0-9_-]+)|\[\?\(\s*@\.([A-Za-z0-9_-]+)\s*==\s*['"]([^'"]*)['"]\s*\)\]/g;
 
 function readJsonPath(object: unknown, path: string): unknown {

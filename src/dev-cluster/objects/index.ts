@@ -1,6 +1,6 @@
 /**
- * Rules for built-in kinds: server-side fields and validation. Checks only the rules that users of an evaluation
- * cluster are likely to violate. The functions do not depend on storage or requests.
+ * Server-side fields and validation of built-in kinds. Checks only the rules that users of an evaluation cluster are
+ * likely to violate. The functions do not depend on storage or requests.
  */
 import { X509Certificate } from 'node:crypto';
 import { setApiDefaults } from '../../kube/defaults.ts';
@@ -15,7 +15,7 @@ import { podRules, templateErrors } from './pod.ts';
 import { createStrategy, type KindRules, type NameRule, type Strategy } from './strategy.ts';
 
 /**
- * Validating and mutating webhook configurations. Checks only for mistakes that prevent a webhook from being called.
+ * Validates webhook configurations. Checks only for mistakes that prevent API servers from calling a webhook.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/admissionregistration/validation/validation.go
  */
 const webhookConfigurationRules: KindRules = {
@@ -39,7 +39,7 @@ function webhookErrors(webhook: JsonObject, path: string): FieldError[] {
         ? []
         : [invalidValue(`${path}.matchConditions[${index}].expression`, expression, error)];
     }),
-    // The development cluster sends reviews of version v1 only.
+    // The development cluster sends only v1 reviews.
     ...(versions.includes('v1')
       ? []
       : [invalidValue(`${path}.admissionReviewVersions`, versions, 'must include at least one of v1')]),
@@ -59,11 +59,11 @@ function bundleErrors(bundle: string, path: string): FieldError[] {
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** RBAC names can contain colons and uppercase letters. */
+/** RBAC names may contain colons and uppercase letters. */
 const anyName: NameRule = () => [];
 
 /**
- * Rules for workloads in the apps group.
+ * Validates workloads in the apps group.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
  */
 const WORKLOAD: KindRules = {
@@ -85,7 +85,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     nameErrors: dnsLabelErrors,
     initialStatus: () => ({ phase: 'Active' }),
     prepareForCreate(namespace) {
-      // A generated name is unknown until the object is created.
+      // A generated name is not known until the object is created.
       setApiDefaults(namespace);
       const finalizers = textsAt(objectAt(namespace, 'spec'), 'finalizers');
       namespace['spec'] = { finalizers: [...new Set([...finalizers, 'kubernetes'])] };
@@ -145,7 +145,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'scheduling.k8s.io/PriorityClass': { generation: 'counted' },
 };
 
-/** Returns the strategy of a built-in kind. For kinds without rules, only the metadata is validated. */
+/** Returns the strategy for a built-in kind. If there is no rule for the kind, only its metadata is validated. */
 export function kindStrategy(group: string, kind: string, namespaced: boolean): Strategy {
   return createStrategy(KINDS[`${group}/${kind}`] ?? {}, namespaced);
 }

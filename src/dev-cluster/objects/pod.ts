@@ -1,5 +1,5 @@
 /**
- * Pods and pod templates. Checks only the rules that users of an evaluation cluster are likely to violate.
+ * Validates pods and pod templates. Checks only the rules that users of an evaluation cluster are likely to violate.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */
 import { semanticEqual } from '../../kube/equality.ts';
@@ -17,7 +17,6 @@ import type { JsonObject } from '../../kube/types.ts';
 import { type ApiObject, at, hasField, itemsAt, objectAt, textAt } from '../types.ts';
 import { type KindRules, labelErrors, restore } from './strategy.ts';
 
-/** Rules for pods. */
 export const podRules: KindRules = {
   generation: 'counted',
   initialStatus: (pod) => ({ phase: 'Pending', qosClass: qosClass(objectAt(pod, 'spec')) }),
@@ -49,14 +48,14 @@ export const podRules: KindRules = {
   },
 };
 
-/** Sets the spec, and restores the metadata that a subresource cannot change. */
+/** Sets the spec. Restores the metadata, which a subresource cannot change. */
 function restoreSpec(pod: ApiObject, old: ApiObject, spec: JsonObject): void {
   pod['spec'] = structuredClone(spec);
   const kept = ['labels', 'annotations', 'finalizers', 'ownerReferences', 'deletionTimestamp'];
   restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => kept.includes(field));
 }
 
-/** Returns the spec with the container resources of another one. */
+/** Returns the spec with the container resources of another spec. */
 function withResources(spec: JsonObject, other: JsonObject): JsonObject {
   const containers = itemsAt(spec, 'containers').map((container, index) => {
     const { resources } = itemsAt(other, 'containers')[index] ?? container;
@@ -65,7 +64,7 @@ function withResources(spec: JsonObject, other: JsonObject): JsonObject {
   return { ...spec, containers };
 }
 
-/** Kubelets may omit the QoS class, and cannot change owner references. */
+/** Keeps the QoS class, which kubelets may omit, and the owner references, which they cannot change. */
 function restoreStatus(pod: ApiObject, old: ApiObject): void {
   restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => field === 'ownerReferences');
   const oldClass = at(old, 'status', 'qosClass');
@@ -119,7 +118,7 @@ const MUTABLE = [
   '`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)',
 ];
 
-/** The upstream message also contains a diff, which is omitted. */
+/** The upstream message also contains a diff, which is omitted here. */
 function updateErrors(spec: JsonObject, before: JsonObject): FieldError[] {
   const lists = ['containers', 'initContainers'];
   const changed = lists.find((list) => itemsAt(spec, list).length !== itemsAt(before, list).length);
@@ -131,7 +130,7 @@ function updateErrors(spec: JsonObject, before: JsonObject): FieldError[] {
     : [forbiddenField('spec', `pod updates may not change fields other than ${MUTABLE.join(',')}`)];
 }
 
-/** Returns the new spec with the old values of the fields that can be changed. */
+/** Returns the new spec, with the old values of the mutable fields. */
 function withImmutableFields(spec: JsonObject, before: JsonObject): JsonObject {
   const withOldImages = (list: string): JsonObject[] =>
     itemsAt(spec, list).map((container, index) => ({ ...container, image: itemsAt(before, list)[index]?.['image'] }));
@@ -156,7 +155,7 @@ function ephemeralUpdateErrors(spec: JsonObject, before: JsonObject): FieldError
 }
 
 /**
- * Returns the quality of service class of a pod. Quantities are compared as text.
+ * Returns a pod's quality of service class. Compares quantities as text.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/helper/qos/qos.go
  */
 function qosClass(spec: JsonObject): 'BestEffort' | 'Burstable' | 'Guaranteed' {

@@ -6,36 +6,36 @@ import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { type ApiObject, getMetadata, itemsAt, objectAt } from '../types.ts';
 
-/** Returns the errors of a name with the API server's messages. */
+/** Validates a name. Returns the API server's error messages. */
 export type NameRule = (name: string) => readonly string[];
 
-/** Properties of a kind. Omitted properties have the values of most kinds. */
+/** Properties of a kind. Omitted properties default to the values that most kinds have. */
 export interface KindRules {
-  /** Defaults to a DNS subdomain. */
+  /** Validates names. By default, names must be DNS subdomains. */
   readonly nameErrors?: NameRule;
-  /** `metadata.generation` counts changes to all fields except metadata and the status subresource. */
+  /** True if `metadata.generation` counts the changes to all fields except metadata and the status subresource. */
   readonly generation?: 'counted';
   /** Returns the status of a new object. Absent if the kind has no status. */
   readonly initialStatus?: (object: ApiObject) => unknown;
-  /** Removes unknown fields and returns their paths. Built-in kinds keep unknown fields. */
+  /** Removes unknown fields and returns their paths. Absent for built-in kinds, which keep unknown fields. */
   readonly prune?: (object: ApiObject) => readonly string[];
-  /** Runs after every decoding, and again after each webhook's patch. */
+  /** Sets defaults. Runs after decoding, and again after each webhook's patch. */
   readonly defaults?: (object: ApiObject) => void;
   readonly prepareForCreate?: (object: ApiObject) => void;
-  /** Runs after fields that the request cannot change have been restored. */
+  /** Runs once the fields that the request cannot change have been restored. */
   readonly prepareForUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => void;
   readonly validate?: (object: ApiObject) => readonly FieldError[];
-  /** Additional errors for a new object. */
+  /** Returns additional errors for a new object. */
   readonly validateCreate?: (object: ApiObject) => readonly FieldError[];
-  /** Additional errors for a changed object. `validate` does not run for subresources. */
+  /** Returns additional errors for a changed object. For subresources, only this function runs, and not `validate`. */
   readonly validateUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => readonly FieldError[];
   readonly warnings?: (object: ApiObject) => readonly string[];
 }
 
-/** Rules of one kind, combined with those of all kinds. */
+/** The rules of a kind, combined with the rules for all kinds. */
 export type Strategy = ReturnType<typeof createStrategy>;
 
-/** Creates the strategy of a kind. Its functions modify the given object in place and do not throw. */
+/** Creates the strategy for a kind. Its functions modify the given object in place and never throw. */
 export function createStrategy(rules: KindRules, namespaced: boolean) {
   const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
   return {
@@ -51,7 +51,9 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
       rules.prepareForCreate?.(object);
       setGeneration(object, rules.generation === 'counted' ? 1 : undefined);
     },
-    /** Restores the fields that a request to this subresource cannot change. `''` is the object itself. */
+    /**
+     * Restores the fields that a request to this subresource cannot change. An empty string means the main resource.
+     */
     prepareForUpdate(object: ApiObject, old: ApiObject, subresource: string): void {
       if (subresource === 'status') restore(object, old, (field) => field !== 'metadata' && field !== 'status');
       else if (rules.initialStatus) put(object, 'status', structuredClone(old['status']));
@@ -108,7 +110,7 @@ function validateMetadata(
   namespaced: boolean,
 ): FieldError[] {
   const { name = '', namespace = '', generateName = '' } = getMetadata(object);
-  // A generated suffix may follow a dash, so a prefix may end with a dash.
+  // A prefix may end with a dash, because the generated suffix follows.
   const prefix = generateName.replace(/-$/, 'a');
   return [
     ...(prefix === ''

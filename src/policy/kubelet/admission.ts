@@ -5,11 +5,11 @@ import { findKubeletProblem, type KubeletProblem, type MinimumVersion, parseMini
 
 export interface NodeState {
   readonly name: string;
-  /** Kubelet version that the node reports. Empty if the node reports none. */
+  /** The reported kubelet version, or an empty string if the node has not reported one. */
   readonly kubeletVersion: string;
   /** True if the kubelet has reported the `Ready` condition. */
   readonly hasReadyCondition: boolean;
-  /** True if the minimum does not apply to the node. */
+  /** True if the node is exempt from the minimum. */
   readonly isExempt: boolean;
 }
 
@@ -25,8 +25,8 @@ interface NodeComparison {
 }
 
 /**
- * Compares all nodes with a minimum, sorted by name. A node that has reported neither a version nor the `Ready`
- * condition was created for a machine that has not started. It is skipped unless `strictNodes` is set.
+ * Compares all nodes with a minimum. Both lists are sorted by node name. A node that has reported neither a version nor
+ * the `Ready` condition belongs to a machine that has not started yet, so it is skipped unless `strictNodes` is set.
  */
 export function compareNodes(
   nodes: readonly NodeState[],
@@ -45,7 +45,7 @@ export function compareNodes(
   return { violations, skipped };
 }
 
-/** Fields of `nodes.config.openshift.io/cluster` that are reviewed. Absent fields are empty strings. */
+/** The reviewed fields of `nodes.config.openshift.io/cluster`. Absent fields are empty strings. */
 export interface NodesConfig {
   readonly name: string;
   readonly minimumKubeletVersion: string;
@@ -56,11 +56,11 @@ interface NodesConfigReview {
   readonly config: NodesConfig;
   /** The stored object. Absent on CREATE. */
   readonly old?: NodesConfig | undefined;
-  /** All nodes. Absent until the store has read them. */
+  /** All nodes. Absent until the store has synced. */
   readonly nodes: readonly NodeState[] | undefined;
-  /** True if nodes are not checked when the minimum is unchanged. */
+  /** If true, nodes are checked only when the minimum changes. */
   readonly ratchet: boolean;
-  /** True if nodes that have not reported a version violate the minimum. */
+  /** If true, nodes that have not reported a version violate the minimum. */
   readonly strictNodes: boolean;
 }
 
@@ -70,7 +70,7 @@ interface FieldReview {
 }
 
 /**
- * Reviews a write to `nodes.config.openshift.io`. Writes to its status are not reviewed.
+ * Reviews a write to `nodes.config.openshift.io`, except for status updates.
  * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/node/validate_node_config.go
  */
 export function reviewNodesConfig(review: NodesConfigReview): FieldReview {

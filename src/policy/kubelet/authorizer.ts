@@ -19,13 +19,13 @@ export interface ResourceAttributes {
 export interface AccessRequest {
   readonly username: string;
   readonly groups: readonly string[];
-  /** Absent for a non-resource request, such as `/version`. */
+  /** Absent for non-resource requests such as `/version`. */
   readonly resource?: ResourceAttributes | undefined;
 }
 
 /**
- * `strict`: the same decisions as OpenShift. `recoverable`: nodes may also create Nodes and patch their own Node, so
- * they can register and report a new kubelet version after an upgrade.
+ * `strict` makes the same decisions as OpenShift. `recoverable` also allows nodes to create Nodes and to patch their
+ * own Node, so they can register and report a new kubelet version after an upgrade.
  */
 export type AuthorizerMode = 'strict' | 'recoverable';
 
@@ -33,7 +33,7 @@ interface AuthorizerState {
   /** The minimum in force. Absent if there is none. */
   readonly minimum: MinimumVersion | 'unknown' | undefined;
   readonly mode: AuthorizerMode;
-  /** Returns a node by name. Absent until the store has read all nodes. */
+  /** Returns a node by name. Absent until the node store has synced. */
   readonly findNode?: ((name: string) => NodeState | undefined) | undefined;
 }
 
@@ -70,7 +70,7 @@ export function authorizeKubelet(request: AccessRequest, state: AuthorizerState)
   return { decision: 'Deny', cause: 'outdated', reason: problem.message };
 }
 
-/** Error for a node that does not exist. The text is the same as in OpenShift. */
+/** Error for a node that does not exist, in OpenShift's wording. */
 export function nodeNotFound(name: string): string {
   return `node ${quote(name)} not found`;
 }
@@ -89,7 +89,7 @@ function isExempt({ group, resource, verb }: ResourceAttributes): boolean {
   return group === 'authorization.k8s.io' && resource === 'subjectaccessreviews';
 }
 
-/** True for requests with which a node registers or reports the version of an upgraded kubelet. */
+/** True for requests that a node sends to register or to report the version of an upgraded kubelet. */
 function isRecovery({ group, resource, verb, subresource, name }: ResourceAttributes, node: string): boolean {
   if (group !== '' || resource !== 'nodes') return false;
   if (verb === 'create') return subresource === '';
@@ -104,7 +104,7 @@ interface User {
   readonly groups?: readonly string[] | null | undefined;
 }
 
-/** Returns the node name of a node user, which may be empty. Returns `undefined` for other users. */
+/** Returns the node name from a node's username. The name may be empty. Returns `undefined` for other users. */
 export function nodeName({ username = '', groups }: User): string | undefined {
   if (!username.startsWith(NODE_PREFIX) || !groups?.includes(NODE_GROUP)) return undefined;
   return username.slice(NODE_PREFIX.length);

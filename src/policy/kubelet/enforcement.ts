@@ -1,7 +1,7 @@
 /**
- * Determines whether API servers enforce the minimum kubelet version. An API server that calls the authorization
- * webhook denies a request from a node that does not exist, with the webhook's reason. The Node authorizer has no
- * opinion on such a request.
+ * Determines whether API servers enforce the minimum kubelet version. The test is a request from a node that does not
+ * exist. If the API server calls the authorization webhook, the request is denied with the webhook's reason. The Node
+ * authorizer has no opinion on such a request.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import { summarizeNames } from '../../kube/text.ts';
@@ -21,7 +21,7 @@ const MAX_ERROR = 300;
 /** Interprets the review of a request from a node that does not exist. */
 export function readEnforcement(server: string, status: AccessReviewStatus, node: string): EnforcementCheck {
   const { denied = false, reason = '', evaluationError = '' } = status;
-  // OpenShift's authorizer returns an error, whereas this webhook returns a reason.
+  // OpenShift's authorizer returns an error. This webhook returns a reason.
   const isFromWebhook = denied && `${reason}\n${evaluationError}`.includes(nodeNotFound(node));
   if (isFromWebhook) return { server, webhook: 'called' };
   return { server, webhook: 'not-called', ...(evaluationError === '' ? {} : { error: evaluationError }) };

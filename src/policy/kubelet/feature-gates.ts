@@ -19,7 +19,7 @@ export interface GateLists {
 
 interface GateEntry {
   readonly name: string;
-  /** Absent for a gate that is safe with every kubelet. */
+  /** Absent for gates that are safe with every kubelet version. */
   readonly requiredMinimumComponentVersions?: readonly ComponentVersion[];
 }
 
@@ -28,20 +28,20 @@ export interface GateBlock {
   readonly version: string;
   readonly enabled: readonly GateEntry[];
   readonly disabled: readonly GateEntry[];
-  /** Minimums from which the lists were computed. Absent if there were none. */
+  /** Minimum component versions that the lists were computed from. Absent if there were none. */
   readonly renderedMinimumComponentVersions?: readonly ComponentVersion[];
 }
 
 type GateRequirements = ReadonlyMap<string, readonly ComponentVersion[]>;
 
 export interface GateInput {
-  /** Version whose block is rendered. */
+  /** OpenShift version to render. */
   readonly version: string;
-  /** Other versions whose blocks are kept. */
+  /** Versions whose existing blocks are kept. */
   readonly history: readonly string[];
   /** An empty string means `Default`. */
   readonly featureSet: string;
-  /** The lists of `spec.customNoUpgrade`. */
+  /** The lists in `spec.customNoUpgrade`. */
   readonly custom?: GateLists | undefined;
   /** Minimum kubelet version to render. Empty if there is none. */
   readonly minimum: string;
@@ -61,7 +61,7 @@ export interface GateRendering {
   readonly warnings: readonly string[];
 }
 
-/** Requirements that OpenShift assigned to gates without `requiredMinimumComponentVersions`. */
+/** Requirements of gates for which OpenShift does not declare `requiredMinimumComponentVersions`. */
 export const GATE_REQUIREMENTS: GateRequirements = new Map(
   ['ProcMountType', 'UserNamespacesPodSecurityStandards', 'UserNamespacesSupport'].map((name) => [
     name,
@@ -72,14 +72,14 @@ export const GATE_REQUIREMENTS: GateRequirements = new Map(
 const CUSTOM = 'CustomNoUpgrade';
 const DEFAULT = 'Default';
 
-/** Feature sets whose gates depend on their requirements. The gates of preview feature sets are always enabled. */
+/** Feature sets that enable a gate only if its requirements are met. Preview feature sets always enable their gates. */
 const FILTERED: ReadonlySet<string> = new Set([DEFAULT, 'OKD']);
 
 /** Gates of a feature set before their requirements are evaluated. */
 interface BaseGates {
   /** Gates that are enabled regardless of their requirements. */
   readonly forced: readonly string[];
-  /** Gates with a requirement are enabled if it is met. The others keep their listed state. */
+  /** Gates that have a requirement are enabled if it is met. All other gates keep their listed state. */
   readonly filtered: GateLists;
   readonly known: readonly string[];
 }
@@ -135,7 +135,7 @@ function findCustomBase(custom: GateLists, defaults: GateLists | undefined): Res
   return { value: { forced: custom.enabled, filtered, known } };
 }
 
-/** Without a minimum, no requirement is met. Only kubelets have a minimum. */
+/** If there is no minimum, no requirement is met. Only requirements on the kubelet can be met. */
 function meetsRequirements(required: readonly ComponentVersion[], minimum: string): boolean {
   const rendered = parseVersion(minimum);
   return required.every(({ component, version }) => {

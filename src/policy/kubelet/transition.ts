@@ -1,27 +1,27 @@
 /**
- * Changes to the minimum kubelet version. Three values are kept: the requested minimum, the minimum that webhooks
- * enforce, and the rendered one from which feature gates are computed. The rendered minimum never exceeds the minimum
- * in force, so a feature that requires newer kubelets is enabled only while the minimum is in force. An empty string
- * means no minimum and compares as lower than every version.
+ * Plans changes to the minimum kubelet version. There are three values: the requested minimum, the minimum in force,
+ * which the webhooks enforce, and the rendered minimum, which determines the feature gates. The rendered minimum never
+ * exceeds the minimum in force, so a feature that requires newer kubelets is enabled only while that minimum is
+ * enforced. An empty string means no minimum and is lower than every version.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import { compareBytes, summarizeNames, plural } from '../../kube/text.ts';
 import { compareNodes, type NodeState, type NodeViolation } from './admission.ts';
 import { compareKubeletVersions, parseMinimum, parseVersion } from './version.ts';
 
-/** Negative if the first minimum is lower. An invalid version is treated as no minimum. */
+/** Returns a negative number if the first minimum is lower. An invalid version is treated as no minimum. */
 export function compareMinimums(a: string, b: string): number {
   const [first, second] = [parseVersion(a), parseVersion(b)];
   if ('error' in first || 'error' in second) return Number('value' in first) - Number('value' in second);
   return compareKubeletVersions(first.value, second.value);
 }
 
-/** Minimum from which feature gates are computed, which is the lower of the two. */
+/** Returns the minimum that determines the feature gates, which is the lower of the two. */
 export function renderMinimum(requested: string, inForce: string): string {
   return compareMinimums(requested, inForce) < 0 ? requested : inForce;
 }
 
-/** Minimum with which reports compare nodes. It is the higher of the two because nodes below either one lose access. */
+/** Returns the minimum for reports. It is the higher of the two because nodes below either one lose access. */
 export function reportedMinimum(requested: string, inForce: string): string {
   return compareMinimums(requested, inForce) > 0 ? requested : inForce;
 }
@@ -29,13 +29,13 @@ export function reportedMinimum(requested: string, inForce: string): string {
 /** A group of nodes that share a configuration. */
 export interface Pool {
   readonly name: string;
-  /** Identities of the configuration of each node or of the pool. The identity changes after a restart or an update. */
+  /** The pool's members. A member's ID identifies its configuration, and changes after a restart or an update. */
   readonly members: readonly { readonly id: string; readonly isReady: boolean }[];
   /** True if an administrator has confirmed that the pool runs the rendered minimum. */
   readonly isConfirmed?: boolean;
 }
 
-/** Members of a pool when the rendered minimum was lowered. */
+/** The members that a pool had when the rendered minimum was lowered. */
 interface PoolBaseline {
   readonly name: string;
   readonly members: readonly string[];
@@ -44,7 +44,7 @@ interface PoolBaseline {
 interface MinimumState {
   readonly inForce: string;
   readonly rendered: string;
-  /** Present from when the rendered minimum is lowered until the enforced minimum is lowered too. */
+  /** Set while the rendered minimum is lower than before but the minimum in force has not been lowered yet. */
   readonly baseline?: readonly PoolBaseline[] | undefined;
 }
 
@@ -53,21 +53,21 @@ interface MinimumInput {
   readonly requested: string;
   readonly state: MinimumState;
   readonly nodes: readonly NodeState[];
-  /** True if nodes that have not reported a version block a higher minimum. */
+  /** If true, nodes that have not reported a version block a higher minimum. */
   readonly strictNodes: boolean;
   readonly pools: readonly Pool[];
 }
 
-/** The next state, and the nodes and pools that delay a change. */
+/** The next state, and the nodes and pools that delay the change. */
 export interface MinimumPlan {
   readonly state: MinimumState;
-  /** Nodes that do not meet the requested higher minimum. It takes effect only when there are none. */
+  /** Nodes that do not meet the requested higher minimum. The minimum takes effect once there are none. */
   readonly blocking: readonly NodeViolation[];
-  /** Pools in which no node runs the lower rendered minimum yet. */
+  /** Pools in which no node has picked up the lower rendered minimum yet. */
   readonly waiting: readonly string[];
 }
 
-/** Plans one step. A step depends only on the current state, so a new leader can continue a change. */
+/** Plans the next step. It depends only on the current state, so a new leader can continue a change. */
 export function planMinimum(input: MinimumInput): MinimumPlan {
   const { requested, state, nodes, strictNodes } = input;
   const { inForce } = state;
@@ -82,8 +82,8 @@ export function planMinimum(input: MinimumInput): MinimumPlan {
 }
 
 /**
- * Features that require the higher minimum are disabled first. The enforced minimum is lowered once every pool runs
- * without them.
+ * First disables the features that require the higher minimum. Lowers the enforced minimum once every pool runs without
+ * these features.
  */
 function planLowering({ requested, state, pools }: MinimumInput, rendered: string): MinimumPlan {
   const isNewRendering = compareMinimums(state.rendered, rendered) > 0;
@@ -97,7 +97,7 @@ function toBaseline({ name, members }: Pool): PoolBaseline {
   return { name, members: members.map(({ id }) => id) };
 }
 
-/** True for a pool without nodes, and for a pool with a ready node whose configuration is newer than the baseline. */
+/** True for an empty pool, and for a pool that has a ready node whose configuration is newer than the baseline. */
 function hasPickedUp({ name, members, isConfirmed = false }: Pool, baseline: readonly PoolBaseline[]): boolean {
   if (isConfirmed || members.length === 0) return true;
   const known = new Set(baseline.find((pool) => pool.name === name)?.members);
@@ -110,7 +110,7 @@ interface ProgressInput {
   readonly requested: string;
   readonly problem?: { readonly reason: RequestProblem; readonly message: string } | undefined;
   readonly plan: MinimumPlan;
-  /** Command that confirms that all pools run the lower rendered minimum. */
+  /** Command to confirm that all pools run the lower rendered minimum. */
   readonly confirmation: string;
 }
 
@@ -161,7 +161,7 @@ export function describeNodes(minimum: string, violations: readonly NodeViolatio
 
 const ROLE_PREFIX = 'node-role.kubernetes.io/';
 
-/** Returns the sorted roles of a node. For a node without a role, returns `<none>` like kubectl. */
+/** Returns the sorted roles of a node, or `<none>` for a node that has no role, as kubectl does. */
 export function nodePools(labels: Readonly<Record<string, string>> | undefined): readonly string[] {
   const roles = Object.keys(labels ?? {})
     .filter((key) => key.startsWith(ROLE_PREFIX))

@@ -35,7 +35,7 @@ export function parseVersion(text: string): Result<KubeletVersion> {
   return error === undefined ? { value } : { error };
 }
 
-/** A minimum kubelet version, both as submitted and parsed. */
+/** A minimum kubelet version, as submitted and as parsed. */
 export interface MinimumVersion {
   readonly text: string;
   readonly version: KubeletVersion;
@@ -49,13 +49,13 @@ export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
   return { error: `failed to parse submitted version ${text} ${parsed.error}` };
 }
 
-/** Reason why a kubelet does not meet a minimum. `unknown`: its version cannot be parsed. */
+/** Why a kubelet does not meet a minimum. `unknown` means that its version cannot be parsed. */
 export interface KubeletProblem {
   readonly type: 'outdated' | 'unknown';
   readonly message: string;
 }
 
-/** Compares a reported version with a minimum. Returns `undefined` if it is not lower. */
+/** Compares a reported version with a minimum. Returns `undefined` if the version meets the minimum. */
 export function findKubeletProblem(reported: string, minimum: MinimumVersion): KubeletProblem | undefined {
   const parsed = parseKubeletVersion(reported);
   if ('error' in parsed) {
@@ -66,7 +66,7 @@ export function findKubeletProblem(reported: string, minimum: MinimumVersion): K
   return { type: 'outdated', message: `kubelet version is outdated: ${versions}` };
 }
 
-/** Negative if the first version is older, 0 if they are equal. */
+/** Returns a negative number if the first version is older, and 0 if they are equal. */
 export function compareKubeletVersions(a: KubeletVersion, b: KubeletVersion): number {
   const index = a.findIndex((number, position) => number !== b[position]);
   return index < 0 ? 0 : Number((a[index] ?? 0n) - (b[index] ?? 0n));
@@ -86,7 +86,7 @@ function parseNumber(name: string, text: string): bigint | string {
 
 function parseUint(text: string): bigint | string {
   if (text === '') return 'strconv.ParseUint: parsing "": invalid syntax';
-  // 64-bit numbers have at most 20 digits. Converting much longer strings is slow.
+  // A 64-bit number has at most 20 digits. BigInt conversion of much longer strings is slow.
   const value = text.length > 20 ? undefined : BigInt(text);
   return value !== undefined && value <= MAX_UINT64
     ? value

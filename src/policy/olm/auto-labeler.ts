@@ -1,4 +1,4 @@
-/** Decides which namespaces with operators get the label that enables the label syncer. */
+/** Decides which operator namespaces get the label that enables the label syncer. */
 import type { ClusterServiceVersion, JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
 
@@ -12,9 +12,7 @@ export type LabelerMode = 'managed' | 'shipped' | 'seed' | 'off';
 /** The Deployment that contains OpenShift's labeler. */
 export const OPENSHIFT_OLM = { namespace: 'openshift-operator-lifecycle-manager', name: 'olm-operator' } as const;
 
-/**
- * Returns the mode from the settings. By default, the auto-labeler is off in clusters that have OpenShift's labeler.
- */
+/** Returns the configured mode. By default, the auto-labeler is off in clusters that run OpenShift's labeler. */
 export function labelerMode(mode: LabelerMode | undefined, hasOpenShiftLabeler: boolean): LabelerMode {
   return mode ?? (hasOpenShiftLabeler ? 'off' : 'managed');
 }
@@ -24,11 +22,9 @@ export function labelerMode(mode: LabelerMode | undefined, hasOpenShiftLabeler: 
  * regardless of the value.
  */
 const COPIED_FROM_LABEL = 'olm.copiedFrom';
-/**
- * Annotation on a ClusterServiceVersion with the namespace of its operator. For a copy, this is a different namespace.
- */
+/** Annotation on a ClusterServiceVersion with its operator's namespace. A copy is in a different namespace. */
 const OPERATOR_NAMESPACE_ANNOTATION = 'olm.operatorNamespace';
-/** In namespaces without this prefix, the label syncer does not require the label. */
+/** The label syncer requires the label only in namespaces with this prefix. */
 const PREFIX = 'openshift-';
 
 export function hasLabelerPrefix(namespace: string): boolean {
@@ -56,7 +52,7 @@ export interface LabelerInput {
   readonly namespace: Namespace;
   /** All known ClusterServiceVersions in the namespace, including copies. */
   readonly csvs: readonly ClusterServiceVersion[];
-  /** Events since the last decision about the namespace. */
+  /** Events since the last decision for the namespace. */
   readonly triggers: ReadonlySet<LabelerTrigger>;
   readonly mode: LabelerMode;
   readonly exemptNamespaces: readonly string[];
@@ -65,9 +61,9 @@ export interface LabelerInput {
 export interface LabelerDecision {
   /** `label` sets the label. `manage` sets the label and the annotation. `release` removes both. */
   readonly action: 'none' | 'label' | 'manage' | 'release';
-  /** Row of the decision table in `managed` mode. Otherwise, the mode. */
+  /** Row of the decision table in `managed` mode, and the name of the mode otherwise. */
   readonly row: string;
-  /** A clause for logs and for `olm status`. */
+  /** A clause that logs and `olm status` print. */
   readonly reason: string;
 }
 
@@ -85,8 +81,8 @@ export function decideLabeling(input: LabelerInput): LabelerDecision {
 }
 
 /**
- * Returns the JSON merge patch for a decision, or `undefined` if nothing changes. The patch conflicts with concurrent
- * changes.
+ * Returns the JSON merge patch for a decision, or `undefined` if nothing changes. The patch fails if the namespace has
+ * changed concurrently.
  */
 export function labelingPatch({ metadata }: Namespace, { action }: LabelerDecision): JsonObject | undefined {
   if (action === 'none') return undefined;
@@ -138,7 +134,7 @@ function row(number: number, action: LabelerDecision['action'], reason: string):
   return { action, row: String(number), reason };
 }
 
-/** Also labels terminating namespaces. On namespace events, copies count unless they have the label. */
+/** Also labels terminating namespaces. On namespace events, a copy is recognized only by its label. */
 function decideShipped(input: LabelerInput): LabelerDecision {
   const { label, hasOwnCsv } = readState(input);
   const { triggers, csvs } = input;
@@ -157,7 +153,7 @@ function decideShipped(input: LabelerInput): LabelerDecision {
 function decideSeed(input: LabelerInput): LabelerDecision {
   const { name, label, annotation } = readState(input);
   const isInstalled = input.csvs.some((csv) => !hasCopiedLabel(csv));
-  // On startup, every object counts as created.
+  // On startup, treat every object as newly created.
   const hasEvent = (event: LabelerTrigger): boolean => input.triggers.has(event) || input.triggers.has('startup');
   const decision = (action: LabelerDecision['action'], reason: string) => ({ action, row: 'seed', reason });
   if (!hasLabelerPrefix(name)) return decision('none', `the name does not start with ${PREFIX}`);

@@ -7,9 +7,9 @@ export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';
 
 interface CatalogMode {
   readonly mode: 'legacy' | 'restricted';
-  /** Field from which the mode is derived. */
+  /** The field that determines the mode. */
   readonly from: string;
-  /** Reasons why the pods are denied or a value has no effect. */
+  /** Why the pods are denied or a value is ignored. */
   readonly problems: readonly string[];
 }
 
@@ -17,8 +17,8 @@ const CONFIG_FIELD = 'spec.grpcPodConfig.securityContextConfig';
 const ENFORCE = POD_SECURITY_LABELS.enforce;
 
 /**
- * Returns the mode for the pods of a CatalogSource in a namespace with these labels. An invalid value means
- * `restricted`. Without a CatalogSource, the mode is derived from the namespace.
+ * Returns the mode of a CatalogSource's pods in a namespace that has the given labels. An invalid value means
+ * `restricted`. If there is no CatalogSource, the namespace determines the mode.
  */
 export function catalogMode(
   catalog: CatalogSource | undefined,
@@ -62,7 +62,7 @@ function securityContextConfig(spec: JsonObject): unknown {
   return isObject(grpcPodConfig) ? grpcPodConfig['securityContextConfig'] : undefined;
 }
 
-/** Pod Security Admission enforces an invalid level as `restricted`, but OLM creates legacy pods for it. */
+/** Pod Security Admission enforces an invalid level as `restricted`, but OLM creates legacy pods in that case. */
 function legacyProblem(level: string | undefined): string | undefined {
   if (level === undefined || level === 'baseline' || level === 'privileged') return undefined;
   const fix = 'Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"';
@@ -76,10 +76,7 @@ export function hasCatalogPods({ spec }: CatalogSource): boolean {
   return spec['sourceType'] !== 'grpc' || Boolean(spec['image']);
 }
 
-/**
- * Returns the spec with the supported field instead of `disableSecurity: true`, or `undefined` if that field is not
- * set.
- */
+/** Replaces `disableSecurity: true` in the spec with the supported field. Returns `undefined` if it is not set. */
 export function rewriteDisableSecurity({ spec }: CatalogSource): JsonObject | undefined {
   if (!isObject(spec) || spec['disableSecurity'] !== true) return undefined;
   const rest = Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'disableSecurity'));

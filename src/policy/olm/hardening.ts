@@ -1,4 +1,4 @@
-/** Hardens the security contexts of Operator Lifecycle Manager (OLM) pods using profiles. */
+/** Hardens the security contexts of Operator Lifecycle Manager (OLM) pods according to profiles. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 
@@ -12,9 +12,9 @@ interface Profile {
   };
   /** True if the containers do not write to the root filesystem. */
   readonly readOnlyRootFilesystem: boolean;
-  /** True if the image sets a user other than root. */
+  /** True if the image sets a non-root user. */
   readonly hasImageUser?: true;
-  /** Directory that must stay writable. An emptyDir is mounted there. */
+  /** Directory that must stay writable, so an emptyDir is mounted there. */
   readonly emptyDir?: string;
 }
 
@@ -35,7 +35,7 @@ export const PROFILES: Readonly<Record<ProfileId, Profile>> = {
   'run-bundle': { pod: { seccompProfile: SECCOMP_PROFILE }, readOnlyRootFilesystem: false },
 };
 
-/** Init container of a catalog with `extractContent`. The pods of such a catalog write only to volumes. */
+/** Init container of catalogs that set `extractContent`. Their pods write only to volumes. */
 const EXTRACT_CONTENT = 'extract-content';
 const VOLUME = 'tmpfs';
 
@@ -43,16 +43,16 @@ export interface HardeningInput {
   readonly profile: ProfileId;
   /** True if SCC admission sets `runAsUser` and `runAsNonRoot`. */
   readonly isOpenShift: boolean;
-  /** True if less strict values are replaced. */
+  /** If true, less strict values are replaced. */
   readonly isForced: boolean;
-  /** True for a Job template. OLM deletes a Job if a field that OLM sets has a different value. */
+  /** True for a Job template. OLM deletes a Job if it finds a different value in a field that it sets. */
   readonly isJob?: boolean;
   /** True if the containers write to the root filesystem, contrary to the profile. */
   readonly writesRootFilesystem?: boolean;
   readonly pod: PodFields;
 }
 
-/** A field that keeps a value that is less strict than the profile. */
+/** A field whose value is less strict than the profile, but is kept. */
 interface Conflict {
   /** Path of the field, such as `spec.containers[0].securityContext.privileged`. */
   readonly path: string;
@@ -108,11 +108,11 @@ interface FieldChange {
   readonly value: unknown;
   /** True if the existing value is less strict than the profile. */
   readonly isConflict: boolean;
-  /** The reason why the value cannot be replaced. */
+  /** Why the value cannot be replaced. */
   readonly obstacle?: string | undefined;
 }
 
-/** Sets the field if it is absent. Reports or replaces a less strict value. */
+/** Sets an absent field. A less strict value is reported or replaced. */
 function applyField(state: Application, context: Context, change: FieldChange): void {
   const { path, field, value, isConflict, obstacle } = change;
   const current = context[field];
@@ -155,7 +155,10 @@ function hardenPodContext(state: Application, current: JsonObject): JsonObject {
   return context;
 }
 
-/** Returns true if SCC admission sets the pod's user, so neither `runAsUser` nor `runAsNonRoot` is set. */
+/**
+ * Returns true if SCC admission sets the pod's user. In that case, hardening sets neither `runAsUser` nor
+ * `runAsNonRoot`.
+ */
 function isUserSupplied({ isOpenShift, data }: Application): boolean {
   return isOpenShift && data.hasImageUser !== true;
 }
@@ -210,12 +213,11 @@ function applyRootFilesystem(state: Application, context: Context, path: string)
   const value = data.readOnlyRootFilesystem || isExtracting;
   const field = 'readOnlyRootFilesystem';
   if (writesRootFilesystem) return;
-  // A writable root filesystem complies with all Pod Security Standards, so it is replaced only if the caller forces
-  // it.
+  // All Pod Security Standards permit a writable root filesystem, so an explicit `false` is replaced only if forced.
   applyField(state, context, { path, field, value, isConflict: isForced && value && context[field] === false });
 }
 
-/** Drops ALL. An existing list in a Job is kept. */
+/** Drops ALL. If a Job already has a list, the list is kept. */
 function applyCapabilities(
   state: Application,
   context: Context,
@@ -246,7 +248,7 @@ interface ContainerUser {
 }
 
 /**
- * Container values override pod values. If the caller forces the profile, they are removed, so the pod values
+ * Container values override pod values. If the profile is forced, container values are removed, so the pod values
  * apply.
  */
 function applyContainerUser(state: Application, context: Context, { path, container, uid }: ContainerUser): void {
@@ -264,7 +266,8 @@ function applyContainerUser(state: Application, context: Context, { path, contai
 }
 
 /**
- * Mounts an emptyDir at the directory that must stay writable, in containers whose root filesystem becomes read-only.
+ * Mounts an emptyDir at the directory that must stay writable in each container whose root filesystem becomes
+ * read-only.
  */
 function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
   const { emptyDir } = state.data;

@@ -1,6 +1,4 @@
-/**
- * Proposes Pod Security labels for the namespaces of the Operator Lifecycle Manager (OLM). Levels are never lowered.
- */
+/** Proposes Pod Security labels for Operator Lifecycle Manager (OLM) namespaces. It never lowers a level. */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
 import type { CatalogSource, Namespace } from '../../kube/types.ts';
@@ -14,7 +12,7 @@ const RESTRICTED = 2;
 /** Namespaces of global operators: `operators` upstream, and `openshift-operators` on OpenShift. */
 const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
 
-/** Namespaces to evaluate. No label is proposed for `openshift-operators`. */
+/** Namespaces to evaluate. `openshift-operators` never gets a proposal. */
 const PROPOSED_NAMESPACES: readonly string[] = [...OLM_NAMESPACES, MARKETPLACE_NAMESPACE, ...OPERATOR_NAMESPACES];
 
 /** Field manager of the proposed labels. */
@@ -22,16 +20,16 @@ export const HARDENING_MANAGER = 'portcullis-olm-harden';
 
 export interface NamespaceProposal {
   readonly namespace: string;
-  /** Labels to set. Empty if nothing has to change. */
+  /** Labels to set. Empty if no change is needed. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Reasons why labels are kept, and requirements for a stricter level. */
+  /** Why labels are kept, and the requirements for a stricter level. */
   readonly notes: readonly string[];
 }
 
 interface NamespaceInput {
   readonly namespace: Namespace;
   readonly catalogs: readonly CatalogSource[];
-  /** True if labels of other field managers are replaced. */
+  /** If true, labels that other field managers own are replaced. */
   readonly isForced: boolean;
 }
 
@@ -72,7 +70,7 @@ function targetLevel(
   return { level: 'baseline', notes: names.length === 0 ? [] : [note] };
 }
 
-/** Returns all labels for a level. Only the marketplace namespace gets audit and warn labels as well. */
+/** Returns the labels for a level. Only the marketplace namespace also gets audit and warn labels. */
 function targetLabels(name: string, level: string): Readonly<Record<string, string>> {
   const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
   const enforced = { [enforce]: level, [enforceVersion]: 'latest' };
@@ -88,7 +86,7 @@ interface LabelChange {
   readonly owners: ReturnType<typeof getMetadataOwners>;
 }
 
-/** Returns the reason why a label is kept. An invalid level is enforced as `restricted`. */
+/** Returns why a label is kept. An invalid level is enforced as `restricted`. */
 function findObstacle({ key, value, current, isForced, owners }: LabelChange): string | undefined {
   if (current === undefined) return undefined;
   const index = LEVELS.indexOf(current);

@@ -30,16 +30,16 @@ export interface HardenedObject {
   /** Mode of a CatalogSource's pods. */
   readonly mode?: string;
   readonly changes: readonly Change[];
-  /** Values that are kept, and the reason why an object is not patched. */
+  /** The values that are kept, or why an object is not patched. */
   readonly notes: readonly string[];
-  /** A JSON patch. Absent if nothing changes or the object cannot be patched. */
+  /** The JSON patch. Absent if nothing changes or the object cannot be patched. */
   readonly patch?: readonly JsonPatchOp[];
 }
 
 export const OLM_WORKLOADS = ['Deployment', 'CronJob', 'Job'] as const satisfies readonly Kind[];
 
 interface OlmInput extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
-  /** True for objects in a cluster, where Jobs cannot be changed. */
+  /** True for objects in a cluster, where Jobs are immutable. */
   readonly isCluster: boolean;
   /** Returns the objects of a kind in one or all namespaces. */
   list<K extends (typeof OLM_WORKLOADS)[number] | 'ClusterServiceVersion' | 'CatalogSource'>(
@@ -63,11 +63,11 @@ interface Template {
   readonly kind: string;
   readonly object: KubeObject;
   readonly path: FieldPath;
-  /** Metadata that identifies the workload, if it differs from the object's metadata. */
+  /** The metadata to recognize the workload by, if it differs from the object's metadata. */
   readonly metadata?: KubeObject['metadata'];
 }
 
-/** Hardens the template of an OLM workload. Returns `undefined` for any other workload. */
+/** Hardens the pod template of an OLM workload. Returns `undefined` for other workloads. */
 function hardenTemplate({ kind, object, path, metadata = object.metadata }: Template, input: OlmInput) {
   const template = getPodTemplate(object, path);
   const decoded = decodeMutablePod(template ?? {});
@@ -176,7 +176,7 @@ function csvDeployments(csv: JsonObject): readonly CsvDeployment[] {
   });
 }
 
-/** OLM Deployments in ClusterServiceVersions. Copies are not changed because OLM restores them. */
+/** Hardens the OLM Deployments in ClusterServiceVersions. Copies are skipped because OLM restores them. */
 function hardenCsvs(input: OlmInput): readonly HardenedObject[] {
   const kind = 'ClusterServiceVersion';
   return input.list(kind).flatMap((object) =>
@@ -193,7 +193,7 @@ function isStrings(value: unknown): value is Readonly<Record<string, string>> {
   return isObject(value) && Object.values(value).every((one) => typeof one === 'string');
 }
 
-/** Mode of each CatalogSource, and the supported field that replaces `disableSecurity`. */
+/** Reports the mode of each CatalogSource, and replaces `disableSecurity` with the supported field. */
 function hardenCatalogs({ list, findNamespace }: OlmInput): readonly HardenedObject[] {
   return list('CatalogSource').map((catalog) => {
     const { namespace = '' } = catalog.metadata ?? {};

@@ -1,6 +1,6 @@
 /**
- * Recognizes Operator Lifecycle Manager (OLM) workloads. Users can forge the labels, so a match may only make a pod
- * stricter.
+ * Recognizes Operator Lifecycle Manager (OLM) workloads. Users can forge the labels, so a match must only make a pod
+ * more restricted.
  */
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import type { ProfileId } from './hardening.ts';
@@ -8,24 +8,23 @@ import type { ProfileId } from './hardening.ts';
 export const OLM_GROUP = 'operators.coreos.com';
 const OLM_API = /^operators\.coreos\.com\//;
 
-/** Label on catalog pods with the name of the CatalogSource. It is empty on pods that poll for updates. */
+/** Label on catalog pods with the CatalogSource's name. It is empty on pods that poll for updates. */
 export const CATALOG_SOURCE_LABEL = 'olm.catalogSource';
 
 /**
- * Label on pods that poll for updates, with the name of the CatalogSource. It is empty once the pod is promoted to a
- * serving pod.
+ * Label on pods that poll for updates, with the CatalogSource's name. It is empty once the pod becomes a serving pod.
  */
 const CATALOG_UPDATE_LABEL = 'catalogsource.operators.coreos.com/update';
 const MANAGED_LABEL = 'olm.managed';
 
-/** Label on unpack Jobs and their pods, with the name of the ConfigMap that contains the bundle. */
+/** Label on unpack Jobs and their pods with the name of the bundle's ConfigMap. */
 export const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
 
-/** Label on Deployments that OLM creates and restores, with the name of the ClusterServiceVersion. */
+/** Label on Deployments that OLM creates and restores, with the ClusterServiceVersion's name. */
 const OWNER_LABEL = 'olm.owner';
 const OWNER_KIND_LABEL = 'olm.owner.kind';
 
-/** The OLM namespaces in its release manifests, in its Helm chart, and on OpenShift. */
+/** The namespaces that OLM's release manifests, its Helm chart, and OpenShift use. */
 export const OLM_NAMESPACES: readonly string[] = [
   'olm',
   'operator-lifecycle-manager',
@@ -48,7 +47,7 @@ const MARKETPLACE_OPERATOR = 'marketplace-operator';
 /** Container of a catalog pod that `operator-sdk run bundle` creates. */
 const RUN_BUNDLE_CONTAINER = 'registry-grpc';
 
-/** A pod, or a workload with its pod template. */
+/** A pod, or a workload that has a pod template. */
 export interface Candidate {
   readonly kind: string;
   readonly metadata?: KubeObject['metadata'];
@@ -65,8 +64,8 @@ export interface Recognized {
 }
 
 /**
- * Returns the profile of an OLM workload, or `undefined` for any other workload. The catalog label comes last, because
- * it can name a catalog whose pods are not hardened.
+ * Returns the profile of an OLM workload, or `undefined` for other workloads. The catalog label is checked last,
+ * because it can name a catalog whose pods are not hardened.
  */
 export function recognizeWorkload(candidate: Candidate): Recognized | undefined {
   const controller = recognizeController(candidate);
@@ -84,8 +83,8 @@ function isCatalogPod({ kind, metadata = {}, containers }: Candidate): ProfileId
 }
 
 /**
- * If a release sets no labels on its Jobs, they are recognized by their containers and by the ConfigMap that owns the
- * Job.
+ * Some OLM releases set no labels on their Jobs. These Jobs are recognized by their containers and by the ConfigMap
+ * that owns them.
  */
 function isUnpackWorkload({ kind, metadata = {}, templateLabels, containers, initContainers }: Candidate): boolean {
   if (kind !== 'Pod' && kind !== 'Job') return false;
@@ -126,8 +125,8 @@ function findCatalogOwner({ ownerReferences }: NonNullable<KubeObject['metadata'
 }
 
 /**
- * Returns the CatalogSource of a pod. It is the owner in the owner reference if name and UID match, or the
- * CatalogSource in the first non-empty label.
+ * Returns the CatalogSource of a pod: the owner if its name and UID match, or the CatalogSource that the first
+ * non-empty label names.
  */
 export function resolveCatalogSource<T extends KubeObject>(
   metadata: NonNullable<KubeObject['metadata']>,

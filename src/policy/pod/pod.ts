@@ -1,7 +1,7 @@
 /**
- * Fields of pods and pod templates on which decisions depend. They are read once per review, and their types are
- * verified. `null` is treated as absent, zero values are filled in where Go has them, and unknown fields are ignored. A
- * policy can read only the fields listed here, so it never reads a value of an unverified type.
+ * The pod and pod template fields that decisions depend on. Each review reads them once and verifies their types.
+ * `null` is treated as absent, absent fields get Go's zero values, and unknown fields are ignored. Policies can read
+ * only the fields listed here, so they never read a value whose type was not verified.
  */
 import { type FieldError, tooLong, unmarshalError } from '../../kube/field-error.ts';
 import { type CONTAINER_LISTS, MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS } from '../../kube/pod.ts';
@@ -44,7 +44,10 @@ export interface Capabilities {
   readonly drop: readonly string[];
 }
 
-/** The fields that pod and container security contexts share. Containers do not inherit values from the pod here. */
+/**
+ * The fields that pod and container security contexts share. Container values do not include values that the container
+ * would inherit from the pod.
+ */
 export interface SecurityContextFields {
   /** Path below the pod spec, such as `containers[0]`. Empty for the pod itself. */
   readonly location: string;
@@ -94,7 +97,7 @@ export interface VolumeFields {
   readonly json: JsonObject;
   readonly index: number;
   readonly name: string;
-  /** Names of the known sources that are set, in the order of VOLUME_SOURCES. A valid volume has one source. */
+  /** Names of the known volume sources that are set, in VOLUME_SOURCES order. A valid volume has one source. */
   readonly sources: readonly string[];
   /** Path of the hostPath source, or `undefined` if there is none. */
   readonly hostPath: string | undefined;
@@ -134,7 +137,7 @@ export type DecodedPod =
 const NONE: readonly never[] = [];
 const NO_ANNOTATIONS: PodFields['annotations'] = {};
 
-/** Reads a pod or pod template. The argument may have any type. The error names the first field of the wrong type. */
+/** Reads a pod or pod template. Accepts values of any type. The error names the first field that has the wrong type. */
 export function decodePod(podLike: unknown): DecodedPod {
   if (isObject(podLike)) return decodePodAt(createSource(podLike, 'Pod'));
   const message = podLike == null ? 'there is no pod' : unmarshalError(podLike, '', 'v1.Pod');
@@ -143,14 +146,14 @@ export function decodePod(podLike: unknown): DecodedPod {
   };
 }
 
-/** Like `decodePod`, for a pod template inside another object. */
+/** Like `decodePod`, but for a pod template inside another object. */
 export function decodePodAt(source: Source): DecodedPod {
   const pod = readPod(source);
   const { error } = source.state;
   return error === undefined ? { pod } : { error };
 }
 
-/** Like `decodePod`, for decisions that copy and default the pod. The error names the first invalid field. */
+/** Like `decodePod`, but for decisions that copy and default the pod. The error names the first invalid field. */
 export function decodeMutablePod(podLike: unknown): { readonly pod: PodFields } | { readonly error: FieldError } {
   const { pod, error } = decodePod(podLike);
   if (error) return { error: error.field };
@@ -167,8 +170,8 @@ export function fieldPath({ location }: SecurityContextFields, field: string): s
 }
 
 /**
- * Returns the reason why SCC admission cannot copy and default a decoded pod: a list of objects contains null, or the
- * annotations are larger than the API allows. Pod Security Admission still evaluates such pods.
+ * Returns an error if SCC admission cannot copy and default a decoded pod because a list of objects contains null or
+ * the annotations exceed the API's size limit. Pod Security Admission still evaluates such pods.
  */
 export function findCompletionError({ nullObject, annotations }: PodFields): FieldError | undefined {
   return (
@@ -185,7 +188,7 @@ function findTooLong(annotations: PodFields['annotations']): FieldError | undefi
   return length > MAX_ANNOTATIONS_BYTES ? tooLong('metadata.annotations', MAX_ANNOTATIONS_BYTES) : undefined;
 }
 
-/** A record that a reader fills field by field, in the order of the JSON. Most pods set only a few of the fields. */
+/** A record that a reader fills field by field, in JSON order. Most pods set only a few of the fields. */
 type Filled<T> = { -readonly [Key in keyof T]: T[Key] };
 
 interface PodBuilder extends Filled<PodFields> {
@@ -323,7 +326,7 @@ function readPodSecurityContext(context: Source | undefined, pod: PodBuilder): v
   }
 }
 
-/** Reads a field that pod and container security contexts share. Ignores other fields. */
+/** Reads one field if pod and container security contexts share it. */
 function readSharedField(context: Source, key: string, into: Filled<SecurityContextFields>): void {
   switch (key) {
     case 'runAsUser':
@@ -467,7 +470,7 @@ function readLifecycle(lifecycle: Source | undefined, container: ContainerFields
   readHandler(objectAt(lifecycle, 'preStop', 'LifecycleHandler'), 'lifecycle.preStop', container, hosts);
 }
 
-/** Collects the hosts of a probe or hook. The exec, grpc and sleep actions have no host. */
+/** Collects the hosts in a probe or hook. The exec, grpc and sleep actions have no host. */
 function readHandler(
   handler: Source | undefined,
   path: string,
@@ -526,7 +529,7 @@ export const VOLUME_SOURCES: readonly string[] = SOURCE_TYPES.map(([name]) => na
 
 interface KnownSource {
   readonly type: string;
-  /** The `sources` of a volume that has only this source. */
+  /** The `sources` value of a volume whose only source is this one. */
   readonly alone: readonly string[];
 }
 

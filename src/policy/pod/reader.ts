@@ -1,7 +1,7 @@
 /**
- * Reads JSON that has not been validated as typed values. The first value of the wrong type is recorded as a field
- * error and with the message of Go's decoder. Reading then continues with the zero value, so decoders need no error
- * handling.
+ * Reads typed values from unvalidated JSON. The first value that has the wrong type is recorded as a field error, along
+ * with the message that Go's decoder would return. Reading then continues with the zero value, so decoders need no
+ * error handling.
  */
 import { type FieldError, formatFieldError, invalidValue, tooMany, unmarshalError } from '../../kube/field-error.ts';
 import { MAX_ITEMS } from '../../kube/pod.ts';
@@ -10,44 +10,41 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 /** A field whose type differs from the API, or a list with too many elements. */
 export interface DecodeError {
   /**
-   * The field with its indexes, such as `spec.containers[0].securityContext.privileged`, and a detail such as `must be
+   * The field path with indexes, such as `spec.containers[0].securityContext.privileged`, and a detail such as `must be
    * a boolean`.
    */
   readonly field: FieldError;
-  /**
-   * The error from the API server's decoder, such as `json: cannot unmarshal string into Go struct field … of type
-   * bool`.
-   */
+  /** The API server's decoding error, such as `json: cannot unmarshal string into Go struct field … of type bool`. */
   readonly message: string;
 }
 
-/** State that the sources of one object share. */
+/** State that all sources of one object share. */
 interface DecodeState {
-  /** The first error. Values that are read after an error have the right type but no meaning. */
+  /** The first error. Values that are read after an error have the right type but are meaningless. */
   error: DecodeError | undefined;
   /** Path of the first null in a list of objects, strings or integers. As in Go, null is read as the zero value. */
   nullElement: string | undefined;
   /** Path of the first null in a list of objects. */
   nullObject: string | undefined;
-  /** Total number of list elements read so far. More than MAX_ITEMS is an error. */
+  /** Total number of list elements read so far. Exceeding MAX_ITEMS is an error. */
   items: number;
 }
 
-/** A JSON object to read from, and its position. Paths are computed only for errors, from the chain of parents. */
+/** A JSON object to read from, and its position. Paths are computed from the chain of parents, and only for errors. */
 export interface Source {
   readonly json: JsonObject;
   readonly state: DecodeState;
-  /** Name of the Go type, such as `Container`. Errors include it. */
+  /** Name of the Go type for error messages, such as `Container`. */
   readonly struct: string;
   /** `undefined` for the root object. */
   readonly parent: Source | undefined;
-  /** Name in the parent. Empty for the root object. */
+  /** Field name in the parent. Empty for the root object. */
   readonly key: string;
   /** Index in a list, or `undefined` if the source is not in a list. */
   readonly index: number | undefined;
 }
 
-/** A type as printed by Go's decoder and in field errors. */
+/** A type as it appears in Go's decoding errors and in field errors. */
 interface ExpectedType {
   /** Without its package, such as `Container` or `bool`. */
   readonly go: string;
@@ -79,7 +76,7 @@ export function booleanAt(source: Source, key: string): boolean | undefined {
   return undefined;
 }
 
-/** Returns `''` for a string that is absent, null or of the wrong type. Set `type` if the Go type is a named type. */
+/** Returns `''` for a string that is absent, null or of the wrong type. Set `type` if Go uses a named type. */
 export function stringAt(source: Source, key: string, type?: string): string {
   return optionalStringAt(source, key, type) ?? '';
 }
@@ -109,7 +106,7 @@ export function int64At(source: Source, key: string): number | undefined {
   return undefined;
 }
 
-/** JSON.parse reads 2^63-1 as 2^63, so the bound itself is allowed. */
+/** JSON.parse rounds 2^63-1 up to 2^63, so the bound itself is allowed. */
 function isInt64(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= MAX_INT64;
 }
@@ -200,7 +197,7 @@ function sourcePath({ parent, key, index }: Source): string {
   return index === undefined ? memberPath(parent, key) : elementPath(parent, key, index);
 }
 
-/** Records a list with more than `max` elements, unless the object already has an error. */
+/** Records an error for a list that has more than `max` elements, unless the object already has an error. */
 export function reportTooMany(source: Source, key: string, { count, max }: { count: number; max: number }): void {
   const field = tooMany(memberPath(source, key), count, max);
   source.state.error ??= { field, message: formatFieldError(field) };
@@ -221,8 +218,8 @@ function reportElement(
 }
 
 /**
- * Records a value of the wrong type, unless the object already has an error. `element` is its index or key in the
- * field.
+ * Records an error for a value that has the wrong type, unless the object already has an error. `element` is the
+ * value's index or key in the field.
  */
 function reportType(source: Source, key: string, value: unknown, type: ExpectedType, element?: number | string): void {
   if (source.state.error !== undefined) return;
@@ -233,7 +230,7 @@ function reportType(source: Source, key: string, value: unknown, type: ExpectedT
   };
 }
 
-/** API types are in the package `v1`. They start with a capital letter, unlike Go's own types. */
+/** API types are in package `v1`. Unlike built-in Go types, their names start with a capital letter. */
 function qualifiedType(type: string): string {
   return /^[A-Z]/.test(type) ? `v1.${type}` : type;
 }
@@ -252,7 +249,7 @@ function goPath({ parent, key: own }: Source, key: string): string {
   return parent === undefined ? key : `${goPath(parent, own)}.${key}`;
 }
 
-/** Records an invalid field value, unless the object already has an error. */
+/** Records an error for an invalid field, unless the object already has an error. */
 export function reportInvalid(source: Source, key: string, detail: string): void {
   const field = invalidValue(memberPath(source, key), source.json[key], detail);
   source.state.error ??= { field, message: formatFieldError(field) };

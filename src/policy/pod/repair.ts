@@ -1,17 +1,17 @@
-/** Repairs describe how `check --fix` changes the fields of a pod that a rule does not allow. */
+/** Repairs describe how `check --fix` changes the pod fields that violate a rule. */
 
-/** Declarative repair for a rule. `check --fix` applies the first repair of a rule that matches an offending field. */
+/** Declarative repair for a rule. `check --fix` applies the rule's first repair that matches an offending field. */
 export type Repair = {
   /**
-   * Matches the field paths to which the repair applies. By default, it applies to all fields that the rule reports.
-   * The first group is the path to change.
+   * Matches the field paths that the repair applies to. By default, the repair applies to all fields that the rule
+   * reports. The first group is the path to change.
    */
   readonly field?: RegExp;
   /** If true, the repair applies only to required fields that are not set. */
   readonly missing?: true;
   /** The path to change, if it differs from the offending path. */
   readonly path?: string;
-  /** A condition that cannot be checked in the manifest and that the user must verify. */
+  /** A condition that the manifest does not show, so the user must verify it. */
   readonly note?: string;
   /**
    * If true, the note applies to the container or pod that sets the field. Otherwise, it applies to the whole object.
@@ -22,15 +22,15 @@ export type Repair = {
 type RepairAction =
   | { readonly set: boolean | string }
   /**
-   * Removes the field, or with `values` the offending items from a list of strings. The field is removed with its last
-   * item.
+   * Removes the field. With `values`, removes the offending items from a list of strings, and removes the field once
+   * the list is empty.
    */
   | { readonly remove: 'field' | 'values' }
   | { readonly append: string }
   /** The correct repair depends on the application. The choices are verb phrases. */
   | { readonly choices: readonly string[] };
 
-/** Note for repairs that leave the user and groups to an SCC. */
+/** Note for repairs that let an SCC set the user and groups. */
 export const ANY_USER =
   'OpenShift sets the user and groups, so the image must work with any user ID. On clusters without SCCs, it runs as the USER of the image and without the removed groups';
 

@@ -1,6 +1,6 @@
 /**
- * The fields of pods and pod templates that decisions read. Stores keep only these fields, and large reviews are
- * reduced to them.
+ * The pod and pod template fields that decisions read. Stores keep only these fields, and large reviews are reduced to
+ * them.
  */
 import { CONTAINER_LISTS, MAX_CONTAINERS } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
@@ -10,17 +10,17 @@ import { VOLUME_SOURCES } from './pod.ts';
 /** Selects the part of a value to keep. A value of an unexpected type is kept unchanged. */
 export type Selection =
   | 'all'
-  /** Decisions read only whether the value is present. Stores keep the value. */
+  /** Decisions only check whether the value is present. Stores keep the value. */
   | 'presence'
-  /** Selects parts of list items. If a list has more than `most` items, no decision reads them. */
+  /** Selects parts of list items. No decision reads the items of a list that has more than `most` items. */
   | { readonly items: Selection; readonly most?: number }
-  /** Selects parts of object members. With `others`, all members that are not listed are kept as well. */
+  /** Selects parts of object members. With `others`, members that are not listed are also kept. */
   | { readonly members: Readonly<Record<string, Selection>>; readonly others?: 'all' }
-  /** The map entries that the function accepts. */
+  /** Keeps the map entries that the function accepts. */
   | { readonly entries: (key: string, isString: boolean) => boolean }
   /** Keeps the whole value, but applies the selections to members with these names at any depth. */
   | { readonly anywhere: Readonly<Record<string, Selection>> }
-  /** A part that is equal in many objects. */
+  /** A part that is often equal across objects. */
   | { readonly shared: Selection };
 
 const SHARED: Selection = { shared: 'all' };
@@ -69,7 +69,9 @@ const PROJECTED: Selection = {
   },
 };
 
-/** For most volume sources, only their presence is read. A volume without a known source is printed in full. */
+/**
+ * Decisions only check whether most volume sources are present. A volume that has no known source is printed in full.
+ */
 const VOLUME: Selection = {
   members: {
     ...Object.fromEntries(VOLUME_SOURCES.map((source) => [source, { members: {} }])),
@@ -80,7 +82,7 @@ const VOLUME: Selection = {
   others: 'all',
 };
 
-/** The fields of a pod spec that Pod Security checks, SCCs and exemptions read. */
+/** The pod spec fields that Pod Security checks, SCCs and exemptions read. */
 export const POD_SPEC: Selection = {
   members: {
     initContainers: CONTAINERS,
@@ -99,7 +101,7 @@ export const POD_SPEC: Selection = {
   },
 };
 
-/** The network plugin sets this annotation while the pod runs. SCC admission ignores changes to it. */
+/** The network plugin sets this annotation on running pods. SCC admission ignores changes to it. */
 export const POD_NETWORKS_ANNOTATION = 'k8s.ovn.org/pod-networks';
 export const APP_ARMOR_ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
 
@@ -123,7 +125,7 @@ const POD_METADATA = {
     name: 'all',
     generateName: 'all',
     namespace: 'all',
-    // A value with the wrong type is also kept, because decoders report it.
+    // Values that have the wrong type are also kept, because decoders report them.
     annotations: { entries: (key, isString) => isPodAnnotation(key) || !isString },
     ownerReferences: { items: { members: { controller: 'all' } }, most: MAX_OWNERS },
   },
@@ -152,7 +154,9 @@ export function selectWorkload(path: readonly string[]): Selection {
   };
 }
 
-/** Container fields that decisions do not read. In objects of other kinds, their presence identifies a container. */
+/**
+ * Container fields that decisions do not read. In kinds that are not built in, their presence identifies a container.
+ */
 const UNREAD_CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'resources', 'volumeDevices', 'volumeMounts'];
 const OTHER_CONTAINERS: Selection = {
   items: {
@@ -167,7 +171,8 @@ export const OTHER_KIND: Selection = {
 };
 
 /**
- * Domains of the labels and annotations that decisions read. Others, such as network annotations, differ for each pod.
+ * Domains of the labels and annotations that decisions read. Other annotations, such as network annotations, differ for
+ * each pod.
  */
 const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
 

@@ -1,12 +1,12 @@
 /**
- * Finds pod templates in objects of any kind. Templates of known kinds are found by their path, and other templates by
- * their shape.
+ * Finds pod templates in objects of any kind. In known kinds, the path identifies the template. In other kinds, its
+ * shape does.
  */
 import { CONTAINER_LISTS, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { truncate } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
-/** A resource with pod templates that is listed in the settings, such as `rollouts` in the `argoproj.io` group. */
+/** A resource with pod templates from the settings, such as `rollouts` in the `argoproj.io` group. */
 export interface WorkloadResource {
   readonly group: string;
   /** `*` matches all versions. */
@@ -14,7 +14,7 @@ export interface WorkloadResource {
   readonly resource: string;
   /**
    * Path of the pod template, such as `spec.tasks.*.template`. It consists of member names, and `*` matches every
-   * member or item. Without a path, templates are found by their shape.
+   * member or item. If no path is set, templates are recognized by their shape.
    */
   readonly templatePath?: string;
 }
@@ -23,8 +23,8 @@ export interface WorkloadResource {
 export type FieldPath = readonly (string | number)[];
 
 /**
- * Maximum length of a printed member name, which is the maximum length of a label key. Names in custom resources have
- * no limit.
+ * Maximum length of a printed member name, equal to the maximum length of a label key. Custom resources do not limit
+ * the length of names.
  */
 const MAX_NAME = 317;
 
@@ -39,8 +39,8 @@ export function printFieldPath(path: FieldPath): string {
 
 interface PodTemplates {
   /**
-   * Paths of the templates. A path is empty if the object itself is a template. A template of a built-in kind may be
-   * absent.
+   * Paths of the templates. The path is empty if the object itself is a template. In a built-in kind, the template may
+   * be absent.
    */
   readonly templates: readonly FieldPath[];
   /** Paths of containers outside any template, and of the first field beyond the search limits. */
@@ -62,8 +62,8 @@ interface Search {
   readonly path: (string | number)[];
   readonly templates: FieldPath[];
   /**
-   * The paths of each template. YAML aliases can give a template several paths. The path text is not used as a key
-   * because it may be very long.
+   * The paths of each template. With YAML aliases, a template can have several paths. The template is the key because
+   * the text of a path may be very long.
    */
   readonly found: Map<object, readonly FieldPath[]>;
   readonly unknown: FieldPath[];
@@ -71,12 +71,12 @@ interface Search {
   isComplete: boolean;
 }
 
-/** Search limits, far above the size and depth of any real object. The author of an object controls both. */
+/** Search limits, because users control the size and depth of an object. Real objects are far below both. */
 const MAX_DEPTH = 100;
 const MAX_PATHS = 1000;
 
 /**
- * Paths of pod templates in kinds that are not built in. A search by shape alone would miss a template without
+ * Paths of pod templates in kinds that are not built in. A search by shape alone would miss templates that have no
  * containers.
  */
 const TEMPLATES: ReadonlyMap<string, readonly string[]> = new Map([
@@ -105,7 +105,7 @@ const TEMPLATES: ReadonlyMap<string, readonly string[]> = new Map([
   ['SparkApplication.sparkoperator.k8s.io', ['spec.driver.template', 'spec.executor.template']],
 ]);
 
-/** Groups and kinds that contain patterns, schemas or copies of pods. No pods are created from them. */
+/** Groups and kinds that contain patterns, schemas or copies of pods, but do not create pods. */
 const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'ControllerRevision.apps',
   'apiextensions.k8s.io',
@@ -118,10 +118,10 @@ const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'templates.gatekeeper.sh',
 ]);
 
-/** Members that contain no pods to create, such as metadata, observed state and schemas. */
+/** Members that pods are not created from, such as metadata, observed state and schemas. */
 const IGNORED_MEMBERS: ReadonlySet<string> = new Set(['metadata', 'status', 'openAPIV3Schema']);
 
-/** Visits the value at the current path. Templates and containers are not searched any further. */
+/** Visits the value at the current path. The search does not descend into templates and containers. */
 function visit(value: object, name: string, search: Search): void {
   if (!search.isComplete) return;
   if (search.path.length > MAX_DEPTH || isFull(search)) end(search, search.path);
@@ -133,7 +133,7 @@ function isFull({ templates, unknown }: Search): boolean {
   return templates.length + unknown.length >= MAX_PATHS;
 }
 
-/** Stops the search at a field that it does not include. */
+/** Stops the search at a field that exceeds a limit. */
 function end(search: Search, path: FieldPath): void {
   search.isComplete = false;
   search.unknown.push([...path]);
@@ -166,7 +166,7 @@ function visitMember(member: unknown, step: string | number, name: string, searc
   search.path.pop();
 }
 
-/** A template of a built-in kind may be absent. */
+/** The template of a built-in kind may be absent. */
 function addTemplate(search: Search, path: FieldPath, template: object | undefined): void {
   const { templates, found, isComplete } = search;
   if (!isComplete || isFound(search, path, template)) return;
@@ -185,7 +185,7 @@ function isFound({ found }: Search, path: FieldPath, template: object | undefine
 
 interface KnownTemplates {
   readonly paths: readonly FieldPath[];
-  /** True if objects of this kind contain no other templates. */
+  /** True if objects of this kind cannot contain other templates. */
   readonly isComplete: boolean;
 }
 
@@ -223,7 +223,7 @@ function listMembers(value: unknown, step: string): readonly (readonly [key: str
 /** Pod spec fields that only pods set to true. */
 const HOST_FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
 
-/** Returns true for a template, identified by its name and shape: `podTemplate`, or `template` with pod containers. */
+/** Returns true if the name and shape identify a pod template: `podTemplate`, or `template` with pod containers. */
 function isTemplate({ spec }: JsonObject, name: string): boolean {
   if (!isObject(spec)) return false;
   if (/podTemplate(?:Spec)?s?$/i.test(name)) return true;
@@ -239,7 +239,7 @@ function hasContainers(list: unknown): boolean {
   return Array.isArray(list) && list.some(isNamed);
 }
 
-/** Container fields that container-like structures outside pods rarely have. */
+/** Container fields that are rare in container-like structures outside pods. */
 const CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'script', 'securityContext', 'volumeMounts'] as const;
 
 /**

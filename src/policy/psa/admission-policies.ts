@@ -21,12 +21,12 @@ import { isStricter, LABELS, LEVEL_RULE, type Mode, MODES, VERSION_RULE } from '
 
 interface PolicySettings {
   readonly podSecurity: PodSecurity;
-  /** The version to which `latest` refers. If it is absent, `latest` refers to the version of the oldest API server. */
+  /** The version that `latest` refers to. Defaults to the version of the oldest API server. */
   readonly emulationVersion?: Version;
 }
 
 export interface PolicyOptions {
-  /** Modes for which to generate policies: all modes, or only those that deny pods. */
+  /** Whether to generate policies for all modes, or only for enforce mode. */
   readonly modes: 'all' | 'enforce';
   /** Minor version of the oldest API server that evaluates the policies. */
   readonly kubernetesMinor: number;
@@ -45,7 +45,7 @@ const LIST_FUNCTIONS_MINOR = 35;
  */
 export const MAX_POLICY_ITEMS = 500;
 
-/** CEL bool that is false for pods with more items. */
+/** CEL bool that is false for pods that exceed this limit. */
 const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
 const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
 
@@ -61,8 +61,8 @@ export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> 
 }
 
 /**
- * Generates the policies for the modes and their bindings, each policy before its bindings. The result depends only on
- * the arguments. Namespaces, users and runtime classes exempted by the settings pass. The settings must be valid.
+ * Generates the policies for the modes, each followed by its bindings. The result depends only on the arguments. The
+ * policies let the exempt namespaces, users and runtime classes pass. The settings must be valid.
  */
 export function generatePolicies(settings: PolicySettings, options: PolicyOptions): readonly PolicyObject[] {
   const context = { settings, options };
@@ -165,7 +165,7 @@ function auditPolicy(context: Context): PolicyObject[] {
     { reason: 'user', test: `request.userInfo.username in ${celList(usernames)}`, names: usernames },
     {
       reason: 'runtimeClass',
-      // If there are no requirements, the runtime class is not read.
+      // If nothing is required, the policy does not read the runtime class.
       test: `!variables.isPrivileged && ${isExemptRuntimeClass(runtimeClasses)}`,
       names: runtimeClasses,
     },
@@ -175,7 +175,7 @@ function auditPolicy(context: Context): PolicyObject[] {
   const spec = {
     failurePolicy: 'Ignore',
     matchConstraints: { resourceRules: [POD_RULE, ...WORKLOAD_RULES] },
-    // Match conditions would be another pass over the request.
+    // Match conditions would need another pass over the request.
     variables: [
       ...variables,
       { name: 'isSignificant', expression: IS_SIGNIFICANT },
@@ -233,7 +233,7 @@ interface Rule {
 }
 
 /**
- * Sets the scope to the API server's default, because otherwise each `kubectl apply` of the same policy is a change.
+ * Sets the scope to the API server's default. Otherwise, every `kubectl apply` of an unchanged policy reports a change.
  */
 function createRule(apiVersion: string, resources: readonly string[]): Rule {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
@@ -270,8 +270,8 @@ const POD_OR_TEMPLATE = [
 ].join('');
 
 /**
- * Pod updates to evaluate, which are those that add containers or change images. Updates of the `resize` subresource
- * and of metadata pass.
+ * Selects the pod updates to evaluate, which add containers or change images. Metadata updates and `resize` subresource
+ * updates pass.
  */
 const IS_SIGNIFICANT = [
   'request.operation != "UPDATE"',
@@ -307,14 +307,17 @@ function namespaceSelector(matchExpressions: readonly Requirement[]) {
 }
 
 interface NamespaceSelection {
-  /** Suffix of the binding's name. `-version` is for namespaces with only the version label of the mode. */
+  /** Suffix of the binding's name. `-version` selects namespaces that have only the mode's version label. */
   readonly suffix: '' | '-unlabeled' | '-version';
   readonly selector: readonly Requirement[];
-  /** Default: the rules of the policy. */
+  /** Defaults to the policy's rules. */
   readonly resourceRules?: readonly Rule[];
 }
 
-/** Namespaces whose policy has a level: those with the label, and those without it if the level is the default. */
+/**
+ * Selects the namespaces whose policy has the given level: labeled namespaces and, if it is the default level,
+ * unlabeled namespaces.
+ */
 function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Level): NamespaceSelection[] {
   const { defaults } = settings.podSecurity;
   const key = LABELS[mode].level;
@@ -331,14 +334,14 @@ function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Leve
     if (fallback === level) selections.push({ suffix: '-unlabeled', selector: unlabelled });
     return selections;
   }
-  // Without a warn label, the warn level is at least as strict as a valid enforce label.
+  // If there is no warn label, the warn level is at least as strict as a valid enforce label.
   const stricter = LEVELS.filter((one) => isStricter(one, fallback));
   if (fallback === level) {
     selections.push({ suffix: '-unlabeled', selector: [...unlabelled, ...exclude(LABELS.enforce.level, stricter)] });
   } else if (stricter.includes(level)) {
     const raised: Requirement[] = [...unlabelled, { key: LABELS.enforce.level, operator: 'In', values: [level] }];
     const version = LABELS.warn.version;
-    // Without a version of its own, the warn policy is the enforce policy, which already evaluates the pods.
+    // If there is no warn version, the warn policy is the same as the enforce policy, which already evaluates the pods.
     selections.push(
       {
         suffix: '-unlabeled',
@@ -359,7 +362,7 @@ function label(key: string, fallback: string): string {
 
 const IS_LEVEL = celList(LEVELS);
 
-/** CEL bool that is true if a string is a version that labels accept. The number fits a 64-bit signed integer. */
+/** CEL bool that is true if a string is a valid version label. The number must fit into a signed 64-bit integer. */
 function isVersion(text: string): string {
   return `(${text} == "latest" || ${text}.matches("^v1[.](0|[1-9][0-9]{0,18})$") && (size(${text}) < 22 || ${text}.substring(3) <= "9223372036854775807"))`;
 }
@@ -386,7 +389,7 @@ function enforceVariables({ settings }: Context): CelVariable[] {
   ];
 }
 
-/** Version for a mode in a namespace that has a level in that mode. */
+/** Version of a mode in a namespace that has a level for that mode. */
 function modeVariables(context: Context, mode: BlockingMode, level: Level): CelVariable[] {
   const { defaults } = context.settings.podSecurity;
   const own = label(LABELS[mode].version, defaults[mode].version);
@@ -398,7 +401,7 @@ function modeVariables(context: Context, mode: BlockingMode, level: Level): CelV
 
 const ENFORCE_POLICY = '(variables.isPrivileged ? "privileged:latest" : variables.enforcePolicy)';
 
-/** The enforce and audit policies, and the errors in all labels. */
+/** The enforce and audit policies, and the label errors. */
 function auditVariables(context: Context): CelVariable[] {
   const { audit, warn } = context.settings.podSecurity.defaults;
   const errors = Object.values(POD_SECURITY_LABELS).map((key) => {
@@ -427,7 +430,7 @@ function auditVariables(context: Context): CelVariable[] {
         'variables.error == ""',
         'variables.level == "privileged"',
         `${label(POD_SECURITY_LABELS.warn, warn.level)} == "privileged"`,
-        // Workloads are not denied. Without a warn label, an enforce label raises the warn level.
+        // Workloads are never denied. If there is no warn label, an enforce label raises the warn level.
         `(variables.enforceLevel == "privileged" || !(${IS_POD}) && (${celString(LABELS.warn.level)} in variables.labels || !(${celString(LABELS.enforce.level)} in variables.labels)))`,
       ].join(' && '),
     },
@@ -443,8 +446,8 @@ interface Evaluation {
 
 /**
  * Variables up to `variables.isDenied`, which is true for a pod that the enforce policy denies. As in Pod Security
- * Admission, a denied pod causes no warnings. API servers evaluate a variable only when an expression reads it, so pods
- * without warnings do not cost more.
+ * Admission, a denied pod gets no warnings. API servers evaluate a variable only when an expression reads it, so pods
+ * without warnings incur no extra cost.
  */
 function denialVariables(context: Context, existing: readonly CelVariable[]): readonly CelVariable[] {
   const scope = celScope(context, POLICY_LEVELS);
@@ -469,7 +472,7 @@ function celScope({ settings, options }: Context, levels: readonly Level[]): Cel
   };
 }
 
-/** Minor version of a variable that contains a version. */
+/** Converts a variable's version to its minor version. */
 function minorVariable(name: string, version: string, scope: CelScope): CelVariable {
   const value = `variables.${version}`;
   return { name, expression: `${value} == "latest" ? ${latestMinor(scope)} : int(${value}.substring(3))` };

@@ -15,7 +15,7 @@ import {
   VERSION_RULE,
 } from './policy.ts';
 
-/** The `defaults` fields, in the same order as the labels. */
+/** The `defaults` fields, in label order. */
 export const DEFAULTS_FIELDS = [
   'enforce',
   'enforce-version',
@@ -30,7 +30,7 @@ export const EXEMPTIONS_FIELDS = ['usernames', 'namespaces', 'runtimeClasses'] a
 type ExemptionsField = (typeof EXEMPTIONS_FIELDS)[number];
 
 /**
- * A PodSecurityConfiguration with defaults. Its values may be invalid.
+ * A PodSecurityConfiguration after defaulting. Its values may be invalid.
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/
  */
 export interface PodSecurityConfiguration {
@@ -38,7 +38,7 @@ export interface PodSecurityConfiguration {
   readonly exemptions: Readonly<Record<ExemptionsField, readonly string[]>>;
 }
 
-/** The configuration of a cluster that does not set one. Every mode is privileged, and there are no exemptions. */
+/** The configuration of a cluster that sets none. Every mode is privileged, and there are no exemptions. */
 export const DEFAULT_CONFIGURATION: PodSecurityConfiguration = {
   defaults: {
     enforce: 'privileged',
@@ -57,10 +57,10 @@ interface DefaultsError {
   readonly detail: string;
 }
 
-/** The default policies. A default with an error has a substitute value, which must not be used. */
+/** The default policies. An invalid default has a placeholder value, which must not be used. */
 interface CompletedDefaults {
   readonly policies: Policies;
-  /** In the same order as the labels. */
+  /** In label order. */
   readonly errors: readonly DefaultsError[];
 }
 
@@ -120,7 +120,7 @@ function validateNames(path: string, names: readonly string[], findErrors: (name
 /** The reason for an exemption, which is also the value of the `exempt` audit annotation. */
 export type Exemption = 'namespace' | 'user' | 'runtimeClass';
 
-/** Returns true for exempt names. Names must match exactly. An empty or absent name is not exempt. */
+/** Returns true for exempt names. Names must match exactly. Empty and absent names are never exempt. */
 export type Exemptions = Readonly<Record<Exemption, (name: string | null | undefined) => boolean>>;
 
 export function createExemptions(lists: PodSecurityConfiguration['exemptions']): Exemptions {
@@ -137,8 +137,8 @@ function createMatcher(names: readonly string[]): Exemptions[Exemption] {
 }
 
 /**
- * Returns the exemption that applies to the request's namespace or user or, if a pod is given, to its runtime class.
- * The user's groups are ignored. The pod may be unvalidated.
+ * Returns the exemption for the request's namespace, user, or, if a pod is given, the pod's runtime class. The user's
+ * groups are ignored. The pod may be unvalidated.
  */
 export function findExemption(
   request: AdmissionRequest,
@@ -150,10 +150,7 @@ export function findExemption(
   return typeof runtimeClassName === 'string' && exemptions.runtimeClass(runtimeClassName) ? 'runtimeClass' : undefined;
 }
 
-/**
- * Returns true if a level restricts the pods of a request, because the request is not exempt and its namespace enforces
- * a level other than privileged.
- */
+/** Returns true if the request is not exempt and its namespace enforces a level other than privileged. */
 export function isLimited(
   request: AdmissionRequest,
   namespace: Namespace,

@@ -11,7 +11,7 @@ export type PodSecurityCount =
       readonly policy: Policy;
     }
   | { readonly metric: 'exemptions' }
-  /** `fatal` means that no policy was evaluated. */
+  /** `fatal` means that the request was not evaluated. */
   | { readonly metric: 'errors'; readonly fatal: boolean };
 
 /** The response to a request, and the events to count. Several requests may share them. */

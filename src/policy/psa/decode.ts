@@ -23,13 +23,13 @@ import {
 } from '../pod/reader.ts';
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
 
-/** The result of decoding. `absent` means that the request has no object. A decoded object has its own kind. */
+/** The result of decoding. `absent` means that the request has no object. A decoded object includes its own kind. */
 export type Decoded = { readonly outcome: 'absent' } | FailedObject | DecodedObject;
 
 interface FailedObject {
   readonly outcome: 'failed';
   readonly error: string;
-  /** True for a valid object that exceeds a limit. */
+  /** True if the object is valid but exceeds a limit. */
   readonly isTooLarge: boolean;
 }
 
@@ -38,15 +38,15 @@ export interface DecodedObject {
   readonly kind: GroupVersionKind;
   readonly object: KubeObject;
   /**
-   * The pod or pod template. It is `undefined` for kinds without a template, and for a ReplicationController without
-   * its optional template. For other kinds, an absent template is treated as empty, as in Go.
+   * The pod or pod template. It is `undefined` for kinds that have no template, and for a ReplicationController that
+   * omits its optional template. For other kinds, an absent template is treated as empty, as in Go.
    */
   readonly pod: PodFields | undefined;
 }
 
 /**
- * Decodes an object based on its own apiVersion and kind, which default to the request's kind. Unknown fields are
- * ignored, as in the API server. If a field that reviews read has the wrong type, returns an error in the API server's
+ * Decodes an object based on its own apiVersion and kind, which default to the request's kind. As in the API server,
+ * unknown fields are ignored. If a field that reviews read has the wrong type, returns an error in the API server's
  * wording.
  */
 export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decoded {
@@ -64,14 +64,14 @@ function failed(error: string, isTooLarge = false): Decoded {
   return { outcome: 'failed', error, isTooLarge };
 }
 
-/** A pod template of a resource that is listed in the settings. */
+/** A pod template in an object of a resource that the settings list. */
 interface LocatedTemplate {
-  /** Path of the template in the object, followed by a colon. Empty for the object itself. */
+  /** Path of the template in the object, followed by a colon. Empty if the object itself is the template. */
   readonly location: string;
   readonly decoded: DecodedPod;
 }
 
-/** A decoded workload. An object of a resource that is listed in the settings may have several templates. */
+/** A decoded workload. Objects of resources that the settings list may have several templates. */
 export type Workload =
   | Decoded
   | {
@@ -81,12 +81,12 @@ export type Workload =
       readonly unknown: readonly string[];
     };
 
-/** Maximum number of templates in one object. In total, they may have as many containers as one pod. */
+/** Maximum number of templates in one object. All of its templates together may have as many containers as one pod. */
 const MAX_TEMPLATES = 100;
 
 /**
- * Decodes the object of a request. The templates of the given resources are found by path or shape. The first template
- * beyond the limits is reported as unknown, and later templates are not decoded.
+ * Decodes the object of a request. In objects of the given resources, it finds templates by their path or shape. The
+ * first template beyond the limits is reported as unknown, and later templates are not decoded.
  */
 export function decodeWorkload(
   { object, kind, resource: { group, resource } }: AdmissionRequest,
@@ -119,15 +119,15 @@ export function printKind({ group, version, kind }: GroupVersionKind): string {
   return `${group}/${version}, Kind=${kind}`;
 }
 
-/** The cause is included in the audit annotation but not in the response. */
+/** The audit annotation includes the cause, but the response does not. */
 export function denyWithError(status: Status, cause?: string): Decision {
   const error = cause === undefined ? status.message : `${status.message}: ${cause}`;
   return deny(status, { auditAnnotations: { error } });
 }
 
 /**
- * Denies a request whose object is not of the expected kind. For the object before an update, `kind` starts with `old
- * `.
+ * Denies a request whose object does not have the expected kind. For the old object of an update, `kind` starts with
+ * `old `.
  */
 export function denyUndecodable(decoded: Decoded, kind: string): Decision {
   if (decoded.outcome !== 'failed') return denyWithError(badRequest(`failed to decode ${kind}`));
@@ -180,7 +180,7 @@ function readObject(object: JsonObject, { group, kind }: GroupVersionKind): Read
   return decodePodAt(template);
 }
 
-/** Follows the path to the template, and verifies the number of replicas. */
+/** Follows the path to the template. Also verifies the type of `spec.replicas`. */
 function findTemplate(source: Source, path: readonly string[]): Source | undefined {
   const [key, ...rest] = path;
   if (key === undefined) return source;
@@ -196,10 +196,7 @@ function getStructName(struct: string, key: string): string {
   return struct === 'JobTemplateSpec' ? 'JobSpec' : `${struct}Spec`;
 }
 
-/**
- * The kinds that the upstream webhook decodes, by apiVersion. For objects of other kinds, it reports that it cannot
- * decode them.
- */
+/** The kinds that the upstream webhook decodes, by apiVersion. It returns an error for objects of any other kind. */
 const KINDS: Readonly<Record<string, string>> = {
   v1: `Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node NodeProxyOptions PersistentVolume
     PersistentVolumeClaim Pod PodAttachOptions PodExecOptions PodLogOptions PodPortForwardOptions PodProxyOptions
@@ -220,9 +217,9 @@ export function isKnownKind(apiVersion: string, kind: string): boolean {
 }
 
 /**
- * Returns true if an update can add violations because a container was added or removed, or an image changed.
- * Containers and init containers are compared by index, and ephemeral containers by name. The other fields that checks
- * read are immutable.
+ * Returns true if an update can add violations because it adds or removes a container or changes an image. Containers
+ * and init containers are compared by index, and ephemeral containers by name. The other fields that checks read are
+ * immutable.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 export function isSignificantUpdate(pod: PodFields, old: PodFields): boolean {
@@ -241,7 +238,7 @@ function differByPosition(containers: readonly ContainerFields[], old: readonly 
   return containers.length !== old.length || containers.some(({ image }, index) => image !== old[index]?.image);
 }
 
-/** A removed container is not significant. If several containers have the same name, the first one is compared. */
+/** Removed containers are not significant. If several containers have the same name, the first one is compared. */
 function differByName(containers: readonly ContainerFields[], old: readonly ContainerFields[]): boolean {
   const images = new Map(old.toReversed().map(({ name, image }) => [name, image]));
   return containers.some(({ name, image }) => images.get(name) !== image);

@@ -28,28 +28,28 @@ export interface PodDefaults {
   readonly exemptNamespaces: readonly string[];
 }
 
-/** The settings of the pod defaults, and the SCC admission settings that exclude namespaces. */
+/** The pod defaults settings, and the SCC admission settings that exclude namespaces. */
 export interface DefaultsSettings {
   readonly defaults: PodDefaults;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 }
 
-/** A pod or one of its containers. A pod has no container fields. */
+/** A pod or one of its containers. Pods lack the container fields. */
 type Target = SecurityContextFields & Partial<Pick<ContainerFields, 'name' | 'privileged' | 'capabilities'>>;
 
 /**
- * The default for a field. The expressions read `c`. Its member `fields` is a container or the pod spec, and its member
- * `path` is the JSON pointer to it.
+ * The default for a field. The expressions read `c`, where `c.fields` is a container or the pod spec and `c.path` is
+ * its JSON pointer.
  */
 interface PodDefault {
   /** Path of the value in the security context. */
   readonly path: readonly [DefaultField, ...string[]];
   readonly value: unknown;
-  /** True if the pod also has the field and containers inherit it. */
+  /** True if pods have the field too and containers inherit it. */
   readonly isInherited: boolean;
   /** Returns true if the value is set explicitly. */
   isSet(target: Target): boolean;
-  /** Returns true if the value would be invalid, or would change what the pod requests explicitly. */
+  /** Returns true if the value would be invalid or would conflict with an explicit setting of the pod. */
   isExcepted(target: Target, pod: PodFields): boolean;
   readonly cel: Readonly<Record<'isSet' | 'isExcepted', string>>;
 }
@@ -62,7 +62,7 @@ const IS_WINDOWS = 'object.spec.?os.?name.orValue("") == "windows"';
 /** `ALL` includes `SYS_ADMIN`. The API server rejects only `CAP_SYS_ADMIN`. */
 const SYS_ADMIN = /^(?:(?:CAP_)?SYS_ADMIN|ALL)$/i;
 const ALL = /^ALL$/i;
-/** The Windows user that the kubelet rejects if `runAsNonRoot` is true. */
+/** The kubelet rejects this Windows user if `runAsNonRoot` is true. */
 const WINDOWS_ROOT = /^ContainerAdministrator$/i;
 
 /** Node 22 does not support this syntax in its own patterns. */
@@ -149,8 +149,8 @@ const IS_PRIVILEGED = [
 // Namespaces that have defaults.
 
 /**
- * Returns true if new pods in the namespace get the defaults. Where SCCs are enforced, SCC admission defaults the pods
- * instead.
+ * Returns true if new pods in the namespace get the defaults. In namespaces that enforce SCCs, SCC admission defaults
+ * the pods instead.
  */
 export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSettings): boolean {
   const { name = '', labels } = namespace.metadata ?? {};
@@ -164,9 +164,7 @@ export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSet
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/**
- * Returns the requirements for the namespaces that the settings select, or `undefined` if the defaults are disabled.
- */
+/** Returns the label requirements that select the namespaces, or `undefined` if the defaults are disabled. */
 export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }: PodDefaults) {
   if (mode === 'off') return undefined;
   const { matchLabels = {}, matchExpressions = [] } = namespaceSelector;
@@ -181,7 +179,7 @@ export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }
   return requirements;
 }
 
-/** Excludes the pods that represent static pods, because static pods run with the security context in their file. */
+/** Excludes mirror pods, because a static pod runs with the security context from its manifest file. */
 export const NOT_MIRROR = {
   name: 'not-mirror',
   expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
@@ -212,7 +210,7 @@ export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[])
   return { ...pod.json, spec: { ...spec, ...changed('initContainers'), ...changed('containers') } };
 }
 
-/** Returns the pod of a template with the defaults of its namespace. */
+/** Applies the defaults of its namespace to a pod template. */
 export function completeTemplate(template: PodFields, namespace: Namespace, settings: DefaultsSettings): PodFields {
   if (!hasDefaults(namespace, settings)) return template;
   const completed = withPodDefaults(template, settings.defaults.fields);
@@ -220,8 +218,8 @@ export function completeTemplate(template: PodFields, namespace: Namespace, sett
 }
 
 /**
- * Returns the pod if all containers that lack the field can inherit the default. Otherwise, returns the containers that
- * get it.
+ * Returns the pod if all containers that lack the field can inherit the default. Otherwise, returns the containers to
+ * set it on.
  */
 function findTargets(
   { isInherited, isSet, isExcepted }: PodDefault,
@@ -246,7 +244,7 @@ function objectAt(parent: JsonObject, key: string): JsonObject {
 
 // The defaults in CEL, for the policy.
 
-/** The first Kubernetes 1.x minor version that supports MutatingAdmissionPolicies in v1. */
+/** The first Kubernetes 1.x minor version that serves MutatingAdmissionPolicies as v1. */
 export const MIN_DEFAULTS_MINOR = 36;
 
 /** Generates the policy and its binding, both with the given name. Returns nothing if the defaults are disabled. */
@@ -261,7 +259,7 @@ export function generateDefaultsPolicy(
   const unlessEnforced = scc.mode === 'off' ? '' : `${isSelected(selectEnforcedNamespaces(scc))} ? [] : `;
   return [
     createObject('MutatingAdmissionPolicy', name, `Sets absent security context fields of new pods: ${names}.`, {
-      // Pod Security evaluates the pod even if the defaults are not set.
+      // Ignoring failures is safe because Pod Security evaluates the pod even if the defaults are missing.
       failurePolicy: 'Ignore',
       reinvocationPolicy: 'IfNeeded',
       matchConstraints: {
@@ -279,7 +277,7 @@ export function generateDefaultsPolicy(
 }
 
 /**
- * Returns a CEL bool that is true if the namespace satisfies the requirements, whose operators are `Exists` and
+ * Returns a CEL bool that is true if the namespace satisfies the requirements. Supports the operators `Exists` and
  * `NotIn`.
  */
 function isSelected(requirements: readonly Requirement[]): string {
@@ -310,7 +308,7 @@ function celIsKept({ cel }: PodDefault): string {
   return `${IS_PRIVILEGED} || ${cel.isExcepted}`;
 }
 
-/** Returns the variables for the targets of a default, which match `findTargets`. */
+/** Returns the variables that contain the targets of a default, as `findTargets` finds them. */
 function targetVariables(one: PodDefault): readonly CelVariable[] {
   const [field] = one.path;
   const absent = `variables.containers.filter(c, !(${one.cel.isSet}))`;
@@ -324,7 +322,7 @@ function targetVariables(one: PodDefault): readonly CelVariable[] {
   ];
 }
 
-/** Returns the patch. Parent objects are added before the values. A parent may be added twice, which has no effect. */
+/** Returns the patch, which adds parent objects before the values. Adding a parent twice is harmless. */
 function patchExpression(chosen: readonly PodDefault[]): string {
   const add = (targets: string, path: string, value: string): string =>
     `${targets}.map(c, JSONPatch{op: "add", path: c.path + ${celString(`/securityContext${path}`)}, value: ${value}})`;

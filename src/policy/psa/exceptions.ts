@@ -1,4 +1,4 @@
-/** Decides which PodSecurityExceptions apply, by approval, limits in the settings, and expiry. */
+/** Decides which PodSecurityExceptions apply, based on approval, the limits in the settings, and expiry. */
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
@@ -13,22 +13,20 @@ export interface ExceptionSettings {
   readonly selfApproval: boolean;
 }
 
-/** An exception whose parts have been read once. */
+/** An exception that was parsed once, so reviews need not parse it again. */
 export interface PreparedException {
   readonly name: string;
   readonly namespace: string;
   readonly spec: NonNullable<PodSecurityException['spec']>;
-  /** Hash of the spec. */
   readonly specHash: string;
   /** Users who created the exception or changed its spec. Empty if they are unknown. */
   readonly authors: readonly string[];
   readonly approval: NonNullable<PodSecurityException['status']>['approval'];
-  /** Unix time in milliseconds. It is `-Infinity` for a malformed time. */
+  /** Unix time in milliseconds, or `-Infinity` if the time is malformed. */
   readonly approvedMs: number;
   readonly rule: ExceptionRule;
 }
 
-/** Why an exception does not apply. */
 export interface ExceptionProblem {
   readonly reason:
     | 'Off'
@@ -44,7 +42,7 @@ export interface ExceptionProblem {
 
 const AUTHORS_UNKNOWN = 'its authors are unknown, because it was stored without a review: delete and create it again';
 
-/** Returns why an exception does not apply to new pods, or `undefined` if it applies. */
+/** Returns the reason that an exception does not apply to new pods, or `undefined` if it applies. */
 export function findExceptionProblem(
   exception: PreparedException,
   settings: ExceptionSettings,
@@ -79,7 +77,7 @@ function findApprovalProblem(
   { name, namespace, approval, approvedMs, authors, specHash, rule }: PreparedException,
   { maxDurationMs, selfApproval }: ExceptionSettings,
 ): ExceptionProblem | undefined {
-  // The evaluation of many exceptions must not create texts.
+  // A function, so evaluating many exceptions does not format commands that are never printed.
   const command = (): string => `portcullis exception approve ${name} -n ${namespace}`;
   if (approval === undefined) return { reason: 'NotApproved', message: `it is not approved: ${command()}` };
   if (authors.length === 0) return { reason: 'NotApproved', message: AUTHORS_UNKNOWN };
@@ -107,7 +105,7 @@ export function parseAuthors(text: string | undefined): readonly string[] {
   }
 }
 
-/** Prepares an exception. Returns `undefined` for an object that its schema does not permit. */
+/** Parses an exception. Returns `undefined` if the object does not conform to its schema. */
 export function prepareException(
   { metadata, spec, status }: PodSecurityException,
   { specHash, authors }: { readonly specHash: string; readonly authors: string | undefined },
@@ -118,7 +116,7 @@ export function prepareException(
     name,
     serviceAccountName: spec.serviceAccountName,
     allow: spec.allow,
-    // A malformed time is in the past.
+    // Treat a malformed time as expired.
     expiresAtMs: parseTimestamp(spec.expiresAt) ?? 0,
   };
   const approval = status?.approval;

@@ -6,10 +6,10 @@ import type { Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
 import type { Workload } from './decode.ts';
 
-/** Input for a review. The functions are called only if the response depends on them. */
+/** Input for a review. Reviews call a function only if the response depends on it. */
 export interface PodSecurityInput {
   readonly request: AdmissionRequest;
-  /** The workload object with its templates as SCC admission defaults them. Absent where SCCs do not apply. */
+  /** The workload object after SCC admission has defaulted its templates. Absent where SCCs do not apply. */
   readonly workload?: Workload | undefined;
   readonly podSecurity: PodSecurity;
   /** The emulated Kubernetes version. Defaults to the newest known version. */
@@ -26,7 +26,7 @@ export interface PodSecurityInput {
   readonly limits: PodReviewLimits;
   /** Returns the time of a monotonic clock, in milliseconds. */
   now(): number;
-  /** Deadline of the request on the same clock. */
+  /** Deadline of the request, on the same clock as `now`. */
   readonly deadlineMs?: number;
 }
 

@@ -18,7 +18,7 @@ import {
   setsMode,
 } from './policy.ts';
 
-/** Each `yield` ends the evaluation of a pod and returns whether time is left for another one. */
+/** Yields after each pod. The value sent back is false if there is no time left for another pod. */
 type NamespaceReview<T = Decision> = Generator<void, T, boolean>;
 
 /**
@@ -47,7 +47,7 @@ function* reviewUpdate(input: PodSecurityInput): NamespaceReview {
   const decoded = decodeObject(request.object, request.kind);
   if (!isCore(decoded, 'Namespace')) return denyUndecodable(decoded, 'namespace');
   const old = decodeObject(request.oldObject, request.kind);
-  // Two spaces, as in upstream.
+  // The leading space yields two spaces in the message, as in upstream.
   if (!isCore(old, 'Namespace')) return denyUndecodable(old, ' old namespace');
   const namespace: Namespace = decoded.object;
   const policies = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
@@ -58,7 +58,7 @@ function* reviewUpdate(input: PodSecurityInput): NamespaceReview {
   return allowWithWarnings(yield* findPodWarnings(namespace.metadata?.name ?? '', policies, input));
 }
 
-/** Existing errors do not prevent other changes. */
+/** Errors that already exist do not block other changes. */
 function areEqual(errors: readonly FieldError[], old: readonly FieldError[]): boolean {
   return (
     errors.length === old.length &&
@@ -67,14 +67,15 @@ function areEqual(errors: readonly FieldError[], old: readonly FieldError[]): bo
 }
 
 /**
- * Returns false if all pods that passed the old policy also pass the new one. Different versions cannot be compared.
+ * Returns false if every pod that passed the old policy also passes the new one. Returns true if the versions differ,
+ * because different versions are not comparable.
  */
 function canAddViolations({ enforce }: NamespacePolicy, { enforce: old }: NamespacePolicy): boolean {
   if (isSamePolicy(enforce, old) || enforce.level === 'privileged') return false;
   return enforce.version !== old.version || isStricter(enforce.level, old.level);
 }
 
-/** The list of policies includes only modes that have labels, so it may be empty, as in upstream. */
+/** As in upstream, the message lists only the modes that have labels, so the list may be empty. */
 function warnOfExemption(namespace: Namespace, policies: NamespacePolicy, input: PodSecurityInput): Decision {
   if (isFullyPrivileged(policies) || areEquivalent(policies, input.podSecurity.defaults)) return allow();
   const list = MODES.filter(
@@ -132,7 +133,7 @@ function* findPodWarnings(
   return [...warnings, ...[...groups].map(printGroup).sort(compareBytes)];
 }
 
-/** Returns a function that returns true after the timeout, or after half of the remaining time until the deadline. */
+/** Returns a function that returns true after the timeout, or once half of the time until the deadline has passed. */
 function createTimeLimit({ limits, now, deadlineMs }: PodSecurityInput): () => boolean {
   const startMs = now();
   const halfMs = deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2;
@@ -140,7 +141,7 @@ function createTimeLimit({ limits, now, deadlineMs }: PodSecurityInput): () => b
   return () => now() >= endMs;
 }
 
-/** The pods of one controller are alike, so only the first one keeps its position, and the others move to the end. */
+/** Pods of the same controller are alike, so all but the first one move to the end. */
 function onePerControllerFirst(pods: readonly Pod[]): readonly Pod[] {
   const seen = new Set<string>();
   const siblings: Pod[] = [];
@@ -154,7 +155,7 @@ function onePerControllerFirst(pods: readonly Pod[]): readonly Pod[] {
   return siblings.length === 0 ? firsts : [...firsts, ...siblings];
 }
 
-/** Pods with the same violations. The first pod name in byte order represents the group. */
+/** Pods that have the same violations. `name` is the first pod name in byte order. */
 interface Group {
   name: string;
   pods: number;

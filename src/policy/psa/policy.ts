@@ -3,17 +3,14 @@ import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/policy.ts';
 
-/**
- * Modes in the same order as the labels. Each mode has a policy. Enforce denies pods, audit adds audit annotations, and
- * warn returns warnings.
- */
+/** Modes, in label order. Enforce denies pods, audit adds audit annotations, and warn returns warnings. */
 export const MODES = ['enforce', 'audit', 'warn'] as const;
 export type Mode = (typeof MODES)[number];
 
 /** One policy for each mode. */
 export type Policies = Readonly<Record<Mode, Policy>>;
 
-/** Upstream's field error details for invalid levels and versions. */
+/** Details of upstream's field errors for invalid levels and versions. */
 export const LEVEL_RULE = 'must be one of privileged, baseline, restricted';
 export const VERSION_RULE = 'must be "latest" or "v1.x"';
 
@@ -24,19 +21,17 @@ export function isStricter(level: Level, than: Level): boolean {
   return STRICTNESS[level] > STRICTNESS[than];
 }
 
-/** Returns true if level and version are equal, even for privileged policies. */
+/** Returns true if level and version are equal. The version matters even for privileged policies. */
 export function isSamePolicy(a: Policy, b: Policy): boolean {
   return a.level === b.level && a.version === b.version;
 }
 
-/** Returns true if every mode is privileged, at any version. */
+/** Returns true if every mode is privileged, regardless of the version. */
 export function isFullyPrivileged({ enforce, audit, warn }: Policies): boolean {
   return enforce.level === 'privileged' && audit.level === 'privileged' && warn.level === 'privileged';
 }
 
-/**
- * Returns true if the policies have the same effect in every mode. The version of a privileged policy has no effect.
- */
+/** Returns true if the policies are equivalent in every mode. All versions of the privileged level are equivalent. */
 export function areEquivalent(a: Policies, b: Policies): boolean {
   return MODES.every(
     (mode) => (a[mode].level === 'privileged' && b[mode].level === 'privileged') || isSamePolicy(a[mode], b[mode]),
@@ -50,7 +45,7 @@ export function printPolicy({ level, version }: Policy): string {
 
 export type Labels = Readonly<Record<string, unknown>>;
 
-/** The policies of a namespace, and the errors in its labels. An invalid label has a substitute value. */
+/** The policies of a namespace, and the errors in its labels. Invalid labels are replaced with substitute values. */
 export interface NamespacePolicy extends Policies {
   /** In the order enforce, enforce-version, audit, audit-version, warn, warn-version. */
   readonly errors: readonly FieldError[];
@@ -63,11 +58,11 @@ export const LABELS: Readonly<Record<Mode, { readonly level: string; readonly ve
   warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },
 };
 
-/** Levels that replace invalid levels. An invalid label must neither disable enforcement nor cause warnings. */
+/** Substitutes for invalid levels. An invalid label must neither disable enforcement nor cause warnings. */
 const SUBSTITUTES: Readonly<Record<Mode, Level>> = { enforce: 'restricted', audit: 'privileged', warn: 'privileged' };
 
 /**
- * Resolves the namespace labels on top of the configured defaults. Equal policies in the result are the same object.
+ * Merges the namespace labels with the configured defaults. Equal policies in the result are the same object.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/api/helpers.go
  */
 export function resolvePolicies(labels: Labels | null | undefined, defaults: Policies): NamespacePolicy {
@@ -86,7 +81,7 @@ export function setsMode(labels: Labels | null | undefined, mode: Mode): boolean
   return labels != null && keys.some((key) => labels[key] !== undefined);
 }
 
-/** Level and version are independent. If only the version label is set, the default level applies. */
+/** Level and version default independently, so a version label without a level label uses the default level. */
 function readPolicy(labels: Labels, mode: Mode, fallback: Policy, errors: FieldError[]): Policy {
   const names = LABELS[mode];
   const level = readLevel(labels, names.level, SUBSTITUTES[mode], errors);
@@ -109,19 +104,19 @@ function readVersion(labels: Labels, name: string, errors: FieldError[]): Versio
   return version ?? 'latest';
 }
 
-/** Go decodes a null label as an empty value. */
+/** Go decodes a null label as an empty string. */
 function getLabel(labels: Labels, name: string): unknown {
   const value = labels[name];
   return value === null ? '' : value;
 }
 
-/** The label of Portcullis applies if its level is stricter. */
+/** Portcullis's own label only raises the level. */
 function raiseEnforce(labels: Labels, enforce: Policy, errors: FieldError[]): Policy {
   const level = readLevel(labels, ENFORCE_LABEL, SUBSTITUTES.enforce, errors);
   return level !== undefined && isStricter(level, enforce.level) ? { ...enforce, level } : enforce;
 }
 
-/** Without a warn label, the warn level is at least as strict as a valid enforce label. */
+/** If there is no warn label, the warn level is at least as strict as a valid enforce label. */
 function raiseWarn(labels: Labels, warn: Policy, enforce: Policy): Policy {
   const { level, version } = LABELS.warn;
   const hasEnforce = [LABELS.enforce.level, ENFORCE_LABEL].some((key) => isLevel(getLabel(labels, key)));

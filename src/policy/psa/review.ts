@@ -1,6 +1,6 @@
 /**
- * Reviews admission requests according to Pod Security Admission. Reviews are pure functions. Their input provides the
- * clock and the cluster state.
+ * Reviews requests as Pod Security Admission does. Reviews are pure functions that get the clock and the cluster state
+ * as input.
  */
 import { allow, type Decision, deny } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
@@ -31,7 +31,7 @@ import { isFullyPrivileged, type Mode, type NamespacePolicy, printPolicy } from 
 /** Reviews an admission request. Resources other than namespaces and pods are reviewed as workloads. */
 export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {
   const { group, resource } = input.request.resource;
-  // An absent or empty group is the core group.
+  // An absent or empty group means the core group.
   if (!group && resource === 'namespaces') return { decision: complete(reviewNamespace(input)), counts: [] };
   return !group && resource === 'pods' ? reviewPod(input) : reviewWorkload(input);
 }
@@ -72,7 +72,7 @@ function reviewPod(input: PodSecurityInput): PodSecurityReview {
     return notEvaluated(denyWithError(internalError(message), cause));
   }
   const rules = podSecurity.namespaceRules(namespace);
-  // If there are no requirements, objects that cannot be decoded are allowed as well.
+  // If every mode is privileged, objects that cannot be decoded are also allowed.
   if (rules.errors.length === 0 && isFullyPrivileged(rules)) return rules.passed;
   return reviewPodObject(input, rules);
 }
@@ -93,8 +93,8 @@ function reviewPodObject(input: PodSecurityInput, rules: NamespaceRules): PodSec
 }
 
 /**
- * Equal policies are the same object and are evaluated only once. Exceptions apply only to the enforced policy, so audit
- * annotations and warnings show what they allow.
+ * Equal policies are the same object and are evaluated only once. Exceptions apply only to the enforced policy, so
+ * audit annotations and warnings still report the violations that an exception allows.
  */
 function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecurityInput): PodSecurityReview {
   const { enforce, audit, warn } = rules;
@@ -123,7 +123,10 @@ function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecur
   return { decision: { ...decision, facts: { exception } }, counts };
 }
 
-/** Evaluates a pod that violates the enforced policy again with the exceptions of its namespace, if there are any. */
+/**
+ * If a pod violates the enforced policy and its namespace has exceptions, evaluates the pod again with these
+ * exceptions.
+ */
 function applyExceptions(
   pod: PodFields,
   { level, version }: Policy,
@@ -210,7 +213,10 @@ function recordTemplate(
   recordAuditAndWarning(findings, pod, location, { input, policies });
 }
 
-/** A template whose pods an exception allows gets no warning, unless the warn level differs from the enforced level. */
+/**
+ * If an exception allows a template's pods, the template gets no warning unless the warn policy differs from the
+ * enforced policy.
+ */
 function recordAuditAndWarning(
   findings: Findings,
   pod: PodFields,
@@ -230,7 +236,7 @@ function recordError(findings: Findings, error: string): void {
   findings.counts.push({ metric: 'errors', fatal: true });
 }
 
-/** Several templates of one object share an annotation. */
+/** All templates of an object share one annotation. */
 function annotate({ auditAnnotations }: Findings, key: string, text: string): void {
   const before = auditAnnotations[key];
   auditAnnotations[key] = before === undefined ? text : `${before}; ${text}`;
@@ -259,14 +265,14 @@ function namespaceNotFound(namespace: string): { readonly message: string; reado
   return { message: `failed to lookup namespace ${name}`, cause: `namespaces ${name} not found` };
 }
 
-/** The parts of a response, collected for each mode. */
+/** The response parts that the modes contribute. */
 interface Findings {
   readonly auditAnnotations: Record<string, string>;
   readonly warnings: string[];
   readonly counts: PodSecurityCount[];
 }
 
-/** Starts with the errors in the namespace labels. */
+/** Starts with the namespace's label errors. */
 function startFindings({ errors }: NamespacePolicy): Findings {
   if (errors.length === 0) return { auditAnnotations: {}, warnings: [], counts: [] };
   return {
@@ -281,7 +287,7 @@ function recordEnforcement(findings: Findings, policies: NamespacePolicy, decisi
   findings.counts.push({ metric: 'evaluations', decision, mode: 'enforce', policy: policies.enforce });
 }
 
-/** `location` precedes the violations of a template if the kind does not determine its path. */
+/** `location` is the prefix for a template whose path the kind does not determine. */
 function recordAudit(findings: Findings, policies: NamespacePolicy, evaluation: Evaluation, location = ''): void {
   if (evaluation.allowed) return;
   const violations = `${location}would violate ${formatViolation(policies, 'audit', evaluation)}`;
@@ -300,7 +306,7 @@ function formatViolation(policies: NamespacePolicy, mode: Mode, evaluation: Eval
   return `PodSecurity ${quote(printPolicy(policies[mode]))}: ${evaluation.detail}`;
 }
 
-/** Denies the request if there is a status. */
+/** Denies the request if `status` is set. */
 function conclude({ auditAnnotations, warnings, counts }: Findings, status?: Status): PodSecurityReview {
   const notes = {
     ...(Object.keys(auditAnnotations).length === 0 ? {} : { auditAnnotations }),

@@ -6,15 +6,15 @@ import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';
 import { compareVersions, type Level, type Version } from './policy.ts';
 
-/** The levels and versions that a set of variables evaluates. */
+/** The levels and versions that a set of variables covers. */
 export interface CelScope {
   /** If there are several levels, `variables.level` selects one of them. */
   readonly levels: readonly Level[];
   /** The version that `latest` refers to. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
   /**
-   * True for API servers whose CEL lists support `flatten`, `distinct` and `sort`. Without these functions, messages
-   * are less exact.
+   * True if the API server's CEL environment has the list functions `flatten`, `distinct` and `sort`. Messages are less
+   * exact if it does not.
    */
   readonly hasListFunctions: boolean;
 }
@@ -27,7 +27,7 @@ export interface CelVariable {
 
 /** The combined verdict and message of all checks. */
 interface CelChecks {
-  /** Two variables for each check, one that is true if the pod passes and one with its message, after shared ones. */
+  /** The shared variables, followed by two variables for each check: whether the pod passes, and the message. */
   readonly variables: readonly CelVariable[];
   /** CEL bool that is true if the pod passes all checks. */
   readonly passes: string;
@@ -63,9 +63,9 @@ export function buildCelChecks(scope: CelScope): CelChecks {
 }
 
 /**
- * Builds a CEL bool that is true only if a pod passes all checks of the levels at every version, without the exceptions
- * of the checks. `pod` is the expression of the pod, and `conditions` are bools that must also be true and may read the
- * shared variables. The result reads no variables, because match conditions cannot.
+ * Builds a CEL bool that is true only if a pod passes all checks of the levels at every version. It ignores the
+ * exceptions of the checks. `pod` is the pod expression. `conditions` are additional bools that must be true and may
+ * read the shared variables. The result reads no variables because match conditions cannot read them.
  */
 export function passesEveryVersion(scope: CelScope, pod: string, conditions: readonly string[]): string {
   const rules = checks.flatMap(({ id }) => selectRevisions(id, scope).flatMap(({ rule }) => rule ?? []));
@@ -79,7 +79,7 @@ export function passesEveryVersion(scope: CelScope, pod: string, conditions: rea
     .replaceAll('variables.', '');
 }
 
-/** Returns the condition of a rule with the variables of the rule replaced by their expressions. */
+/** Returns the condition of a rule after replacing the rule's variables with their expressions. */
 function inlineVariables({ passes, variables = {} }: CelRule): string {
   return passes.replace(REFERENCE, (reference, name: string) =>
     name in variables ? `(${variables[name]})` : reference,
@@ -87,8 +87,8 @@ function inlineVariables({ passes, variables = {} }: CelRule): string {
 }
 
 /**
- * Returns the text of a rule with its variables bound inside. API servers prepare all variables of a policy for each
- * request, even if no expression reads them.
+ * Returns the text of a rule, with its variables bound inside the expression. API servers prepare all policy variables
+ * for each request, even if no expression reads them.
  */
 function bindVariables({ text, variables = {} }: CelRule): string {
   return Object.entries(variables)
@@ -103,9 +103,9 @@ function bindVariables({ text, variables = {} }: CelRule): string {
 const REFERENCE = /\bvariables\.(\w+)/g;
 
 /**
- * Returns the checks' verdict for inputs other than `variables.minor` and `variables.level`, so one policy can evaluate
- * both. `renames` contains the names of these inputs. The other variables that depend on them get the prefix, and
- * variables that do not depend on them keep their names.
+ * Rewrites the verdict to read other inputs than `variables.minor` and `variables.level`, so one policy can evaluate
+ * both. `renames` contains the new names of these inputs. Variables that depend on them get the prefix, and all other
+ * variables keep their names.
  */
 export function withOtherInputs(
   { variables, passes }: CelChecks,
@@ -136,8 +136,8 @@ function isUsed(name: string, variables: readonly CelVariable[]): boolean {
 }
 
 /**
- * The rule of a check at one level, from one version until the next selection. There is no rule if the check does not
- * run.
+ * The rule of a check at one level. It applies from one version until the next selection. There is no rule if the check
+ * does not run.
  */
 interface Selection {
   readonly since: Version;
@@ -146,7 +146,7 @@ interface Selection {
   readonly unless: Exception | undefined;
 }
 
-/** Returns a selection for each version at which the checks of a level change. */
+/** Returns one selection for each version that changes the checks of a level. */
 function selectRevisions(id: string, { levels, emulationVersion }: CelScope): Selection[] {
   const newest = latestVersion(emulationVersion);
   const starts = checks.flatMap(({ versions }) => versions.map(({ since }) => since));
@@ -187,7 +187,7 @@ interface Choice {
   readonly expression: string;
 }
 
-/** Returns an expression that selects among the choices by version, or a single expression if all choices are equal. */
+/** Returns an expression that selects a choice by version, or the choice itself if all choices are equal. */
 function chooseByVersion(choices: readonly Choice[]): string {
   const given = choices.toSorted((a, b) => compareVersions(a.since, b.since));
   const changes = given.filter(({ expression }, index) => expression !== given[index - 1]?.expression);
@@ -207,8 +207,8 @@ function conditional(condition: string, yes: string, no: string): string {
 }
 
 /**
- * Returns a CEL bool that is true for the versions at which a check does not run at a level. Each check runs in a
- * single range of versions.
+ * Returns a CEL bool that is true for the versions that do not run a check at a level. Each check runs in one
+ * contiguous range of versions.
  */
 function whereAbsent(selections: readonly Selection[]): string {
   const first = selections.findIndex(({ rule }) => rule !== undefined);

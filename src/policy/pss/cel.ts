@@ -1,20 +1,20 @@
 /**
- * The CEL form of the checks, for ValidatingAdmissionPolicies. Defines the type of the expressions of one revision, and
- * the parts of expressions that checks share. The expressions read `variables.containers`, `variables.spec` and the
- * other variables in `SHARED_VARIABLES`. They see objects as the API server stores them: defaulted, without nulls and
- * without unknown fields.
+ * The checks in CEL, for ValidatingAdmissionPolicies. This file defines the expression type for one revision, and the
+ * parts of expressions that checks share. The expressions read `variables.containers`, `variables.spec` and the other
+ * variables in `SHARED_VARIABLES`. The API server evaluates them on defaulted objects that contain no nulls and no
+ * unknown fields.
  * @see https://kubernetes.io/docs/reference/using-api/cel/
  */
 import { celString } from '../../kube/cel.ts';
 
-/** The expressions of a check at one revision. If several revisions have equal expressions, they are generated once. */
+/** The expressions of a check at one revision. Equal expressions of several revisions are generated only once. */
 export interface CelRule {
   /**
-   * Variables of the check by name. A variable may read the variables that precede it. Variables contain the parts that
-   * differ between revisions, and the parts that `text` reads several times.
+   * Variables of the check by name. A variable may read the variables that precede it. Use variables for parts that
+   * differ between revisions, and for parts that `text` reads several times.
    */
   readonly variables?: Readonly<Record<string, string>>;
-  /** CEL bool that is true if the pod passes. It uses only functions that Kubernetes 1.30 supports. */
+  /** CEL bool that is true if the pod passes. It must use only functions that Kubernetes 1.30 supports. */
   readonly passes: string;
   /**
    * CEL string with the reason, followed by the detail in parentheses. It is evaluated only if the pod does not pass.
@@ -22,11 +22,11 @@ export interface CelRule {
   readonly text: string;
 }
 
-/** Variables that the expressions of all checks may read, in order. `variables.pod` is the pod or pod template. */
+/** Variables that all check expressions may read, in evaluation order. `variables.pod` is the pod or pod template. */
 export const SHARED_VARIABLES = {
   spec: 'variables.pod.?spec.orValue({})',
   annotations: 'variables.pod.?metadata.?annotations.orValue({})',
-  // Only `containers` may be null, because it is serialized even if it is absent.
+  // Only `containers` may be null, because it is serialized even if it is unset.
   containers:
     'variables.spec.?initContainers.orValue([]) + (variables.spec.?containers.orValue(null) == null ? [] : variables.spec.containers) + variables.spec.?ephemeralContainers.orValue([])',
   volumes: 'variables.spec.?volumes.orValue([])',
@@ -59,16 +59,16 @@ export function celQuotedList(items: string): string {
 }
 
 /**
- * Returns the distinct strings of a list of lists, sorted by bytes. Older API servers lack these functions. See
- * `withoutListFunctions`.
+ * Returns the distinct strings in a list of lists, sorted by bytes. For older API servers, which lack these functions,
+ * see `withoutListFunctions`.
  */
 export function sortedSet(lists: string): string {
   return `${lists}.flatten().distinct().sort()`;
 }
 
 /**
- * Rewrites an expression for API servers without the list functions that Kubernetes 1.34 added. Values are then neither
- * sorted nor deduplicated, and empty values are missing.
+ * Rewrites an expression for API servers that lack the list functions that Kubernetes 1.34 added. The rewritten
+ * expression neither sorts nor deduplicates values, and omits empty values.
  */
 export function withoutListFunctions(text: string): string {
   return text
@@ -98,10 +98,10 @@ interface SetterPasses {
 /** The expressions for a security context rule. */
 interface SetterExpressions {
   readonly passes: string;
-  /** A list of the offending owners, such as `pod` and `container "a"`. */
+  /** CEL list of the offending owners, such as `pod` and `container "a"`. */
   readonly setters: string;
   readonly variables: Readonly<Record<string, string>>;
-  /** Returns the sorted set of a string from each offending owner. */
+  /** Returns the sorted distinct strings that the expression yields for the offending owners. */
   values(value: (owner: string) => string): string;
 }
 

@@ -1,4 +1,4 @@
-/** The type of a check, and the parts that checks share, such as relaxations, offenders and message parts. */
+/** The type of a check, and helpers that checks share, such as exceptions, offenders and message formatting. */
 import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
 import { plural, sortedSet } from '../../kube/text.ts';
 import { type ContainerFields, fieldPath, type PodFields } from '../pod/pod.ts';
@@ -6,7 +6,7 @@ import type { Repair } from '../pod/repair.ts';
 import { celNames, celQuotedList, type CelRule, celSetters, offendingNames, sortedSet as celSortedSet } from './cel.ts';
 import type { Level, Version } from './policy.ts';
 
-/** A Pod Security Standards check and its texts. */
+/** A Pod Security Standards check and its descriptions. */
 export interface Check {
   readonly id: string;
   readonly level: Exclude<Level, 'privileged'>;
@@ -20,25 +20,25 @@ export interface Check {
   readonly correction?: FieldExample;
   /** Recommendations of the CIS Kubernetes Benchmark v1.9. */
   readonly cis?: string;
-  /** The recommended setting in the Kubernetes Hardening Guide of NSA and CISA. */
+  /** The recommended setting in the NSA/CISA Kubernetes Hardening Guide. */
   readonly nsa?: string;
   /** How `check --fix` changes the offending fields. */
   readonly repairs?: readonly Repair[];
-  /** In ascending order. */
+  /** Revisions, in ascending order of version. */
   readonly versions: readonly Revision[];
 }
 
 export type FieldExample = readonly [path: string, value: unknown];
 
-/** A rule, in TypeScript and as CEL. */
+/** A rule in TypeScript and in CEL. */
 export interface Rule {
   /** Evaluates a pod. Returns `undefined` if the pod passes. */
   readonly check: (pod: PodFields) => Finding | undefined;
-  /** The same rule as CEL, for admission policies in the API server. */
+  /** The same rule in CEL, for admission policies in the API server. */
   readonly cel: CelRule;
 }
 
-/** Form of a check from its first version until the next revision. */
+/** The rule of a check from one version until the next revision. */
 export interface Revision extends Rule {
   readonly since: Version;
   /** Pods that pass without evaluation. */
@@ -48,8 +48,8 @@ export interface Revision extends Rule {
 }
 
 /**
- * `windows`: pods with `spec.os.name: windows`, regardless of their node selectors. `userNamespace`: pods with
- * `spec.hostUsers: false`.
+ * `windows` excepts pods with `spec.os.name: windows`, regardless of their node selectors. `userNamespace` excepts pods
+ * with `spec.hostUsers: false`.
  */
 export type Exception = 'windows' | 'userNamespace';
 
@@ -63,7 +63,7 @@ export interface Finding {
   readonly reason: string;
   /** The offending containers and values. It is empty in rare cases. */
   readonly detail: string;
-  /** Returns the offending fields. Only evaluations that need the fields call it. */
+  /** Returns the offending fields. It is called only if the caller needs the fields. */
   fields(): readonly FieldError[];
   /** Returns offending fields that upstream reports only once the others are fixed. Absent if there are none. */
   omitted?(): readonly FieldError[];
@@ -73,13 +73,12 @@ export interface Finding {
 export const IMAGE_USER =
   'the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image';
 
-/** Note for repairs of a container or pod that runs as root explicitly. */
+/** Note for repairs of a container or pod that explicitly runs as root. */
 export const EXPLICIT_ROOT =
   'ran as root. The image must work as another user, either its own numeric USER or the one in runAsUser. Operations that need root or a dropped capability, such as chown, fail. To change the group of volumes, set fsGroup in the pod instead';
 
 const NONE: readonly never[] = [];
 
-/** Returns the offending containers. */
 export function findContainers(
   { containers }: PodFields,
   offends: (container: ContainerFields) => boolean | undefined,
@@ -91,7 +90,6 @@ export function findContainers(
   return found ?? NONE;
 }
 
-/** The owner of a security context. */
 export type Setter = PodFields | ContainerFields;
 
 /** Returns the pod if its own security context violates the rule, followed by the offending containers. */
@@ -177,7 +175,7 @@ function withValue(error: FieldError, value: unknown): FieldError {
 
 /** A rule about a field of security contexts. */
 interface ContextRule<Owner extends Setter> {
-  /** Prefix of the names of CEL variables. */
+  /** Prefix for the names of CEL variables. */
   readonly name: string;
   readonly reason: string;
   /** Path below the pod spec or the container. */
@@ -185,13 +183,13 @@ interface ContextRule<Owner extends Setter> {
   offends(owner: Owner): boolean;
   /** Returns a CEL bool that is true if the owner `c` or `variables.spec` passes. */
   passes(owner: string): string;
-  /** Returns the requirement. `values` are the values of the offenders in quotes. */
+  /** Returns the requirement. `values` are the quoted values of the offenders. */
   must(values: string): string;
-  /** The offending value. */
+  /** Returns the offending value. */
   value(owner: Owner): unknown;
   /** Returns the offending value as CEL, if `must` contains the values. */
   celValue?(owner: string): string;
-  /** Returns the error of an offender. The default is a forbidden value. */
+  /** Returns the field error for an offender. Defaults to a forbidden value. */
   error?(owner: Owner): FieldError;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Evaluates pods against the Pod Security Standards. The result depends only on the pod, not on its namespace, the
- * requesting user or the cluster. Accepts values of any type and does not throw.
+ * Evaluates pods against the Pod Security Standards. The result depends only on the pod, not on the namespace, the user
+ * or the cluster. Accepts values of any type and never throws.
  */
 import type { FieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
@@ -20,7 +20,7 @@ export interface Violation {
   readonly reason: string;
   /** The offending containers and values. It is empty in rare cases. */
   readonly detail: string;
-  /** The offending fields. Set only if the evaluation was requested with `fields`. */
+  /** The offending fields. Set only if the `fields` option is set. */
   readonly fields?: readonly FieldError[];
 }
 
@@ -29,14 +29,14 @@ export interface Evaluation {
   readonly allowed: boolean;
   /** In check order. Baseline checks come before restricted checks, and each group is sorted by ID. */
   readonly violations: readonly Violation[];
-  /** The joined reasons. */
+  /** The reasons, joined. */
   readonly reason: string;
-  /** The joined reasons with their details. */
+  /** The reasons with their details, joined. */
   readonly detail: string;
 }
 
 export interface SelectOptions extends Policy {
-  /** Evaluates like the Kubernetes release whose newest version is this one. */
+  /** Evaluates as the Kubernetes release of this version does. */
   readonly emulationVersion?: Version | undefined;
 }
 
@@ -61,7 +61,7 @@ export interface Evaluator {
   /** Evaluates a decoded pod. Used by callers that evaluate it against several policies. */
   evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
   readonly checksAt: Selector;
-  /** The newest known version. Newer versions are evaluated as this one. */
+  /** The newest known version. Newer versions are evaluated as this version. */
   readonly newestVersion: Version;
 }
 
@@ -73,7 +73,7 @@ const DECODE = {
   fix: 'Give the field a value of the type that the Kubernetes API documents.',
 };
 
-/** The parts of checks that evaluations read. */
+/** The check fields that evaluations read. */
 type Registry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
 
 /** Creates an evaluator from a list of checks. Their order does not matter. */
@@ -96,8 +96,8 @@ export function createEvaluator(registry: Registry): Evaluator {
 export const { evaluatePod, evaluateDecoded, checksAt, newestVersion } = createEvaluator(checks);
 
 /**
- * Returns the version that `latest` refers to on a Kubernetes release. It is the release's own version, or the newest
- * known version if that is older.
+ * Returns the version that `latest` refers to in a Kubernetes release, which is the release's own version but at most
+ * the newest known version.
  */
 export function latestVersion(emulationVersion: Version = 'latest'): Version {
   return compareVersions(emulationVersion, newestVersion) < 0 ? emulationVersion : newestVersion;
@@ -110,7 +110,7 @@ export function decodeError(podLike: unknown): string | undefined {
 
 const REPAIRS: ReadonlyMap<string, readonly Repair[]> = new Map(checks.map(({ id, repairs = [] }) => [id, repairs]));
 
-/** Returns the repairs of a check. The result is empty for unknown checks and for pods that cannot be decoded. */
+/** Returns the repairs of a check. There are none for unknown checks and for pods that cannot be decoded. */
 export function checkRepairs(id: string): readonly Repair[] {
   return REPAIRS.get(id) ?? [];
 }

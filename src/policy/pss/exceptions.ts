@@ -1,6 +1,6 @@
 /**
- * Exceptions from Pod Security checks. An exception covers findings of one service account's pods, each by its check,
- * container, image and values. A check is passed if each of its findings is covered by a single entry of an exception.
+ * Exceptions from Pod Security checks. An exception covers findings in the pods of one service account, matched by
+ * check, container, image and values. A check passes if each of its findings is covered by a single exception entry.
  */
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
@@ -28,7 +28,7 @@ const CHECKS_WITHOUT_VALUES: readonly string[] = [
   'windowsHostProcess',
 ];
 
-/** The value of a field that does not have a required value: no seccomp profile, or capabilities that are not dropped. */
+/** Represents a required value that is missing, such as a seccomp profile or dropped capabilities. */
 const UNSET = 'nil';
 
 const PAIRS: readonly (readonly [check: string, other: string])[] = checks.flatMap(({ id, versions }) => [
@@ -36,7 +36,10 @@ const PAIRS: readonly (readonly [check: string, other: string])[] = checks.flatM
   ...versions.flatMap(({ overrides = [] }) => overrides.flatMap((one) => [[id, one] as const, [one, id] as const])),
 ]);
 
-/** By check: itself and the checks that it overrides, or that override it. They report the same fields. */
+/**
+ * Maps each check to itself, the checks that it overrides, and the checks that override it. They report the same
+ * fields.
+ */
 const RELATED: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   [...Map.groupBy(PAIRS, ([check]) => check)].map(([check, pairs]) => [
     check,
@@ -54,22 +57,21 @@ export function unexpired(exceptions: readonly ExceptionRule[], nowMs: number): 
   return exceptions.filter(({ expiresAtMs }) => nowMs < expiresAtMs);
 }
 
-/** The exceptions of a namespace, indexed by what reviews look up. */
+/** The exceptions in a namespace, indexed for lookup by reviews. */
 export interface ExceptionIndex {
   readonly rules: readonly ExceptionRule[];
-  /** By service account and check, sorted by the name of the exception. */
+  /** By service account and check, sorted by exception name. */
   readonly entries: ReadonlyMap<string, ReadonlyMap<string, readonly IndexedEntry[]>>;
 }
 
 interface IndexedEntry {
-  /** Name of the exception. */
   readonly exception: string;
   readonly container: string | undefined;
   readonly image: ImageReference | undefined;
   readonly values: ReadonlySet<string> | undefined;
 }
 
-/** Indexes exceptions, so a review reads only entries that can cover a finding. */
+/** Indexes exceptions, so a review reads only the entries that might cover a finding. */
 export function indexExceptions(rules: readonly ExceptionRule[]): ExceptionIndex {
   const index = new Map<string, Map<string, IndexedEntry[]>>();
   const sorted = rules.toSorted((a, b) => compareBytes(a.name, b.name));
@@ -98,8 +100,8 @@ export interface ExceptedEvaluation {
 }
 
 /**
- * Evaluates a pod with exceptions. The result does not depend on their order. If several exceptions cover a finding, the
- * first of their names represents them.
+ * Evaluates a pod with exceptions. The result does not depend on their order. If several exceptions cover a finding,
+ * only the first one by name is returned.
  */
 export function evaluateExcepted(
   pod: PodFields,
@@ -124,7 +126,7 @@ export function evaluateExcepted(
   return { evaluation, exceptions: sortedSet(used) };
 }
 
-/** Returns the smallest entries that cover the findings for which a pod violates a level. */
+/** Returns the narrowest entries that cover all findings in a pod that violates a level. */
 export function suggestEntries(
   pod: PodFields,
   options: EvaluateOptions,
@@ -154,7 +156,7 @@ export function suggestEntries(
 
 interface Located {
   readonly path: string;
-  /** The container with the field. Absent for pod-level fields. */
+  /** The container that the field belongs to. Absent for pod-level fields. */
   readonly container: ContainerFields | undefined;
   /** Image of the container. `undefined` if it cannot be read. */
   readonly image: ImageReference | undefined;
@@ -194,12 +196,12 @@ function readValues(pod: PodFields, check: string, { type, path, value }: FieldE
   const field = path.slice(path.lastIndexOf('.') + 1);
   if (field === 'drop' || type === 'FieldValueRequired') return [UNSET];
   if (Array.isArray(value)) return value.map(String);
-  // Other fields of the check may have the same value.
+  // Use the field name, because other fields of the check may have the same value.
   if (value === true) return [field];
   return [field === 'user' || field === 'role' ? `${field}=${String(value)}` : String(value)];
 }
 
-/** A relative path could be equal to the name of a volume type. */
+/** Only absolute paths can be listed, because a relative path could equal the name of a volume type. */
 function hostPathValues({ volumes }: PodFields, index: number): readonly string[] | undefined {
   const path = volumes.find((volume) => volume.index === index)?.hostPath;
   return path?.startsWith('/') === true ? [path] : undefined;
@@ -214,7 +216,7 @@ function coversValues(allowed: ReadonlySet<string> | undefined, { values }: Loca
   return values.length === 0 ? allowed === undefined : values.every((one) => allowed?.has(one) === true);
 }
 
-/** Ephemeral containers are never covered, because a user adds them to a running pod. */
+/** Exceptions never cover ephemeral containers, because users add them to running pods. */
 function coversOwner(
   name: string | undefined,
   allowed: ImageReference | undefined,
@@ -227,7 +229,7 @@ function coversOwner(
 }
 
 interface ImageReference {
-  /** With the registry, such as `docker.io/library/nginx`. */
+  /** Includes the registry, as in `docker.io/library/nginx`. */
   readonly repository: string;
   readonly tag: string | undefined;
   readonly digest: string | undefined;
@@ -241,7 +243,7 @@ const IMAGE = new RegExp(
 const MAX_IMAGE = 1024;
 
 /**
- * Reads an image reference. A reference without a registry is in docker.io. Returns `undefined` for other texts.
+ * Parses an image reference. The registry defaults to docker.io. Returns `undefined` for an invalid reference.
  * @see https://github.com/distribution/reference/blob/v0.6.0/normalize.go
  */
 export function readImage(text: string): ImageReference | undefined {

@@ -1,4 +1,4 @@
-/** Levels from the most permissive to the strictest. */
+/** Levels, from most permissive to strictest. */
 export const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 
 /** @see https://kubernetes.io/docs/concepts/security/pod-security-standards/ */
@@ -13,7 +13,7 @@ export interface Policy {
   readonly version: Version;
 }
 
-/** Returns true for the lowercase name of a level. */
+/** Returns true if the value is a level name. Names are case-sensitive. */
 export function isLevel(value: unknown): value is Level {
   return value === 'privileged' || value === 'baseline' || value === 'restricted';
 }
@@ -21,7 +21,10 @@ export function isLevel(value: unknown): value is Level {
 const MINOR_VERSION = /^v1\.(0|[1-9]\d{0,18})$/;
 const MAX_INT64 = '9223372036854775807';
 
-/** Parses `latest` or `v1.N`, where N is a decimal number without leading zeros that fits a 64-bit signed integer. */
+/**
+ * Parses `latest` or `v1.N`, where N is a decimal number that has no leading zeros and fits into a signed 64-bit
+ * integer.
+ */
 export function parseVersion(text: string): Version | undefined {
   if (text === 'latest') return text;
   const minor = MINOR_VERSION.exec(text)?.[1];
@@ -36,7 +39,7 @@ export function compareVersions(a: Version, b: Version): number {
   return compareDecimals(a.slice('v1.'.length), b.slice('v1.'.length));
 }
 
-/** Compares numbers exactly, even if a JavaScript number cannot represent them. */
+/** Compares numbers exactly, even if they exceed the precision of a JavaScript number. */
 function compareDecimals(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;
   if (a === b) return 0;

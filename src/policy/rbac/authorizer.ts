@@ -14,13 +14,13 @@ import {
 /** Object names, or `any` for all objects. */
 type Names = ReadonlySet<string> | 'any';
 
-/** An authorizer to which objects can be added and removed. */
+/** An authorizer whose RBAC objects can be added and removed. */
 export interface Rbac {
   put(kind: RbacKind, object: unknown): void;
-  /** Removes an object. It must be the same object that was added. */
+  /** Removes an object, which must be identical (`===`) to the added one. */
   remove(kind: RbacKind, object: unknown): void;
   readonly allows: Authorizer;
-  /** Returns the names of the objects for which the action is allowed. Ignores the name in the action. */
+  /** Returns the names of the objects that the user may perform the action on. Ignores the name in the action. */
   namesFor(user: User, action: Action): Names;
 }
 
@@ -30,10 +30,10 @@ interface RoleRef {
   readonly name: string;
 }
 
-/** The bindings of a subject with their roles. A role may not exist. */
+/** The bindings of a subject and the roles that they refer to. The roles might not exist. */
 type Bindings = Map<unknown, RoleRef>;
 
-/** The rules of roles and the bindings of subjects, either in a namespace or in the cluster. */
+/** Rules by role and bindings by subject, for one namespace or for the whole cluster. */
 interface Scope {
   readonly roles: Map<string, readonly Rule[]>;
   readonly users: Map<string, Bindings>;
@@ -43,8 +43,8 @@ interface Scope {
 const CLUSTER = '';
 
 /**
- * Creates an authorizer without objects. The cost of a query depends only on the user's bindings. The cost of a change
- * depends only on the object, because bindings refer to roles and do not copy their rules.
+ * Creates an empty authorizer. The cost of a query depends only on the user's bindings. The cost of a change depends
+ * only on the changed object, because bindings refer to roles instead of copying their rules.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
 export function createRbac(): Rbac {
@@ -71,10 +71,12 @@ export function createRbac(): Rbac {
     if (someBoundRule(scope.users.get(username ?? ''), test)) return true;
     return scope.groups.size > 0 && (groups?.some((group) => someBoundRule(scope.groups.get(group), test)) ?? false);
   };
-  /** Returns true if any of the user's rules, in the cluster or in the action's namespace, passes the test. */
+  /**
+   * Returns true if the predicate is true for any cluster-wide rule of the user or any rule in the action's namespace.
+   */
   const someRule = (user: User, { nonResourceURL, namespace }: Action, test: (rule: Rule) => boolean): boolean =>
     someRuleIn(CLUSTER, user, test) ||
-    // API server paths have no namespace.
+    // Non-resource URLs have no namespace.
     (nonResourceURL == null && Boolean(namespace) && someRuleIn(namespace ?? CLUSTER, user, test));
 
   return {
@@ -115,7 +117,7 @@ function updateBinding(scope: Scope, binding: JsonObject, namespace: string, isP
   }
 }
 
-/** Reads the role of a binding. A Role is in the binding's namespace. */
+/** Returns the role that a binding refers to. A Role is in the binding's namespace. */
 export function readRoleRef(ref: unknown, namespace: string): RoleRef | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
@@ -154,7 +156,8 @@ function isName(value: unknown): value is string {
 }
 
 /**
- * Creates an authorizer that decides like the API server's RBAC authorizer. It does not observe changes to the objects.
+ * Creates an authorizer that makes the same decisions as the API server's RBAC authorizer. It does not observe later
+ * changes to the objects.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/
  */
 export function createAuthorizer(objects: Partial<RbacObjects>): Authorizer {

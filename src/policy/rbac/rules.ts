@@ -1,17 +1,16 @@
 /**
- * Role-based access control (RBAC) that evaluates the stored roles and bindings.
+ * Evaluates the stored role-based access control (RBAC) roles and bindings.
  *
  * Aggregated roles are not resolved, and the `system:masters` group has no special permissions. Malformed objects grant
  * no permissions.
  */
 import { isObject, type KubeObject } from '../../kube/types.ts';
 
-/** One rule of a role. */
 export interface PolicyRule {
   readonly verbs: readonly string[];
   readonly apiGroups?: readonly string[];
   readonly resources?: readonly string[];
-  /** If empty or absent, the rule applies to objects of any name. */
+  /** If empty or absent, the rule applies to all objects. */
   readonly resourceNames?: readonly string[];
   readonly nonResourceURLs?: readonly string[];
 }
@@ -52,16 +51,16 @@ export interface User {
   readonly groups?: readonly string[];
 }
 
-/** A request for a resource, or for an API server path if `nonResourceURL` is set. */
+/** A request for a resource, or for a non-resource URL if `nonResourceURL` is set. */
 export interface Action {
   readonly verb: string;
   /** Empty or absent for the core group. */
   readonly apiGroup?: string;
-  /** The lowercase plural. */
+  /** The lowercase plural resource name. */
   readonly resource?: string;
   readonly subresource?: string;
   readonly name?: string;
-  /** Empty or absent for the whole cluster. */
+  /** Empty or absent for cluster-wide requests. */
   readonly namespace?: string;
   readonly nonResourceURL?: string;
 }
@@ -69,14 +68,14 @@ export interface Action {
 /** Returns whether the action is allowed. */
 export type Authorizer = (user: User, action: Action) => boolean;
 
-/** A rule with verified types. */
+/** A rule whose types were verified. */
 export type Rule = Required<PolicyRule>;
 
 const ALL = '*';
 
 /**
- * Reads the rules of a role. A malformed rule is omitted as a whole, because without its malformed list it could grant
- * more.
+ * Reads the rules of a role. Drops malformed rules, because a rule that loses one of its lists might grant more
+ * permissions.
  */
 export function readRules(rules: unknown): readonly Rule[] {
   if (!Array.isArray(rules)) return [];
@@ -112,7 +111,7 @@ export function ruleAllows(rule: Rule, action: Action): boolean {
   );
 }
 
-/** Returns true if the rule grants the action on some objects of the resource. */
+/** Returns true if the rule grants the action on at least some objects of the resource. */
 export function ruleCovers(rule: Rule, { verb, apiGroup, resource, subresource }: Action): boolean {
   return (
     matches(rule.verbs, verb) &&

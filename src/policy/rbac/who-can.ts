@@ -10,10 +10,10 @@ export interface ObjectName {
   readonly namespace?: string;
 }
 
-/** A `User`, a `Group`, or a `ServiceAccount` with its namespace. */
+/** A `User`, a `Group`, or a `ServiceAccount` and its namespace. */
 export type SubjectName = ObjectName;
 
-/** A subject, and the role and binding that grant it an action. */
+/** A subject, and the role and binding that grant the action to it. */
 export interface RbacGrant {
   readonly subject: SubjectName;
   readonly role: ObjectName;
@@ -39,7 +39,7 @@ export function findGrants(objects: RbacObjects, action: Action): readonly RbacG
     const bindingName = createName(kind, getName(binding), namespace);
     return readSubjects(binding['subjects'], namespace).map((subject) => ({ subject, role, binding: bindingName }));
   };
-  // API server paths have no namespace.
+  // Non-resource URLs have no namespace.
   const roleBindings = action.nonResourceURL == null ? objects.roleBindings : [];
   return [
     ...objects.clusterRoleBindings.flatMap((binding) => findBindingGrants('ClusterRoleBinding', binding)),
@@ -47,7 +47,7 @@ export function findGrants(objects: RbacObjects, action: Action): readonly RbacG
   ].sort(compareGrants);
 }
 
-/** Returns the grants of an action in its namespace. If the action has no namespace, only cluster-wide grants apply. */
+/** Returns the grants of an action in its namespace, or only the cluster-wide grants if the action has no namespace. */
 export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant[] {
   return findGrants(objects, action).filter(({ binding: { namespace } }) => {
     return namespace === undefined || namespace === (action.namespace ?? '');
@@ -72,7 +72,7 @@ function findGrantingRoles(kind: 'Role' | 'ClusterRole', roles: readonly unknown
   return [...allowed].filter(([, isAllowed]) => isAllowed).map(([key]) => key);
 }
 
-/** Returns the distinct subjects in the order of the binding. */
+/** Returns the distinct subjects, in the order of the binding. */
 function readSubjects(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
   const found = new Map<string, SubjectName>();
   for (const subject of subjects) {

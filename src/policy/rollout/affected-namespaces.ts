@@ -4,7 +4,7 @@ import { isObject, type KubeObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from '../rbac/authorizer.ts';
 import { type Action, type RbacKind, readRules, ruleAllows } from '../rbac/rules.ts';
 
-/** Kinds of objects that affect the level of a namespace. */
+/** Kinds of objects that affect a namespace's level. */
 export type AffectingKind = 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;
 
 export interface ObjectChange {
@@ -18,7 +18,7 @@ export interface ObjectChange {
 /** Namespaces whose level may have changed. */
 export type AffectedNamespaces = ReadonlySet<string> | 'all';
 
-/** Data that determines which grants are relevant. */
+/** The data that determines which grants are relevant. */
 interface GrantContext {
   /** Names of all SCCs. */
   readonly sccNames: readonly string[];
@@ -30,15 +30,15 @@ interface GrantContext {
 }
 
 const NONE: AffectedNamespaces = new Set();
-/** Fields that affect neither the level of an SCC nor its grants. */
+/** Fields that affect neither the SCC's level nor its grants. */
 const IRRELEVANT_FIELDS = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
 const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 const USE: Action = { verb: 'use', apiGroup, resource };
 
 /**
- * Returns the namespaces to reconcile after a change. A binding is relevant if its role permits the use of an SCC. A
- * role is relevant if the SCCs that it permits change. A binding to a missing role is taken into account when the role
- * is created.
+ * Returns the namespaces to reconcile after a change. A binding is relevant if its role permits use of an SCC. A role
+ * is relevant if the set of SCCs that it permits changes. A binding whose role is missing becomes relevant when the
+ * role is created.
  */
 export function findAffectedNamespaces(
   { kind, before, after }: ObjectChange,
@@ -75,8 +75,7 @@ export function grantedSccs(role: KubeObject | undefined, sccNames: readonly str
 }
 
 /**
- * Returns the users and groups in the subjects of a binding that a service account can match, as an authorizer reads
- * them.
+ * Returns the users and groups in a binding's subjects that can match a service account, as the authorizer reads them.
  */
 export function serviceAccountSubjects(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
@@ -105,7 +104,7 @@ function affectedByBinding(
   return affected === 'all' || affected.has(namespace) ? new Set([namespace]) : NONE;
 }
 
-/** Returns the namespaces of the service accounts that have this username or group. */
+/** Returns the namespaces of the service accounts that have the given username or group. */
 function accountNamespaces(subject: string): AffectedNamespaces {
   if (subject === 'system:serviceaccounts' || subject === 'system:authenticated') return 'all';
   const [system, kind, namespace = '', name] = subject.split(':');

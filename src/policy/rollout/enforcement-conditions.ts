@@ -10,26 +10,25 @@ import {
   type PublishedLevel,
 } from './enforcement.ts';
 
-/** The cluster state that the current conditions describe. */
+/** The cluster state that the conditions are computed from. */
 interface CurrentState
   extends
     Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status' | 'specOwner' | 'evaluation' | 'currentEnforce'>,
     Pick<EnforcementPlan, 'enforce' | 'syncer' | 'want'>,
     Pick<EnforcementFacts, 'unlabeled' | 'unreleased'> {
-  /** Generation of the published configuration. */
   readonly generation: number;
   /** The level that each live replica runs. */
   readonly replicas: readonly PublishedLevel[];
 }
 
-/** The default is in force once every replica runs it. */
+/** The default takes effect once every replica runs it. */
 const ROLLING_OUT = {
   status: 'False',
   reason: 'RollingOutConfiguration',
   message: 'replicas are switching to the restricted default level',
 } as const;
 
-/** Returns the conditions for the current state, without making another decision. */
+/** Returns the conditions for the current state. Makes no new decision. */
 export function currentConditions(state: CurrentState): readonly ConditionState[] {
   const { spec, status, want, enforce, syncer, generation, replicas, unlabeled, unreleased = [] } = state;
   const isRollingOut = enforce === 'restricted' && !areAllRaised({ level: enforce, generation }, replicas);
@@ -41,24 +40,24 @@ export function currentConditions(state: CurrentState): readonly ConditionState[
   }).map((one) => (isRollingOut && one.type === 'Enforcing' ? { ...one, ...ROLLING_OUT } : one));
 }
 
-/** The state that the conditions describe in addition to the plan. */
+/** State that the conditions describe in addition to the plan. */
 interface EnforcementFacts {
   readonly input: EnforcementInput;
   readonly plan: EnforcementPlan;
   /** RFC 3339. */
   readonly lastEvaluationTime?: string | undefined;
   readonly violating?: readonly string[];
-  /** Number of workloads whose running pods need a restart. */
+  /** Number of workloads that need a restart because of their running pods. */
   readonly restarts?: number;
-  /** Managed namespaces without their label. */
+  /** Managed namespaces that lack their label. */
   readonly unlabeled?: readonly string[];
-  /** Namespaces from which the syncer still has to remove its enforce label. */
+  /** Namespaces whose enforce label the syncer still has to remove. */
   readonly unreleased?: readonly string[];
 }
 
 type State = Omit<ConditionState, 'type'>;
 
-/** Returns the conditions of the configuration object. Conditions that do not apply are absent. */
+/** Returns the conditions of the configuration object. Omits conditions that do not apply. */
 export function enforcementConditions(facts: EnforcementFacts): readonly ConditionState[] {
   const states: Readonly<Record<string, State | undefined>> = {
     Evaluated: evaluated(facts),
@@ -140,7 +139,7 @@ function progressing(facts: EnforcementFacts): State {
   return no('AsExpected');
 }
 
-/** Returns true if no mode is requested and the evaluation does not decide. */
+/** Returns true if no mode is requested and no evaluation determines the mode. */
 function isWaiting({ phase, evaluation }: EnforcementInput, { spec, status }: EnforcementPlan): boolean {
   return phase === 'Enforce' && spec === '' && status !== 'Restricted' && evaluation !== 'violations';
 }

@@ -1,6 +1,6 @@
 /**
- * A state machine for the rollout of enforcement. It determines whether the cluster enforces the Pod Security Standards
- * by default, and in which order the default level and the namespace labels change.
+ * The state machine of the enforcement rollout. It determines whether the cluster enforces the Pod Security Standards
+ * by default, and the order in which the default level and the namespace labels change.
  */
 import {
   type EnforcementMode,
@@ -13,38 +13,37 @@ import { parseTimestamp } from '../../kube/units.ts';
 import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
 
 /**
- * Result of the namespace evaluation. `never` means that there is no evaluation. `stale` means that the last evaluation
- * is too old. `inconclusive` means that the last evaluation has no verdict for some namespaces.
+ * Result of evaluating the namespaces. `never` means that there was no evaluation, `stale` that the last evaluation is
+ * too old, and `inconclusive` that it has no verdict for some namespaces.
  */
 export const EVALUATION_RESULTS = ['never', 'stale', 'clean', 'violations', 'inconclusive'] as const;
 export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
 
-/** The level that applies to namespaces without a label. */
+/** The level of unlabeled namespaces. */
 export type DefaultLevel = 'privileged' | 'restricted';
 
 /**
  * How the label syncer handles enforce labels. `Enforce` maintains them, `Hold` leaves existing labels unchanged, and
- * `Advise` removes the labels that the syncer owns. Warn and audit labels are maintained in every mode.
+ * `Advise` removes the labels that the syncer owns. The syncer maintains warn and audit labels in every mode.
  */
 export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
 export type SyncerMode = (typeof SYNCER_MODES)[number];
 
 export interface EnforcementInput {
   readonly phase: RolloutPhase;
-  /** State of the feature gate. */
   readonly gate: boolean;
-  /** Requested mode (`spec.enforcementMode`). It may be invalid. */
+  /** Requested mode (`spec.enforcementMode`), which may be invalid. */
   readonly spec: string;
   /** Decided mode (`status.enforcementMode`). */
   readonly status: EnforcementMode;
-  /** Owner of `spec.enforcementMode`. A value that others own is never overwritten. */
+  /** Owner of `spec.enforcementMode`. The controller never overwrites a value that another manager owns. */
   readonly specOwner?: 'rollout' | 'others' | undefined;
   readonly evaluation: EvaluationResult;
   /** True if every managed namespace has had its label for the settle time. */
   readonly isSettled: boolean;
-  /** The default in force. It is `restricted` if that level is published or if any replica runs it. */
+  /** The effective default, which is `restricted` if that level is published or any replica runs it. */
   readonly currentEnforce: DefaultLevel;
-  /** With `any age`, a stale evaluation is accepted, and later violations are ignored. */
+  /** `any age` accepts a stale evaluation and ignores later violations. */
   readonly acceptEvaluations?: 'fresh' | 'any age';
 }
 
@@ -54,7 +53,7 @@ export interface EnforcementPlan {
   /** Default level to publish. */
   readonly enforce: DefaultLevel;
   readonly syncer: SyncerMode;
-  /** Whether enforcement is desired. */
+  /** True if enforcement is desired. */
   readonly want: boolean;
 }
 
@@ -66,8 +65,8 @@ export function planEnforcement(input: EnforcementInput): EnforcementPlan {
 }
 
 /**
- * Decides the modes. A requested mode is never overwritten, and an invalid one changes nothing. The feature gate is
- * ignored here, so it can be disabled and enabled again without another evaluation.
+ * Decides the modes. It never overwrites a requested mode, and an invalid requested mode changes nothing. It ignores
+ * the feature gate, so the gate can be disabled and enabled again without another evaluation.
  */
 function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
   const { phase, spec, status, evaluation } = input;
@@ -78,7 +77,7 @@ function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec
   return status === 'Restricted' ? { spec, status } : decideByEvaluation(input);
 }
 
-/** If no mode is requested, only an evaluation can change the decision. */
+/** As long as no mode is requested, only an evaluation can change the decision. */
 function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
   const { spec, status, evaluation, acceptEvaluations = 'fresh' } = input;
   const isAnyAge = acceptEvaluations === 'any age';
@@ -87,14 +86,14 @@ function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spe
   return evaluation === 'violations' ? { spec: proposeLegacy(input), status: 'Legacy' } : { spec, status };
 }
 
-/** An empty mode that another manager owns stays empty. */
+/** Leave the mode empty if another manager owns the empty value. */
 function proposeLegacy({ spec, specOwner }: EnforcementInput): string {
   return spec === '' && specOwner !== 'others' ? 'Legacy' : spec;
 }
 
 /**
- * Returns whether enforcement is desired. Every replica evaluates this itself, so a requested `Legacy` mode takes
- * effect even before a leader has decided.
+ * Returns whether enforcement is desired. Every replica computes this itself, so a requested `Legacy` mode takes effect
+ * even before a leader has made a decision.
  */
 export function isEnforcementDesired({
   phase,
@@ -108,9 +107,8 @@ export function isEnforcementDesired({
 }
 
 /**
- * Returns the default level and the syncer mode. Labels are written before the default is raised, and the default is
- * lowered before labels are removed. While the default is restricted, a namespace always has the label that its pods
- * need.
+ * Returns the default level and the syncer mode. The default is raised only after the labels are written, and lowered
+ * before they are removed, so while the default is restricted, every namespace has the label that its pods need.
  */
 export function planEffect({
   want,
@@ -124,16 +122,16 @@ export function planEffect({
   return { enforce: currentEnforce === 'restricted' || isSettled ? 'restricted' : 'privileged', syncer: 'Enforce' };
 }
 
-/** The default level that is published or that a replica runs, and its generation. */
+/** A default level that is published or that a replica runs, and its generation. */
 export interface PublishedLevel {
   readonly level: DefaultLevel;
-  /** 0 before anything is published. */
+  /** 0 if nothing has been published yet. */
   readonly generation: number;
 }
 
 /**
- * Returns the default that is in force in any replica. A replica with an older generation may still run the restricted
- * level. A default that was never raised is not in force anywhere.
+ * Returns the strictest default that any replica may enforce. A replica that has an older generation may still run the
+ * restricted level. If the default was never raised, no replica enforces it.
  */
 export function defaultInForce(
   published: PublishedLevel,
@@ -147,7 +145,10 @@ export function defaultInForce(
   return isPossible ? 'restricted' : 'privileged';
 }
 
-/** Returns true if there are replicas and all of them run the restricted default of the published generation. */
+/**
+ * Returns true if there is at least one replica and all replicas run the restricted default of the published
+ * generation.
+ */
 export function areAllRaised({ generation }: PublishedLevel, replicas: readonly PublishedLevel[]): boolean {
   return replicas.length > 0 && replicas.every((one) => one.level === 'restricted' && one.generation >= generation);
 }
@@ -155,9 +156,9 @@ export function areAllRaised({ generation }: PublishedLevel, replicas: readonly 
 /** All times are in milliseconds on the same clock. */
 interface RaiseInput {
   readonly nowMs: number;
-  /** Time since which every managed namespace has had its label. Absent if a namespace has none. */
+  /** Time from which every managed namespace has had its label. Absent if a namespace lacks its label. */
   readonly labeledSinceMs?: number | undefined;
-  /** Time since which enforcement has been desired. Labels observed before that may be outdated. */
+  /** Time from which enforcement has been desired. Labels that were observed earlier may be outdated. */
   readonly decidedAtMs?: number | undefined;
   /** Time when the default was last raised. */
   readonly lastRaiseMs?: number | undefined;
@@ -169,7 +170,7 @@ export const RAISE_INTERVAL_MS = 300_000;
 
 /**
  * Returns true if the labels have settled and the last raise was long enough ago. `waitMs` is the remaining delay if
- * nothing else is missing.
+ * only time is missing.
  */
 export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
   const { nowMs, labeledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
@@ -179,9 +180,7 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
 }
 
-/**
- * Returns the warning for a request for `Restricted` mode despite known violations, or `undefined` if there are none.
- */
+/** Returns the warning for requesting `Restricted` mode despite known violations, or `undefined` if there are none. */
 export function forcedWarning(
   config: PSAEnforcementConfig,
   before: PSAEnforcementConfig | undefined,
@@ -196,7 +195,7 @@ export function forcedWarning(
 /** Name of the readiness controller, and the field manager of the modes that it writes. */
 export const ROLLOUT_MANAGER = 'PodSecurityReadinessController';
 
-/** Returns the requested mode and the decided mode of the configuration object. A missing object requests nothing. */
+/** Returns the requested and decided modes in the configuration object. If there is no object, no mode is requested. */
 export function readEnforcement(
   config: PSAEnforcementConfig | undefined,
 ): Pick<EnforcementInput, 'spec' | 'status' | 'specOwner'> {
@@ -208,7 +207,7 @@ export function readEnforcement(
   };
 }
 
-/** A field with several owners is treated as owned by others. */
+/** A field that several managers own is treated as owned by another manager. */
 function findSpecOwner(config: PSAEnforcementConfig | undefined): EnforcementInput['specOwner'] {
   const owners = (config?.metadata?.managedFields ?? []).filter(({ fieldsV1 }) => ownsMode(fieldsV1));
   if (owners.length === 0) return undefined;
@@ -230,7 +229,7 @@ export interface SweepSummary {
 
 interface EvaluationInput {
   readonly status: PSAEnforcementConfig['status'];
-  /** The last evaluation of this process. If there is none, the stored result is used. */
+  /** This process's last evaluation. Defaults to the stored result. */
   readonly newest?: SweepSummary | undefined;
   readonly nowMs: number;
   readonly maxAgeMs: number;
@@ -255,7 +254,7 @@ export function getEvaluationResult({
   return isFresh(storedMs) ? 'clean' : 'stale';
 }
 
-/** After a restart, the stored condition is used. */
+/** After a restart, falls back to the stored condition. */
 function isInconclusive(status: PSAEnforcementConfig['status'], newest: SweepSummary | undefined): boolean {
   if (newest) return newest.inconclusive > 0;
   return status?.conditions?.some(({ type, reason }) => type === 'Evaluated' && reason === 'Inconclusive') === true;

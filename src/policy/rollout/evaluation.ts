@@ -1,6 +1,6 @@
 /**
- * Evaluates all pods and pod templates in a namespace against the policy in force and the planned policy. Determines
- * which workloads are denied now, which ones enforcement would deny, and which ones only need a restart.
+ * Evaluates all pods and pod templates in a namespace against the current policy and the planned policy. Determines
+ * which workloads are denied now, which would be denied under enforcement, and which only need a restart.
  * @see
  * https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
@@ -21,23 +21,22 @@ import { getOwnFields } from './label-owners.ts';
 import { isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
 import type { TemplatePod } from './template-pod.ts';
 
-/** Why workloads in a namespace violate the level. A namespace may be in `userSCC` and `unknown` at the same time. */
+/** Why workloads in a namespace violate the level. A namespace can be in both `userSCC` and `unknown`. */
 export const CATEGORIES = ['unknown', 'openshift', 'runLevelZero', 'disabledSyncer', 'userSCC'] as const;
 export type Category = (typeof CATEGORIES)[number];
 
-/** The subject whose permissions admitted a violating pod. */
+/** The subject whose permissions allowed a violating pod. */
 type Cause = 'user' | 'serviceAccount';
 
 /**
- * The verdict for a workload. `deniedNow` means that the policy in force denies its pods. `wouldBeDenied` means that
- * only the planned policy denies them. `restart` means that a policy denies its running pods but admits their
- * replacements.
+ * The verdict for a workload. `deniedNow` means that the current policy denies its pods, `wouldBeDenied` that only the
+ * planned policy denies them, and `restart` that a policy denies its running pods but admits their replacements.
  */
 export const WORKLOAD_VERDICTS = ['deniedNow', 'wouldBeDenied', 'restart'] as const;
 export type WorkloadVerdict = (typeof WORKLOAD_VERDICTS)[number];
 
 /**
- * The verdict for a namespace. It is `violating` if enforcement would deny workloads, and otherwise the most severe
+ * The verdict for a namespace. It is `violating` if enforcement would deny workloads. Otherwise, it is the most severe
  * verdict of its workloads.
  */
 type NamespaceVerdict = 'clean' | 'restart' | 'deniedNow' | 'violating' | 'inconclusive';
@@ -45,29 +44,29 @@ type NamespaceVerdict = 'clean' | 'restart' | 'deniedNow' | 'violating' | 'incon
 /** The result of evaluating a namespace. */
 export interface NamespaceEvaluation {
   readonly name: string;
-  /** The level in force. */
+  /** The current level. */
   readonly current: Level;
   /** The planned level. */
   readonly level: Level;
   readonly verdict: NamespaceVerdict;
-  /** True if enforcement changes the level of the namespace, so the decision to enforce depends on it. */
+  /** True if enforcement changes the namespace's level, so the decision to enforce depends on the namespace. */
   readonly isSelected: boolean;
-  /** Why the planned level denies workloads. Empty if it denies none, and for namespaces that are not selected. */
+  /** Why the planned level denies workloads. Empty if it denies none or if the namespace is not selected. */
   readonly categories: readonly Category[];
   /** Sorted by kind and name. */
   readonly workloads: readonly ViolatingWorkload[];
-  /** Workloads whose new pods are admitted only because of exceptions. Sorted by kind and name. */
+  /** Workloads whose new pods are admitted only because of exceptions, sorted by kind and name. */
   readonly excepted: readonly ExceptedWorkload[];
   /** The cause of an inconclusive verdict. */
   readonly error?: string;
 }
 
-/** A workload, or a pod without a controller, whose pods or templates violate a policy. */
+/** A workload, or a pod that has no controller, whose pods or templates violate a policy. */
 export interface ViolatingWorkload {
   readonly kind: string;
   readonly name: string;
   readonly verdict: WorkloadVerdict;
-  /** The violated level, which is the stricter of the level in force and the planned level. */
+  /** The violated level, which is the stricter of the current level and the planned level. */
   readonly level: Level;
   /** Number of running pods that violate the level. */
   readonly pods: number;
@@ -75,7 +74,7 @@ export interface ViolatingWorkload {
   readonly violations: readonly FixableViolation[];
 }
 
-/** A workload that violates a policy, but whose pods exceptions allow. */
+/** A workload that violates a policy, but is allowed by exceptions. */
 export interface ExceptedWorkload extends Pick<ViolatingWorkload, 'kind' | 'name' | 'level' | 'violations'> {
   readonly exceptions: readonly AppliedException[];
 }
@@ -97,14 +96,16 @@ export interface FixableViolation {
   readonly fix: string;
 }
 
-/** Returns true if a level applies to new pods in the namespace, because it is neither exempt nor terminating. */
+/**
+ * Returns true if a level applies to new pods in the namespace, that is, if the namespace is neither exempt nor
+ * terminating.
+ */
 export function isEvaluated(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
   return !isTerminating(namespace) && !exemptions.namespace(namespace.metadata?.name);
 }
 
 /**
- * Returns true if enforcement would change the level of the namespace, because it is evaluated and has no enforce
- * label.
+ * Returns true if enforcement would change the namespace's level, that is, if it is evaluated and has no enforce label.
  */
 export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
   const hasLabel = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce] !== undefined;
@@ -112,9 +113,9 @@ export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'n
 }
 
 /**
- * Returns the level that enforcement would apply to a namespace. It is the level that the label syncer plans, or else
- * the level that it wrote earlier, or else restricted. Labels of other managers are ignored. Returns `undefined` if the
- * field owners are unknown.
+ * Returns the level that enforcement would apply to a namespace: the level that the label syncer plans, the level that
+ * it wrote earlier, or restricted, in this order of precedence. Ignores the labels of other managers. Returns
+ * `undefined` if the field owners are unknown.
  */
 export function predictLevel(
   namespace: Namespace,
@@ -138,8 +139,8 @@ export function predictLevel(
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
 
 /**
- * Returns the categories of a violating namespace, based on its name and label, or else on the causes of its violating
- * workloads.
+ * Returns the categories of a violating namespace. They depend on its name and label and, if these do not determine a
+ * category, on the causes of its violating workloads.
  */
 export function classify(
   namespace: Namespace,
@@ -162,7 +163,7 @@ interface Owner {
   readonly name: string;
 }
 
-/** Kinds whose objects are created by an object of another kind, with a suffix added to its name. */
+/** Kinds whose objects are created by a parent of another kind. Their name is the parent's name plus a suffix. */
 const OWNER_KINDS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
   ['ReplicaSet', 'Deployment'],
   ['Job', 'CronJob'],
@@ -180,7 +181,9 @@ export function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
 }
 
 interface ProvenanceContext {
-  /** SCC mode of the namespace. Unless it is `enforce`, any user may have written the pod annotations. */
+  /**
+   * SCC mode of the namespace. In any mode other than `enforce`, users may have written the pod annotations themselves.
+   */
   readonly sccMode: SccMode;
   /** Returns true if the service account may use the SCC in the namespace. */
   mayUse(serviceAccount: string, sccName: string): boolean;
@@ -188,7 +191,7 @@ interface ProvenanceContext {
 
 /**
  * Returns true if a pod was admitted only because its creator may use an SCC that its service account may not use.
- * Enforcement depends on the permissions of service accounts, so the pod would not be admitted again.
+ * Enforcement depends on service account permissions, so the pod would not be admitted again.
  */
 function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean {
   const { annotations } = pod.metadata ?? {};
@@ -197,23 +200,23 @@ function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean
   return scc === '' || !mayUse(pod.spec?.serviceAccountName ?? 'default', scc);
 }
 
-/** Everything that is needed to evaluate a namespace. */
+/** Input for evaluating a namespace. */
 export interface NamespaceInput extends ProvenanceContext {
   readonly namespace: Namespace;
   readonly isSelected: boolean;
-  /** The policy in force. */
+  /** The current policy. */
   readonly current: Policy;
   /** Absent if the planned policy is unknown. */
   readonly planned: Policy | undefined;
   /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
   readonly pods: readonly Pod[];
-  /** Templates as admission defaults them. They are created one by one because each of them takes some time. */
+  /** Templates after defaulting by admission. They are produced lazily because defaulting is slow. */
   readonly templates: Iterable<TemplatePod>;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
   /** Exceptions that apply to new pods. */
   readonly exceptions?: ExceptionIndex | undefined;
-  /** Returns the pod as admission would default it if it were recreated. */
+  /** Returns the pod that admission would produce if this pod were recreated. */
   complete(pod: PodFields): PodFields;
   /** Returns true if the namespace contains an object with this kind and name. */
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
@@ -227,7 +230,7 @@ export function finishEvaluation<T>(steps: Iterator<undefined, T>): T {
   }
 }
 
-/** Evaluates a namespace, and pauses after each pod and each template so the caller can yield. */
+/** Evaluates a namespace. Yields after each pod and each template so the caller can yield to the event loop. */
 export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
   const { namespace, current, planned, isSelected, pods } = input;
   const name = namespace.metadata?.name ?? '';
@@ -265,7 +268,7 @@ function namespaceVerdict(workloads: readonly ViolatingWorkload[]): NamespaceVer
   return has('restart') ? 'restart' : 'clean';
 }
 
-/** Returns an evaluation without a verdict. */
+/** Returns an inconclusive evaluation. */
 export function inconclusive(
   base: Pick<NamespaceEvaluation, 'name' | 'current' | 'isSelected'>,
   error: string,
@@ -273,7 +276,7 @@ export function inconclusive(
   return { ...base, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], excepted: [], error };
 }
 
-/** A policy, and whether it is in force and planned. */
+/** A policy, and whether it is the current policy, the planned policy, or both. */
 interface EvaluatedPolicy extends Policy {
   readonly isCurrent: boolean;
   readonly isPlanned: boolean;
@@ -290,7 +293,10 @@ function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPoli
     .sort((a, b) => Number(isStricter(b.level, a.level)) - Number(isStricter(a.level, b.level)));
 }
 
-/** The policies that deny a pod, or would deny it without exceptions, and its violations of the strictest one. */
+/**
+ * The policies that deny a pod or would deny it if there were no exceptions, and its violations of the strictest of
+ * them.
+ */
 interface Denial extends Omit<EvaluatedPolicy, 'version'> {
   /** Names of the exceptions that allow the pod. Empty if it is denied. */
   readonly exceptions: readonly string[];
@@ -304,9 +310,9 @@ interface Finding {
   userPods: number;
   readonly causes: Set<Cause>;
   readonly templates: PodFields[];
-  /** The denial of new pods. */
+  /** Denial of new pods. */
   fix?: Denial;
-  /** The denial of running pods whose replacements would be admitted. */
+  /** Denial of running pods whose replacements would be admitted. */
   restart?: Denial;
   /** Violations that exceptions allow. */
   excepted?: Denial;
@@ -331,7 +337,7 @@ function addTemplate(
   finding.hasDeniedTemplate = true;
 }
 
-/** Completed pods are skipped because they are not restarted. */
+/** Skip completed pods, because they are not restarted. */
 function addPod(
   findings: Map<string, Finding>,
   pod: Pod,
@@ -358,7 +364,7 @@ function addPod(
   else finding.fix = merge(finding.fix, denial, false);
 }
 
-/** Lists the violations of all templates, but only those of one pod. */
+/** Lists the violations of all templates, but of only one pod. */
 function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean): Denial {
   if (before === undefined) return denial;
   return {
@@ -372,9 +378,9 @@ function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean):
 
 /**
  * Returns true if a replacement for the pod would be admitted. This is the case if the policies admit the pod after
- * admission defaults it, for example if it predates SCC enforcement. It is also the case if the pod has no container or
- * volume that the template lacks, so it comes from an older template. Other pods were changed by a webhook, which also
- * changes new pods.
+ * defaulting, for example because it predates SCC enforcement. It is also the case if the template has all of the pod's
+ * containers and volumes, which means that the pod comes from an older template. If the template lacks some of them, a
+ * webhook added them, and would add them to new pods too.
  */
 function isReplaceable(
   { pod }: DecodedPod,
@@ -389,10 +395,10 @@ function isReplaceable(
   return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
 }
 
-/** The service account token volume has a generated name. */
+/** The name of the service account token volume is generated. */
 const TOKEN_VOLUME = /^kube-api-access-/;
 
-/** Lists the containers and volumes of a pod, except for those that a new pod does not have. */
+/** Lists the containers and volumes of a pod, except those that a new pod would not have. */
 function listParts({ containers, volumes }: PodFields): readonly string[] {
   return [
     ...containers.filter(({ list }) => list !== 'ephemeralContainers').map(({ name }) => `container ${name}`),
@@ -412,7 +418,7 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
   return finding;
 }
 
-/** Evaluates without fields first, because most pods satisfy the level. */
+/** Evaluates without `fields` first, because most pods satisfy the level. */
 function findDenial(
   decoded: DecodedPod,
   prefix: string,
@@ -436,7 +442,7 @@ function findDenial(
   const denied = results.filter(({ evaluation }) => !evaluation.allowed);
   const strictest = denied[0] ?? results[0];
   if (strictest === undefined) return undefined;
-  // The violations of an excepted pod are those without exceptions.
+  // For an excepted pod, report the violations that it would have without exceptions.
   const { evaluation, options } = strictest;
   const { violations } = evaluation.allowed ? evaluateDecoded(decoded, options) : evaluation;
   return {
@@ -460,7 +466,7 @@ interface Conclusion {
   readonly isBlocking: boolean;
 }
 
-/** A template violation is attributed to users only if the pods show that they need the permissions of a user. */
+/** Attribute a template violation to users only if the pods show that they need a user's permissions. */
 function concludeFinding(finding: Finding): readonly Conclusion[] {
   const { owner, fix, restart, violatingPods, userPods, hasDeniedTemplate } = finding;
   const denial = fix ?? restart;
@@ -473,7 +479,7 @@ function concludeFinding(finding: Finding): readonly Conclusion[] {
   return [{ workload, isBlocking: fix?.isPlanned === true }];
 }
 
-/** A workload that is also denied is not listed as excepted. */
+/** Do not list a workload as excepted if it is also denied. */
 function concludeExcepted(
   { owner, fix, excepted }: Finding,
   { exceptions = NO_EXCEPTIONS }: NamespaceInput,

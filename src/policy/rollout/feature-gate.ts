@@ -9,15 +9,15 @@ const PREVIEWS: ReadonlySet<string> = new Set(['TechPreviewNoUpgrade', 'DevPrevi
 
 interface GateOptions {
   readonly name: string;
-  /** Version of this program. Components read the entry for their own version. */
+  /** The version of Portcullis. Each component reads the entry for its own version. */
   readonly version: string;
-  /** The value to use if the object does not specify the feature. */
+  /** The fallback if the object does not specify the feature. */
   readonly fallback: boolean;
 }
 
 /**
- * Returns the state of a feature. In order of precedence, it is determined by the computed entry for the version, the
- * custom lists, the feature set, and the fallback.
+ * Returns the state of a feature. The order of precedence is: the computed entry for the version, the custom lists, the
+ * feature set, and the fallback.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export function isFeatureOn(object: FeatureGate | undefined, { name, version, fallback }: GateOptions): boolean {

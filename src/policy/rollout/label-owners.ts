@@ -1,4 +1,4 @@
-/** The owners of the Pod Security labels of a namespace, and documents that change them. */
+/** Determines the owners of a namespace's Pod Security labels, and builds the documents that change the labels. */
 import type { FieldOwner } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -29,7 +29,7 @@ export function classifyOwner({
 
 const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
 
-/** Returns the fields that the syncer applied. Only these fields are removed if an apply omits them. */
+/** Returns the fields that the syncer applied. An apply that omits a field removes it only if it is one of these. */
 export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'labels' | 'annotations'> {
   return owners.find((owner) => classifyOwner(owner) === 'syncer') ?? NO_FIELDS;
 }
@@ -49,8 +49,8 @@ export function getOwnership(key: string, namespace: Namespace, owners: readonly
 }
 
 /**
- * Binds an apply to the object that was read. Without the UID, the apply would create a deleted namespace again.
- * Without the resource version, it would overwrite a concurrent change.
+ * Binds an apply to the object that was read. The UID prevents the apply from recreating a deleted namespace, and the
+ * resource version prevents it from overwriting a concurrent change.
  */
 export function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
   const { name = '', uid, resourceVersion } = metadata ?? {};

@@ -1,5 +1,5 @@
 /**
- * Plans the Pod Security labels of namespaces based on the SCCs that their service accounts may use.
+ * Plans namespaces' Pod Security labels based on the SCCs that their service accounts may use.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
@@ -37,7 +37,7 @@ const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_
 
 const PSA_LABELS: readonly string[] = [enforce, enforceVersion, audit, auditVersion, warn, warnVersion];
 
-/** Returns the label value for a namespace that needs the level. */
+/** Returns the label value for a namespace that needs the given level. */
 function labelValue(key: string, { isWarnedByWebhook }: Pick<LabelState, 'isWarnedByWebhook'>, level: Level): string {
   if (!LEVEL_LABELS.includes(key)) return 'latest';
   return key === warn && isWarnedByWebhook ? 'privileged' : level;
@@ -54,13 +54,13 @@ export interface ManagementSettings {
   /** Namespaces that are never managed. */
   readonly exemptNamespaces: ReadonlySet<string>;
   /**
-   * Namespaces in which SCCs are not enforced are not managed. The namespace label that enables the syncer has an
-   * effect there only if SCCs are enforced in the cluster.
+   * The syncer skips namespaces that do not enforce SCCs. There, the label that enables the syncer works only if the
+   * cluster enforces SCCs by default.
    */
   readonly scc: SccSettings;
 }
 
-/** Suffixes of the namespaces whose labels OpenShift itself maintains. */
+/** Name suffixes of the namespaces whose labels OpenShift itself maintains. */
 const PLATFORM =
   'apiserver apiserver-operator authentication authentication-operator cloud-controller-manager ' +
   'cloud-controller-manager-operator cloud-credential-operator cloud-network-config-controller cluster-csi-drivers ' +
@@ -88,9 +88,7 @@ export function managementSettings(scc: ManagementSettings['scc']): ManagementSe
   return { exemptNamespaces: UNMANAGED_NAMESPACES, scc };
 }
 
-/**
- * Returns true if the namespace label enables the syncer. The syncer then also overwrites the labels of other managers.
- */
+/** Returns true if the namespace label enables the syncer, which then even overwrites the labels of other managers. */
 function isOptedIn(namespace: Namespace): boolean {
   return namespace.metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
 }
@@ -101,8 +99,8 @@ export function isPlatformNamespace(name: string): boolean {
 }
 
 /**
- * Returns true while break-glass relaxes the enforce label. The Pod Security labels of the namespace do not change
- * during that time.
+ * Returns true while break-glass relaxes the enforce label. Until it is restored, the namespace's Pod Security labels
+ * do not change.
  */
 export function isRelaxed({ metadata }: Namespace): boolean {
   return metadata?.labels?.[RELAXED_LABEL] !== undefined;
@@ -113,9 +111,8 @@ export function isTerminating({ metadata, status }: Namespace): boolean {
 }
 
 /**
- * Returns true if the syncer manages the labels of the namespace. A namespace is not managed if other managers own all
- * six labels.
- * @param owners owners of the namespace fields, or `undefined` if the managed fields cannot be parsed
+ * Returns true if the syncer manages the namespace's labels. It does not manage a namespace if other managers own all
+ * six labels. @param owners owners of the namespace's fields, or `undefined` if the managed fields cannot be parsed
  */
 export function isManaged(
   namespace: Namespace,
@@ -134,8 +131,8 @@ export function isManaged(
 // The level that a namespace needs.
 
 /**
- * Creates a function that returns whether a service account may use an SCC in its namespace, either through the users
- * and groups of the SCC or through roles. The permissions of users who create pods are ignored.
+ * Creates a function that returns whether a service account may use an SCC in its namespace, either through the SCC's
+ * users and groups or through roles. It ignores the permissions of the users who create pods.
  */
 export function createSccAccess(
   serviceAccount: string,
@@ -151,20 +148,19 @@ export function createSccAccess(
   };
 }
 
-/** Returns SCCs with the levels that their pods satisfy in a namespace, starting with the most permissive level. */
+/** Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. */
 export type SccLevels = (
   namespace: Namespace,
 ) => readonly { readonly scc: SecurityContextConstraints; readonly level: Level }[];
 
 /**
- * One UID range that excludes root, and one that includes it. Nothing else about a namespace changes the level of an
- * SCC.
+ * One UID range that excludes root, and one that includes it. No other property of a namespace affects an SCC's level.
  */
 const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
   metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
 }));
 
-/** Computes the levels of SCCs once for all namespaces. */
+/** Computes the SCC levels once for all namespaces. */
 export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
   const [withoutRoot = [], withRoot = []] = EXAMPLES.map((namespace) =>
     sccs
@@ -177,10 +173,10 @@ export function createSccLevels(sccs: readonly SecurityContextConstraints[], opt
   };
 }
 
-/** The level that a namespace needs, and its cause. */
+/** The level that a namespace needs, and why. */
 interface NeededLevel {
   readonly level: Level;
-  /** The service account and the SCC that need the level. Absent if no account may use any SCC. */
+  /** The service account and SCC that require the level. Absent if no service account may use any SCC. */
   readonly cause?: { readonly serviceAccount: string; readonly scc: string };
 }
 
@@ -196,7 +192,7 @@ export interface LabelSyncInput {
 }
 
 /**
- * Returns the strictest level that admits every pod that the service accounts in the namespace may run. It is
+ * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
  * restricted if they may not use any SCC. Returns `undefined` until the namespace has a UID range and a service
  * account.
  */
@@ -218,16 +214,16 @@ export function canRunPods({ metadata }: Namespace, serviceAccounts: readonly st
 
 // The plan.
 
-/** The plan for a namespace, with at most one write. */
+/** The plan for a namespace, which contains at most one write. */
 export interface LabelSyncPlan {
   readonly isManaged: boolean;
   /** Absent if the level cannot be computed or the namespace is not managed. */
   readonly need?: NeededLevel | undefined;
-  /** Document to apply with force as `LABEL_SYNC_MANAGER`. */
+  /** Document for a forced apply as `LABEL_SYNC_MANAGER`. */
   readonly apply?: Namespace | undefined;
   /** A JSON patch. Set only if there is nothing to apply. */
   readonly patch?: readonly JsonPatchOp[] | undefined;
-  /** Events to record once while their cause persists. */
+  /** Events to record once for as long as their cause persists. */
   readonly events: readonly LabelSyncEvent[];
 }
 
@@ -237,14 +233,14 @@ interface LabelSyncEvent {
   readonly message: string;
 }
 
-/** State from which the labels of a namespace are planned. */
+/** The state that determines a namespace's labels. */
 interface LabelState {
   readonly namespace: Namespace;
   readonly owners: readonly FieldOwner[];
   readonly mode: SyncerMode;
   readonly isManaged: boolean;
   readonly need: NeededLevel | undefined;
-  /** True if the webhook returns the warnings instead of the API server's PodSecurity plugin. */
+  /** True if the webhook, rather than the API server's PodSecurity plugin, returns the warnings. */
   readonly isWarnedByWebhook: boolean;
 }
 
@@ -271,17 +267,18 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
 }
 
 /**
- * Returns true where SCC admission defaults pods, except in OpenShift compatibility mode. The API server's PodSecurity
- * plugin would warn about each template to which an SCC adds fields, even without a warn label if there is an enforce
- * label. Therefore the warn label is set to privileged, and the webhook evaluates the template with these fields.
+ * Returns true if SCC admission defaults pods in the namespace, except in OpenShift compatibility mode. The API
+ * server's PodSecurity plugin evaluates a template before an SCC adds fields to it, so it would warn about nearly every
+ * template. Even if there is no warn label, an enforce label causes warnings. The warn label is therefore set to
+ * privileged, and the webhook evaluates the template with the added fields.
  */
 function warnsByWebhook(namespace: Namespace, scc: SccSettings): boolean {
   return scc.compatibility !== 'openshift' && sccMode(namespace, scc).mode === 'enforce';
 }
 
 /**
- * Returns the namespace with its warn level set to the level that it needs, or to the enforced level if that is
- * stricter, unless another manager owns the label.
+ * Sets the namespace's warn level to the level that it needs, or to the enforced level if that is stricter, unless
+ * another manager owns the label.
  */
 export function withWarnLevel(namespace: Namespace): Namespace {
   const { labels, annotations } = namespace.metadata ?? {};
@@ -298,8 +295,8 @@ export function withWarnLevel(namespace: Namespace): Namespace {
 }
 
 /**
- * Returns the document that releases all labels and annotations of the syncer when it is applied, or `undefined` if the
- * syncer owns none.
+ * Returns a document that, when applied, releases all of the syncer's labels and annotations. Returns `undefined` if
+ * the syncer owns none.
  */
 export function releaseLabels(namespace: Namespace): Namespace | undefined {
   const owners = getMetadataOwners(namespace.metadata);
@@ -309,8 +306,8 @@ export function releaseLabels(namespace: Namespace): Namespace | undefined {
 }
 
 /**
- * Returns the labels that the syncer owns after the apply. Omitted labels are released. Where Portcullis itself enforces
- * a level, there are no enforce labels, because the PodSecurity plugin of the API server ignores exceptions.
+ * Returns the labels that the syncer owns after the apply, which releases omitted labels. If Portcullis itself enforces
+ * the level, there are no enforce labels, because the API server's PodSecurity plugin ignores exceptions.
  */
 function plannedLabels(state: LabelState): Fields {
   const isOwnLevel = state.isManaged && state.namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
@@ -323,15 +320,15 @@ function plannedLabels(state: LabelState): Fields {
 }
 
 /**
- * If there is no level, labels do not change, because removing one would change the enforced level. Enforce labels are
- * removed only in `Advise` mode. If the webhook no longer warns instead of the PodSecurity plugin, the warn label is
- * set to the last level, which the other labels have.
+ * If the level is unknown, labels stay unchanged, because removing one would change the enforced level. Enforce labels
+ * are removed only in `Advise` mode. Once the PodSecurity plugin rather than the webhook returns warnings again, the
+ * warn label is set to the last known level, which the other labels still have.
  */
 function plannedLabel(key: string, state: LabelState): string | undefined {
   const { namespace, owners, mode, need } = state;
   const isMaintained = mode === 'Enforce' || !ENFORCE_LABELS.includes(key);
   if (isMaintained && need) return isKept(key, state, need.level) ? undefined : labelValue(key, state, need.level);
-  // The syncer can release a label that an early release wrote only after taking ownership of it.
+  // If an early release wrote a label, the syncer must take ownership of it before it can release it.
   const isFormer = state.isManaged && getOwnership(key, namespace, owners) === 'former';
   const own = getOwnFields(owners).labels;
   const isOwn = own.has(key) && (isMaintained || mode === 'Hold');
@@ -342,8 +339,8 @@ function plannedLabel(key: string, state: LabelState): string | undefined {
 }
 
 /**
- * Returns true if the label keeps its value because another manager owns it, or because its owner is unknown and its
- * value is valid.
+ * Returns true if the syncer must keep the label's value, because another manager owns it or because its owner is
+ * unknown and its value is valid.
  */
 function isKept(key: string, state: LabelState, level: Level): boolean {
   const { namespace, owners } = state;
@@ -361,7 +358,7 @@ function plannedAnnotations({ namespace, owners, isManaged, need }: LabelState):
   return value === undefined ? {} : { [SUFFICIENT_LEVEL_ANNOTATION]: value };
 }
 
-/** Returns the document that makes the syncer the owner of exactly these fields, or `undefined` if nothing changes. */
+/** Returns a document that makes the syncer the owner of exactly these fields, or `undefined` if nothing changes. */
 function applyDocument(state: LabelState, labels: Fields): Namespace | undefined {
   const { namespace, owners } = state;
   const { metadata } = namespace;
@@ -375,23 +372,23 @@ function applyDocument(state: LabelState, labels: Fields): Namespace | undefined
   });
 }
 
-/** Returns true if the fields have these values and the syncer owns these fields and no others. */
+/** Returns true if the fields have these values and the syncer owns exactly these fields. */
 function isApplied(planned: Fields, current: Fields | null | undefined, own: ReadonlySet<string>): boolean {
   const entries = Object.entries(planned);
   const ownCount = [...own].filter((key) => key !== '.').length;
   return ownCount === entries.length && entries.every(([key, value]) => own.has(key) && current?.[key] === value);
 }
 
-/** Fields that the syncer may own, as `fieldsV1` paths. */
+/** `fieldsV1` paths of the fields that the syncer may own. */
 const SYNCED_PATHS: readonly (readonly string[])[] = [
   ...PSA_LABELS.map((key) => ['f:metadata', 'f:labels', `f:${key}`]),
   ['f:metadata', 'f:annotations', `f:${SUFFICIENT_LEVEL_ANNOTATION}`],
 ];
 
 /**
- * Returns the patch that removes the ownership of early releases from the managed fields once the syncer owns the
- * fields through apply. Returns `undefined` if there is nothing to remove. Labels and other entries do not change. The
- * resource version makes the patch fail after a concurrent change.
+ * Returns a patch that removes the ownership that early releases recorded in the managed fields, once the syncer owns
+ * the fields through apply. Returns `undefined` if there is nothing to remove. Labels and other entries do not change.
+ * Because of the resource version, the patch fails if the namespace has changed concurrently.
  */
 function removeFormerOwners(
   { metadata: { resourceVersion, managedFields } = {} }: Namespace,
@@ -416,10 +413,7 @@ function ownsSyncedField({ labels, annotations }: FieldOwner): boolean {
   return annotations.has(SUFFICIENT_LEVEL_ANNOTATION) || PSA_LABELS.some((key) => labels.has(key));
 }
 
-/**
- * Returns the object without the member at the path, and without objects that become empty. Returns `undefined` if
- * nothing is left.
- */
+/** Removes the member at the path, and the parents that become empty. Returns `undefined` if nothing is left. */
 function omitPath(object: JsonObject, [name, ...rest]: readonly string[]): JsonObject | undefined {
   const entries = Object.entries(object).flatMap(([key, member]) => {
     if (key !== name) return [[key, member] as const];
@@ -442,13 +436,13 @@ function levelEvents({ metadata }: Namespace, { level, cause }: NeededLevel): re
   return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
 }
 
-/** Reports the labels of other managers that are kept, or that are overwritten because the namespace is opted in. */
+/** Reports other managers' labels that are kept, or that are overwritten because the namespace opted in. */
 function labelEvents(state: LabelState, level: Level, labels: Fields): readonly LabelSyncEvent[] {
   const { namespace, owners } = state;
   const own = getOwnFields(owners).labels;
   const current = namespace.metadata?.labels;
   const differing = PSA_LABELS.filter((key) => current?.[key] !== labelValue(key, state, level));
-  // A warn label that another manager owns does not contradict the level.
+  // Do not report warn labels of other managers, because they do not contradict the level.
   const kept = differing.filter((key) => isKept(key, state, level) && !(key === warn && state.isWarnedByWebhook));
   const forced = differing.filter(
     (key) => labels[key] !== undefined && !own.has(key) && getOwnership(key, namespace, owners) === 'foreign',

@@ -3,9 +3,7 @@ import type { JsonObject } from '../../kube/types.ts';
 import { DEFAULTS_FIELDS, type PodSecurityConfiguration } from '../psa/configuration.ts';
 import type { DefaultLevel } from './enforcement.ts';
 
-/**
- * Returns the defaults for an enforced level. Violations of the restricted level are always audited and cause warnings.
- */
+/** Returns the defaults for an enforced level. The audit and warn levels are always restricted. */
 export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfiguration['defaults'] {
   return {
     enforce,
@@ -17,11 +15,11 @@ export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfig
   };
 }
 
-/** An invalid level, so a server with an incomplete configuration fails to start instead of enforcing nothing. */
+/** An invalid level, so a server that has an incomplete configuration fails to start instead of enforcing nothing. */
 const PLACEHOLDER = 'invalid-to-force-substitution';
 
 /**
- * Returns the file for `--admission-control-config-file` that makes a kube-apiserver enforce the same defaults.
+ * Returns an `--admission-control-config-file` that makes kube-apiserver enforce the same defaults.
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/
  */
 export function buildAdmissionConfiguration(

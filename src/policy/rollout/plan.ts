@@ -1,5 +1,6 @@
 /**
- * The enforcement plan, with the effect on each namespace and the next steps. Commands, reports and web pages print it.
+ * The enforcement plan, including its effect on each namespace and the next steps. Commands, reports and the dashboard
+ * display it.
  */
 import { shellQuote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -22,33 +23,30 @@ export interface PlannedNamespace extends Pick<
   NamespaceEvaluation,
   'name' | 'current' | 'categories' | 'workloads' | 'excepted'
 > {
-  /** Source of the level in force. */
+  /** Source of the current level. */
   readonly currentSource: 'label' | 'default' | 'exemption';
-  /** Level under enforcement. Absent if it cannot be computed. */
+  /** The level under enforcement. Absent if it cannot be computed. */
   readonly planned?: Level | undefined;
   readonly verdict: PlanVerdict;
   /** The reason in the PSAEnforcementConfig status. */
   readonly reason?: string | undefined;
-  /** The error of an inconclusive evaluation. */
+  /** Why the evaluation is inconclusive. */
   readonly error?: string | undefined;
   /** Next steps. Each item is one sentence. */
   readonly steps: readonly string[];
 }
 
-/** A change of settings or labels to plan. */
+/** A planned change to settings or labels. */
 export interface PlanScope {
   /** Restricts the plan to this namespace. */
   readonly only?: string | undefined;
-  /** Default policy for namespaces without a label. If absent, the default of the rollout is used. */
+  /** Default policy for unlabeled namespaces. Defaults to the rollout's default. */
   readonly policy?: Policy | undefined;
-  /**
-   * Level that replaces weaker labels. Combined with `only`, it replaces any label. If absent, namespaces keep their
-   * labels.
-   */
+  /** Level that replaces weaker labels or, combined with `only`, any label. If absent, namespaces keep their labels. */
   readonly newLabel?: Level | undefined;
 }
 
-/** Chooses the policies to evaluate for a namespace, either from the rollout or from a change. */
+/** Chooses which policies to evaluate for a namespace, based on the rollout or on a change. */
 export function choosePolicies(
   { isSelected, current, planned }: Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'>,
   { only, policy, newLabel }: PlanScope,
@@ -63,7 +61,7 @@ export function choosePolicies(
   };
 }
 
-/** Returns the plan for a namespace to which no level applies. */
+/** Returns the plan for a namespace that no level applies to. */
 export function planExempt({ metadata }: Namespace): PlannedNamespace {
   const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption' } as const;
   const nothing = { categories: [], workloads: [], excepted: [], steps: [] };
@@ -80,13 +78,13 @@ interface UpgradeEvaluation extends Partial<Pick<NamespaceEvaluation, 'workloads
   readonly from: Version;
   /** The evaluated level. */
   readonly level: Level;
-  /** The workloads that the version before the upgrade denies. */
+  /** Workloads that the current version denies. */
   readonly before: readonly ViolatingWorkload[];
 }
 
 /**
- * Returns the plan for a namespace before a Kubernetes upgrade. Only workloads that the current version admits are
- * listed.
+ * Returns the plan for a namespace before a Kubernetes upgrade. Lists only the workloads that the current version
+ * admits.
  */
 export function planUpgrade(
   planned: PlannedNamespace,
@@ -112,7 +110,7 @@ export function planUpgrade(
 }
 
 interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'> {
-  /** True if the plan sets a different label on the namespace. */
+  /** True if the plan changes the namespace's label. */
   readonly isNewLabel: boolean;
 }
 
@@ -125,7 +123,7 @@ export function planNamespace(evaluation: NamespaceEvaluation, context: PlanCont
   return { name, current, currentSource, planned, verdict, categories, reason, workloads, excepted, error, steps };
 }
 
-/** Number of namespaces by verdict, number of workloads, and number of running pods of the workloads. */
+/** Numbers of namespaces by verdict, of workloads, and of the workloads' running pods. */
 export interface NamespaceCounts extends Readonly<Record<PlanVerdict | 'namespaces', number>> {
   readonly workloads: Readonly<Record<WorkloadVerdict, WorkloadCount>>;
 }
@@ -158,7 +156,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
   };
 }
 
-/** Returns true if the namespace has workloads that are or would be denied, or has no conclusive evaluation. */
+/** Returns true if workloads in the namespace are or would be denied, or if its evaluation is inconclusive. */
 export function needsFix({ verdict }: PlannedNamespace): boolean {
   return verdict === 'violating' || verdict === 'deniedNow' || verdict === 'inconclusive';
 }
@@ -176,7 +174,7 @@ function nextSteps(evaluation: NamespaceEvaluation, context: PlanContext): reado
   return [`Change the workloads, or set a weaker level: ${change}.`, ...restarts];
 }
 
-/** Returns the next steps for a plan that sets a different label on the namespace. */
+/** Returns the next steps for a plan that changes the namespace's label. */
 function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): readonly string[] {
   const command = labelCommand(name, level, { currentSource: 'label' });
   const isDenied = verdict === 'violating' || verdict === 'deniedNow';
@@ -185,8 +183,8 @@ function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): 
 }
 
 /**
- * The next step for a namespace, and a level that is weaker than the planned level. The level is `LEVEL` if there are
- * two.
+ * The next step for a namespace, and a level weaker than the planned level. The level is `LEVEL` if there are two
+ * weaker levels.
  */
 const STEPS: Readonly<Record<Category, (name: string, weaker: string) => string>> = {
   runLevelZero: (name) => `The namespace belongs to the cluster. Set its level: ${labelCommand(name, 'privileged')}.`,
@@ -208,7 +206,7 @@ function labelCommand(name: string, weaker: string, { currentSource }: Partial<P
 /** Kinds that `kubectl rollout restart` supports. */
 const RESTARTABLE: ReadonlySet<string> = new Set(['DaemonSet', 'Deployment', 'StatefulSet']);
 
-/** Returns one command for all workloads that kubectl can restart, and a sentence for the others. */
+/** Returns one command for all workloads that kubectl can restart, and a sentence for each other kind. */
 function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]): readonly string[] {
   const list = (isListed: (kind: string) => boolean): string =>
     workloads

@@ -17,13 +17,13 @@ import type { RolloutSettings } from './settings.ts';
 interface EnforcementState {
   readonly settings: Pick<RolloutSettings, 'phase' | 'enforcementDate'>;
   readonly gate: boolean;
-  /** The level that currently applies to namespaces without a label. */
+  /** The current level for unlabeled namespaces. */
   readonly enforce: DefaultLevel;
   readonly config: PSAEnforcementConfig | undefined;
 }
 
 /**
- * Returns true while enforcement is planned. This is the case if a date is set, or if the evaluation decides and no
+ * Returns true while enforcement is planned, that is, if a date is set, or if the evaluation determines the mode and no
  * user has requested Legacy mode. Legacy mode that the readiness controller proposed is ignored.
  */
 export function isEnforcementPending({ settings, gate, enforce, config }: EnforcementState): boolean {
@@ -33,10 +33,10 @@ export function isEnforcementPending({ settings, gate, enforce, config }: Enforc
   return settings.phase === 'Enforce' && gate && !(spec === 'Legacy' && specOwner !== 'rollout');
 }
 
-/** Input for a preview. The functions are called only if the result depends on them. */
+/** Input for a preview. The preview calls a function only if the result depends on it. */
 interface PreviewInput {
   readonly request: AdmissionRequest;
-  /** The workload object with its template as SCC admission defaults it. Absent where SCCs do not apply. */
+  /** The workload object after SCC admission has defaulted its template. Absent where SCCs do not apply. */
   readonly workload?: Workload | undefined;
   readonly exemptions: Exemptions;
   /** The emulated Kubernetes version. Defaults to the newest known version. */
@@ -48,8 +48,9 @@ interface PreviewInput {
 }
 
 /**
- * Previews how enforcement would evaluate a user's request. Returns `PodSecurity "restricted:latest": ` followed by the
- * violations, or `undefined` if there are none. Skips objects with a controller and updates that do not change the pod.
+ * Evaluates a user's request as if enforcement were on. Returns `PodSecurity "restricted:latest": ` followed by the
+ * violations, or `undefined` if there are none. Skips objects that have a controller, and updates that do not change
+ * the pod.
  */
 export function previewEnforcement(input: PreviewInput): string | undefined {
   const { request, exemptions, emulationVersion } = input;
@@ -72,8 +73,8 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
 }
 
 /**
- * Returns the warning for the user. Violations that are already part of another warning are not repeated.
- * @param date the announced date of enforcement
+ * Returns the warning for the user. It does not repeat violations that are already part of another warning.
+ * @param date the announced enforcement date
  */
 export function formatPreviewWarning(
   violations: string,
@@ -86,8 +87,7 @@ export function formatPreviewWarning(
 }
 
 /**
- * Returns the warning for an edit of Pod Security labels that a controller will revert, or `undefined` if none is
- * reverted.
+ * Returns a warning if a controller will revert an edit of Pod Security labels, or `undefined` otherwise.
  * @param plan returns the document that a controller applies to the edited namespace
  */
 export function previewLabelRevert(
@@ -107,7 +107,7 @@ export function previewLabelRevert(
   return `Portcullis manages the Pod Security labels of this namespace and will set ${values}. To keep your change, also set the label ${LABEL_SYNC_LABEL}=false`;
 }
 
-/** Returns true for Pod and for kinds with a pod template. */
+/** Returns true for Pod and for kinds that have a pod template. */
 function hasPods({ group, kind }: GroupVersionKind): boolean {
   return (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
 }
@@ -117,7 +117,7 @@ function expectKind(decoded: Workload, { group, kind }: GroupVersionKind): Decod
   return isExpected ? decoded : undefined;
 }
 
-/** Returns false for a workload without a template, which the API server rejects. */
+/** Returns false for a workload that lacks a template, because the API server rejects it. */
 function hasTemplate({ object, kind: { group, kind } }: DecodedObject): boolean {
   const path = podTemplatePath(group, kind);
   return path === undefined || getPodTemplate(object, path) !== undefined;

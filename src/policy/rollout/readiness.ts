@@ -1,4 +1,4 @@
-/** Derives conditions, status and the enforcement decision from evaluations of all namespaces. */
+/** Computes the conditions, the status and the enforcement decision from evaluations of all namespaces. */
 import { type Condition, type ConditionState, withTransitionTimes } from '../../kube/conditions.ts';
 import {
   MAX_VIOLATING_NAMESPACES,
@@ -26,7 +26,7 @@ import {
 } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 
-/** Type suffix of all evaluation conditions, and type of the merged condition. */
+/** Type suffix of all evaluation conditions, which is also the type of the merged condition. */
 const SUFFIX = 'EvaluationConditionsDetected';
 const VIOLATIONS = 'PSViolationsDetected';
 const INCONCLUSIVE = 'PSViolationDecisionInconclusive';
@@ -65,7 +65,7 @@ interface ReadinessCondition {
   readonly namespaces: readonly string[];
 }
 
-/** Returns one condition. It is true if there are namespaces, which are listed in its message. */
+/** Returns one condition. If there are namespaces, it is true and its message lists them. */
 export function readinessCondition({ type, reason, namespaces }: ReadinessCondition): ConditionState {
   if (namespaces.length === 0) return { type, status: 'False', reason: 'ExpectedReason', message: '' };
   return {
@@ -93,12 +93,12 @@ function formatNamespaces(names: readonly string[]): string {
 
 interface MergeOptions {
   readonly before?: Condition | undefined;
-  /** RFC 3339. Used as the transition time if the conditions have none. */
+  /** In RFC 3339 format. Used as the transition time if the conditions have none. */
   readonly now: string;
 }
 
 /**
- * Merges all evaluation conditions into the condition that fleet queries read.
+ * Merges all evaluation conditions into a single condition for fleet queries.
  * @see https://github.com/openshift/library-go/blob/master/pkg/operator/status/condition.go
  */
 export function mergeReadinessConditions(conditions: readonly Condition[], { before, now }: MergeOptions): Condition {
@@ -149,8 +149,7 @@ interface WorkloadCount {
 }
 
 /**
- * Counts the findings for metrics. Counts namespaces by category, and workloads of the namespaces that have the most
- * findings.
+ * Counts findings for metrics: namespaces by category, and workloads for the namespaces that have the most findings.
  */
 export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
   readonly namespaces: Readonly<Record<Category | 'inconclusive', number>>;
@@ -179,7 +178,7 @@ export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
 
 /**
  * Returns true if enforcement would deny workloads in the namespace. Ignores workloads that only need a restart, and
- * denials caused by the namespace's own label.
+ * denials that the namespace's own label causes.
  */
 export function isBlocking({ isSelected, categories }: NamespaceEvaluation): boolean {
   return isSelected && categories.length > 0;
@@ -197,10 +196,10 @@ export interface CompletedSweep {
   readonly endMs: number;
 }
 
-/** Finds any namespace, even if it is not selected. */
+/** Finds any namespace, including namespaces that are not selected. */
 type FindNamespace = (name: string) => Namespace | undefined;
 
-/** Reasons of the status entries by category. The first category with a reason determines the reason. */
+/** Reasons in status entries by category. The first category that has a reason determines the entry's reason. */
 const REASONS: Readonly<Record<Category, string | undefined>> = {
   runLevelZero: 'PSAConfig: Misconfigured OpenShift Namespace',
   openshift: 'PSAConfig: Misconfigured OpenShift Namespace',
@@ -214,9 +213,9 @@ export function violationReason(categories: readonly Category[]): string | undef
 }
 
 /**
- * Returns the status entries after an evaluation. A namespace that no longer violates the level becomes `Previous`. An
- * inconclusive namespace keeps its entry, and a deleted namespace loses it. Violating namespaces come first, and
- * namespaces are sorted by name. Above the maximum, the oldest `Previous` entries are dropped.
+ * Returns the status entries after an evaluation. The entry of a namespace that no longer violates the level becomes
+ * `Previous`. Inconclusive namespaces keep their entries, and entries of deleted namespaces are removed. Violating
+ * namespaces come first, sorted by name. If there are too many entries, the oldest `Previous` entries are dropped.
  */
 export function nextViolatingNamespaces(
   before: readonly ViolatingNamespace[] | null | undefined,
@@ -237,7 +236,7 @@ export function nextViolatingNamespaces(
   return kept.sort(compareEntries);
 }
 
-/** Returns false if the namespace of the entry was deleted, even if another namespace with its name was created. */
+/** Returns false if the entry's namespace was deleted, even if it was recreated with the same name. */
 function describes({ lastTransitionTime }: ViolatingNamespace, namespace: Namespace | undefined): boolean {
   if (namespace === undefined) return false;
   const createdMs = parseTimestamp(namespace.metadata?.creationTimestamp);
@@ -259,7 +258,7 @@ function previousEntry(entry: ViolatingNamespace, now: string): ViolatingNamespa
   return isPrevious(entry) ? entry : { ...entry, state: 'Previous', lastTransitionTime: now };
 }
 
-/** Orders entries by retention. If there are more than the maximum, the first ones are kept. */
+/** Sorts entries by retention priority. The first entries are kept if there are too many. */
 function compareRetention(a: ViolatingNamespace, b: ViolatingNamespace): number {
   const time = ({ lastTransitionTime }: ViolatingNamespace): number => parseTimestamp(lastTransitionTime) ?? 0;
   const byTime = isPrevious(a) && isPrevious(b) ? time(b) - time(a) : 0;
@@ -274,7 +273,7 @@ function isPrevious({ state }: Pick<ViolatingNamespace, 'state'>): boolean {
   return state === 'Previous';
 }
 
-/** Returns the number of violating and inconclusive namespaces. */
+/** Returns the numbers of violating and of inconclusive namespaces. */
 export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluations' | 'endMs'>): SweepSummary {
   const violating = evaluations.filter(isBlocking).length;
   return { endMs, violating, inconclusive: evaluations.filter(isUndecided).length };
@@ -287,7 +286,7 @@ interface DecisionInput {
   readonly settings: RolloutSettings;
   readonly gate: boolean;
   readonly published: DefaultLevel;
-  /** The last sweep of this process. If there is none, the stored result is used. */
+  /** This process's last sweep. Defaults to the stored result. */
   readonly sweep: CompletedSweep | undefined;
   readonly findNamespace: FindNamespace;
   /** Milliseconds since the epoch. */
@@ -300,7 +299,7 @@ type Status = NonNullable<PSAEnforcementConfig['status']>;
 
 export interface Decision {
   readonly spec: string;
-  /** The desired status, without the conditions of other controllers and the observed generation. */
+  /** The desired status, except for the observed generation and the conditions of other controllers. */
   readonly status: Status & { readonly conditions: readonly Condition[] };
 }
 
@@ -312,8 +311,8 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Decides about enforcement based on the last evaluation. The evaluation time advances only if all namespaces have a
- * verdict.
+ * Makes the enforcement decision based on the last evaluation. The evaluation time advances only if all namespaces have
+ * a verdict.
  */
 export function decideReadiness(input: DecisionInput): Decision {
   const { object, settings, sweep, nowMs } = input;
@@ -363,7 +362,7 @@ export function decideReadiness(input: DecisionInput): Decision {
   };
 }
 
-/** Adds the readiness conditions with transition times. If there is no sweep, the stored conditions are kept. */
+/** Adds the readiness conditions and their transition times. Keeps the stored conditions if there was no sweep. */
 function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }: DecisionInput): readonly Condition[] {
   const now = formatTimestamp(nowMs);
   const before = object.status?.conditions;
@@ -378,7 +377,7 @@ function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }:
   ];
 }
 
-/** Before the first sweep of this process, the reason for the stored violations is unknown. */
+/** Until this process's first sweep, the reason for the stored violations is unknown. */
 function withStoredReason(condition: ConditionState, stored: PSAEnforcementConfig['status']): ConditionState {
   const before = stored?.conditions?.find(({ type }) => type === 'ViolationsDetected');
   const isSame = condition.type === before?.type && condition.status === before.status;
@@ -395,7 +394,7 @@ export function decidedConditions(status: Status | null | undefined, decision: D
   return status?.conditions?.filter(({ type }) => types.has(type) || OWN_CONDITIONS.has(type)) ?? [];
 }
 
-/** Returns the names of namespaces that violate the level according to the decision and did not violate it before. */
+/** Returns the names of the namespaces that the decision newly reports as violating. */
 export function newlyViolating({ status: before }: PSAEnforcementConfig, { status }: Decision): readonly string[] {
   const known = new Set(before?.violatingNamespaces?.filter((entry) => !isPrevious(entry)).map(({ name }) => name));
   const current = status.violatingNamespaces?.filter((entry) => !isPrevious(entry)) ?? [];

@@ -1,8 +1,8 @@
 /**
- * Break-glass for namespaces. The API server's PodSecurity plugin enforces the labels of the label syncer even while no
- * Portcullis webhook is running. Without SCC admission, which defaults pods, the plugin denies ordinary pods.
- * Break-glass therefore sets these labels to `privileged` and records the previous level in `RELAXED_LABEL`. Removing
- * the label would not be sufficient because the plugin configuration may set a default level.
+ * Break-glass for namespaces. The API server's PodSecurity plugin enforces the label syncer's labels even while no
+ * Portcullis webhook is running. Because SCC admission no longer defaults pods in that case, the plugin denies ordinary
+ * pods. Break-glass therefore sets these labels to `privileged` and records the previous level in `RELAXED_LABEL`.
+ * Removing the labels would not be enough, because the plugin configuration may set a default level.
  */
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
@@ -32,15 +32,16 @@ export function planRelaxation(namespace: Namespace): ObjectWrite | undefined {
   return { type: 'apply', fieldManager: BREAK_GLASS_MANAGER, document: namespaceDocument(namespace, { labels }) };
 }
 
-/** Returns the enforced level, unless it admits all pods. */
+/** Returns the enforced level, or `undefined` if it admits all pods. */
 function denyingLevel(namespace: Namespace): string | undefined {
   const level = namespace.metadata?.labels?.[ENFORCE];
   return level === 'privileged' || isTerminating(namespace) ? undefined : level;
 }
 
 /**
- * Returns the next write that restores the namespace, or `undefined` if nothing is left to restore. The first write
- * makes the label syncer own its label again, with the previous level. The second write removes the record.
+ * Returns the next write that restores the namespace, or `undefined` if there is nothing left to restore. The first
+ * write restores the previous level and makes the label syncer own its label again. The second write removes the
+ * record.
  */
 export function planRestoration(namespace: Namespace, recorded: Policy | undefined): ObjectWrite | undefined {
   const { labels = {}, annotations = {} } = namespace.metadata ?? {};
@@ -49,7 +50,7 @@ export function planRestoration(namespace: Namespace, recorded: Policy | undefin
   const isOwner = ownsEnforceLabel(namespace, owners, level);
   if (isTerminating(namespace) || (!isRelaxed(namespace) && !isOwner)) return undefined;
   if (isOwner && level !== undefined) {
-    // An apply removes the fields that it omits.
+    // An apply removes the manager's fields that it omits.
     const own = getOwnFields(owners);
     const fields = {
       labels: { ...pick(labels, own.labels), [ENFORCE]: level },
@@ -65,8 +66,8 @@ export function planRestoration(namespace: Namespace, recorded: Policy | undefin
 }
 
 /**
- * Returns the stricter of the level in the label and the recorded level. Every client that may patch the namespace can
- * change the label.
+ * Returns the stricter of the label's level and the recorded level, because every client that may patch the namespace
+ * can change the label.
  */
 function formerLevel({ metadata }: Namespace, recorded: Policy | undefined): Level | undefined {
   const label = metadata?.labels?.[RELAXED_LABEL];
@@ -74,13 +75,13 @@ function formerLevel({ metadata }: Namespace, recorded: Policy | undefined): Lev
   return recorded === undefined || isStricter(label, recorded.level) ? label : recorded.level;
 }
 
-/** Returns the policy that the PodSecurity plugin enforces because of the labels. */
+/** Returns the policy that the PodSecurity plugin enforces for the labels. */
 export function labeledPolicy({ metadata: { labels } = {} }: Namespace): Policy {
   const own = { [ENFORCE]: labels?.[ENFORCE], [VERSION]: labels?.[VERSION] };
   return resolvePolicies(own, { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED }).enforce;
 }
 
-/** Returns the labels with the recorded values, if the namespace has a lower level or an older version. */
+/** Returns the labels with the recorded values if the namespace's level is lower or its version is older. */
 export function loweredLabels(namespace: Namespace, recorded: Policy): readonly { name: string; value: string }[] {
   if (isTerminating(namespace)) return [];
   const { version } = labeledPolicy(namespace);
@@ -91,8 +92,9 @@ export function loweredLabels(namespace: Namespace, recorded: Policy): readonly 
 }
 
 /**
- * Returns true if break-glass set the label and no other client has changed or applied it since. The label syncer never
- * lowers a relaxed label, but every client that may patch the namespace can use its field manager.
+ * Returns true if break-glass set the label and no other client has changed or applied it since. The label syncer
+ * itself never changes a relaxed label, but every client that may patch the namespace can use the syncer's field
+ * manager name.
  */
 function ownsEnforceLabel(namespace: Namespace, owners: readonly FieldOwner[], former: Level | undefined): boolean {
   const managers = enforceManagers(owners);
@@ -113,7 +115,7 @@ function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string
   return Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
 }
 
-/** Returns the reason why restoring the label does not restore its exact state, or `undefined` if it does. */
+/** Returns why restoring the label does not restore its exact state, or `undefined` if it does. */
 export function restorationProblem(namespace: Namespace, recorded: Policy | undefined): 'changed' | 'lost' | undefined {
   const owners = getMetadataOwners(namespace.metadata) ?? [];
   const level = formerLevel(namespace, recorded);
@@ -123,7 +125,7 @@ export function restorationProblem(namespace: Namespace, recorded: Policy | unde
   return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
 }
 
-/** An enforce label owned by another client, which break-glass does not change. */
+/** An enforce label that another client owns, so break-glass does not change it. */
 interface RemainingLabel {
   readonly namespace: string;
   readonly level: string;
@@ -131,7 +133,7 @@ interface RemainingLabel {
   readonly managers: readonly string[];
 }
 
-/** Returns the enforce label that denies pods and is owned by another client, or `undefined` if there is none. */
+/** Returns the enforce label if it denies pods and another client owns it, or `undefined` otherwise. */
 export function remainingLabel(namespace: Namespace): RemainingLabel | undefined {
   const level = denyingLevel(namespace);
   if (level === undefined || planRelaxation(namespace)) return undefined;

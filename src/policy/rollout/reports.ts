@@ -1,4 +1,4 @@
-/** Reports about evaluations, in the formats of openreports.io and wgpolicyk8s.io. */
+/** Reports evaluation results in the openreports.io and wgpolicyk8s.io formats. */
 import type { Kind } from '../../kube/kinds.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
@@ -12,7 +12,7 @@ import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, Violating
 /** Name of the cluster report, and of the report in each evaluated namespace. */
 export const REPORT_NAME = 'portcullis-pod-security';
 
-/** Kinds of the report APIs, starting with the preferred API. */
+/** Report kinds, with the preferred API first. */
 export const REPORT_APIS = [
   { namespaced: 'Report', cluster: 'ClusterReport' },
   { namespaced: 'PolicyReport', cluster: 'ClusterPolicyReport' },
@@ -29,10 +29,10 @@ const MAX_FIELDS = 20;
 
 const NO_CHECKS = 'The privileged level has no checks.';
 
-/** The object that owns a report. Kubernetes deletes the report when its owner is deleted. */
+/** The object that owns a report. Kubernetes garbage-collects the report when its owner is deleted. */
 export type ReportOwner = NonNullable<ObjectMeta['ownerReferences']>[number];
 
-/** A workload in a namespace, or a pod without a workload. */
+/** A workload in a namespace, or a pod that has no workload. */
 export interface ReportedWorkload {
   readonly subject: ReportSubject;
   /** The exempt runtime class of its pods. */
@@ -53,9 +53,9 @@ interface NamespaceReportInput extends ReportInput {
 }
 
 /**
- * Builds the report for a namespace. It contains a failure for each violation, a warning for each workload to restart,
- * a skip for
- * each violation that exceptions allow, and a pass or skip for each other workload.
+ * Builds the report for a namespace. It contains a `fail` result for each violation, a `warn` result for each workload
+ * to restart, a `skip` result for each violation that exceptions allow, and a `pass` or `skip` result for each other
+ * workload.
  */
 export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceReportInput): Report {
   const { api, namespace, workloads } = input;
@@ -114,7 +114,7 @@ function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMet
   };
 }
 
-/** The summary counts all results. The report contains only those within the limits. */
+/** The summary counts all results, but the report lists only the results within the limits. */
 function content(api: ReportApi, results: readonly ReportResult[], maxResults: number) {
   const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
   for (const { result } of results) summary[result]++;
@@ -209,14 +209,14 @@ function restartResult(workload: ViolatingWorkload, subject: ReportSubject, inpu
   };
 }
 
-/** Returns the stricter of the level in force and the planned level. */
+/** Returns the stricter of the current level and the planned level. */
 function evaluatedLevel({ current, level }: NamespaceEvaluation): Level {
   return isStricter(current, level) ? current : level;
 }
 
 /**
- * Returns the result for a workload without violations. Exempt workloads and workloads in privileged namespaces are not
- * evaluated.
+ * Returns the result for a workload that has no violations. Exempt workloads and workloads in privileged namespaces are
+ * not evaluated.
  */
 function otherResult(
   { subject, exemptRuntimeClass }: ReportedWorkload,

@@ -4,18 +4,18 @@ import type { Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, RUN_LEVEL_ZERO_MANAGER } from '../../kube/well-known.ts';
 import { LEVEL_LABELS, namespaceDocument } from './label-owners.ts';
 
-// Run-level-zero namespaces, and the state that the default level depends on.
+// Run-level-zero namespaces.
 
 /**
- * Namespaces that SCC admission skips and whose pods may need all permissions. Unlike on OpenShift, SCC admission
+ * Namespaces that SCC admission skips because their pods may need all permissions. Unlike on OpenShift, SCC admission
  * applies to `default`.
  */
 export const RUN_LEVEL_ZERO_NAMESPACES = ['kube-system', 'kube-public'] as const;
 
 /**
  * Returns the document to apply as `RUN_LEVEL_ZERO_MANAGER`, which makes one of these namespaces privileged in every
- * mode. Returns `undefined` for all other namespaces and if nothing changes. Unlike on OpenShift, labels that another
- * manager set do not change. Version labels do not change either.
+ * mode. Returns `undefined` for all other namespaces and if nothing changes. Unlike OpenShift, it keeps labels that
+ * another manager set. It also keeps version labels.
  * @see
  * https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */

@@ -8,7 +8,7 @@ import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
 import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
 
 /**
- * `upstream` converts levels like OpenShift, using the Pod Security Standards at v1.0. `accurate` uses the newest
+ * `upstream` computes levels as OpenShift does, using the Pod Security Standards at v1.0. `accurate` uses the newest
  * standards and takes default capabilities and user namespaces into account.
  */
 type SccLevelProfile = 'upstream' | 'accurate';
@@ -16,20 +16,20 @@ type SccLevelProfile = 'upstream' | 'accurate';
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;
   /**
-   * With `aware`, pods of an SCC that requires user namespaces may run as any user and as `container_engine_t`, which
-   * the standards allow as of v1.35. This is correct only if all kubelets are at least version 1.30, because older
-   * kubelets run pods without their user namespace. Defaults to `aware` for the `accurate` profile and to `ignore` for
-   * `upstream`.
+   * With `aware`, pods under an SCC that requires user namespaces may run as any user and with SELinux type
+   * `container_engine_t`, which the standards allow as of v1.35. Use it only if all kubelets are version 1.30 or newer,
+   * because older kubelets ignore the user namespace setting. Defaults to `aware` for the `accurate` profile and to
+   * `ignore` for `upstream`.
    */
   readonly userNamespaces?: 'aware' | 'ignore';
-  /** Version of the standards for the `accurate` profile. Defaults to the newest version. */
+  /** Pod Security Standards version for the `accurate` profile. Defaults to the newest version. */
   readonly version?: Version | undefined;
 }
 
 interface SccLevel {
   /** The strictest level that all pods under the SCC satisfy, considering only what SCCs control. */
   readonly level?: Level;
-  /** Why the SCC cannot be evaluated. The level is then `privileged`. */
+  /** Why the SCC cannot be evaluated. If set, the level is `privileged`. */
   readonly error?: string;
 }
 
@@ -58,7 +58,7 @@ interface Input {
   readonly namespace: NamespaceRanges;
   readonly profile: SccLevelProfile;
   readonly version: Version;
-  /** True if pods have user namespaces that are taken into account. */
+  /** True if pods have user namespaces and these are taken into account. */
   readonly hasUserNamespaces: boolean;
 }
 
@@ -142,7 +142,7 @@ function isConfined(profile: string): boolean {
   return profile === 'runtime/default' || profile === 'docker/default' || profile.startsWith('localhost/');
 }
 
-/** As of v1.35, the standards do not restrict the user of a pod with a user namespace. */
+/** As of v1.35, the standards do not restrict the user of pods that have a user namespace. */
 function userLevel({ scc, namespace, profile, hasUserNamespaces }: Input): Result {
   if (hasUserNamespaces) return 'restricted';
   const { type, uid, uidRangeMin, uidRangeMax } = scc.runAsUser;

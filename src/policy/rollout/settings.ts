@@ -1,12 +1,12 @@
-/** Rollout phases, in order: no planned levels, evaluation of planned levels, and evaluation with enforcement. */
+/** Rollout phases, in order: no planned levels, evaluation of planned levels, and evaluation plus enforcement. */
 export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
 export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 
-/** Whether enforcement is blocked if an evaluation has no verdict for some namespaces. */
+/** Whether an evaluation that has no verdict for some namespaces blocks enforcement. */
 export type InconclusivePolicy = 'Block' | 'Ignore';
 
 /**
- * With `InProcess`, Portcullis evaluates namespaces. With `DryRun`, the API server evaluates them in dry runs of label
+ * With `InProcess`, Portcullis evaluates namespaces. With `DryRun`, the API server evaluates them through dry-run label
  * changes.
  */
 type Evaluator = 'InProcess' | 'DryRun';
@@ -14,29 +14,29 @@ type Evaluator = 'InProcess' | 'DryRun';
 /** Settings for the rollout of enforcement. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
-  /** Announced enforcement date (`2027-01-31`). It is shown in previews and has no other effect. */
+  /** Announced enforcement date, such as `2027-01-31`. Only previews use it. */
   readonly enforcementDate?: string;
   /** Interval between evaluations of all namespaces. */
   readonly evaluationIntervalMs: number;
-  /** Older evaluations are ignored in decisions. */
+  /** Maximum age of an evaluation that decisions use. */
   readonly maxEvaluationAgeMs: number;
   /** Whether a decision to enforce requires a recent evaluation. */
   readonly recheckBeforeEnforce: boolean;
   readonly inconclusivePolicy: InconclusivePolicy;
-  /** How long all namespaces must have had their labels before the default level is raised. */
+  /** How long all namespaces must have their labels before the default level is raised. */
   readonly raiseSettleMs: number;
   readonly evaluator: Evaluator;
-  /** Dry runs per second, and their burst. */
+  /** Dry runs per second, and the burst size. */
   readonly clientQps: number;
   readonly clientBurst: number;
   /**
-   * Feature gates by name, for clusters without a FeatureGate object. A gate that is not listed is enabled in the
-   * `Enforce` phase.
+   * Feature gates by name, for clusters that have no FeatureGate object. Unlisted gates are enabled in the `Enforce`
+   * phase.
    */
   readonly featureGates: ReadonlyMap<string, boolean>;
 }
 
-/** Returns true if the day (`2027-01-31`, UTC) is over. */
+/** Returns true if the day, such as `2027-01-31`, is over in UTC. */
 export function isPastDate(date: string, now: Date): boolean {
   return date < now.toISOString().slice(0, 10);
 }

@@ -28,19 +28,20 @@ import { ENFORCEMENT_GATE } from './feature-gate.ts';
 import type { NamespaceCounts } from './plan.ts';
 import { isPastDate, type RolloutSettings } from './settings.ts';
 
-/** The rollout as one replica sees it. */
+/** The rollout state of one replica. */
 export interface RolloutView {
   readonly gate: boolean;
   /** True if enforcement is currently desired. */
   readonly want: boolean;
-  /** The published level for namespaces without a label. */
+  /** The published level for unlabeled namespaces. */
   readonly published: DefaultLevel;
-  /** Generation of the published configuration. 0 before anything is published. */
+  /** Generation of the published configuration, or 0 if nothing has been published yet. */
   readonly generation: number;
-  /** The published mode of the label syncer. `Hold` before anything is published. */
+  /** The published label syncer mode, or `Hold` if nothing has been published yet. */
   readonly syncer: SyncerMode;
   /**
-   * The level that this replica enforces. A replica lowers it on its own, and raises it when the leader publishes it.
+   * The level that this replica enforces. A replica lowers it on its own, but raises it only when the leader publishes
+   * it.
    */
   readonly enforce: DefaultLevel;
 }
@@ -49,7 +50,7 @@ export interface RolloutView {
 interface Replicas {
   /** Number of replicas that have renewed their Lease. */
   readonly running: number;
-  /** Holder of the leader election Lease. Absent if it has not renewed the Lease. */
+  /** Holder of the leader election Lease. Absent if the Lease has expired. */
   readonly leader?: string | undefined;
 }
 
@@ -62,7 +63,7 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSett
   readonly default: Level;
   /** Absent if the Leases are unknown. */
   readonly replicas?: Replicas | undefined;
-  /** The stored evaluation of the leader. */
+  /** The leader's stored evaluation. */
   readonly evaluation: EvaluationResult;
   /** Earliest time at which the default can be raised again, if it is in the future. */
   readonly nextRaiseTime?: string | undefined;
@@ -73,7 +74,7 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSett
   readonly lastEvaluationTime?: string | undefined;
   /** Conditions that describe the current state. */
   readonly conditions: readonly ConditionState[];
-  /** `status.enforcementMode` of the PSAEnforcementConfig, if it no longer has an effect. */
+  /** `status.enforcementMode` of the PSAEnforcementConfig, if it no longer applies. */
   readonly outdatedMode: EnforcementMode;
   /** PSAEnforcementConfig conditions that differ from the current state. */
   readonly outdatedConditions: readonly Condition[];
@@ -88,13 +89,13 @@ interface StateInput {
   readonly sccMode: SccMode;
   /** The level for namespaces without a label. */
   readonly default: Level;
-  /** Absent for manifests, because their age is unknown. Times in manifests are not compared with the clock. */
+  /** The current time. Absent for manifests, because their age is unknown. */
   readonly nowMs: number | undefined;
   /** The replicas that have renewed their Lease, and the leader. Absent if the Leases are unknown. */
   readonly live: { readonly replicas: readonly PublishedLevel[]; readonly leader: string | undefined } | undefined;
   /** Time when the default was last raised. */
   readonly raisedAt: string | undefined;
-  /** Managed namespaces without the label that they need, and namespaces with a label of the syncer. */
+  /** Managed namespaces that lack the label they need, and namespaces that have a label from the syncer. */
   readonly labels: { readonly unlabeled: readonly string[]; readonly unreleased: readonly string[] };
 }
 
@@ -121,7 +122,7 @@ export function computeState(input: StateInput): RolloutState {
     ...{ gate: view.gate, want: view.want, generation: view.generation },
   }).filter(({ type }) => CURRENT_CONDITIONS.has(type));
   const conditions = isDisabled ? [] : current;
-  // In the Evaluate phase, no mode is in effect.
+  // No mode applies in the Evaluate phase.
   const decided = phase === 'Evaluate' ? '' : modes.status;
   return {
     ...view,
@@ -148,7 +149,7 @@ function isAnnounced(date: string | undefined, nowMs: number | undefined): boole
   return date !== undefined && (nowMs === undefined || !isPastDate(date, new Date(nowMs)));
 }
 
-/** Conditions that the state determines. All other conditions describe the evaluation of the leader. */
+/** Conditions that the state determines. All other conditions describe the leader's evaluation. */
 const CURRENT_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'LegacyProposed', 'SpecInvalid']);
 
 /** Finds the stored conditions that contradict the current ones. Messages may differ. */
@@ -225,7 +226,7 @@ export function isEnforcing({ conditions }: RolloutState): boolean {
   return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
 }
 
-/** Enforcement has been decided but is not in effect yet. */
+/** Enforcement was decided on but is not in effect yet. */
 function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTime }: RolloutState): Outlook {
   if (!gate) {
     return outlook(`the ${ENFORCEMENT_GATE} feature is off`, [`Enable the ${ENFORCEMENT_GATE} feature.`]);
@@ -244,7 +245,7 @@ function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTi
   ]);
 }
 
-/** Workloads that are denied now and workloads to restart do not block enforcement, which does not affect them. */
+/** Enforcement does not affect workloads that are denied now or need a restart, so they do not block it. */
 function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
   const { deniedNow, wouldBeDenied, restart } = workloads;
   const PLAN = 'portcullis rollout plan -o wide';
@@ -285,7 +286,7 @@ export interface RolloutStep {
   readonly detail: string;
 }
 
-/** Returns the steps of the rollout. The first step that is not done is the current one. */
+/** Returns the rollout steps. The first unfinished step is the current one. */
 export function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly RolloutStep[] {
   const { phase, decided, requested, unlabeled } = state;
   const isDecided = phase === 'Enforce' && decided === 'Restricted';

@@ -1,4 +1,4 @@
-/** The state of the label sync that the default level depends on. */
+/** The label syncer state that the default level depends on. */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
@@ -6,7 +6,7 @@ import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { ENFORCE_LABELS, getOwnFields } from './label-owners.ts';
 import { canRunPods, isManaged, isRelaxed, isTerminating, type ManagementSettings } from './label-sync.ts';
 
-/** State of a namespace on which the syncer acts. */
+/** The sync state of a namespace. */
 export interface SyncState {
   readonly isManaged: boolean;
   readonly ownsEnforceLabel: boolean;
@@ -27,12 +27,12 @@ interface AwaitedNamespace extends Pick<SyncState, 'isManaged'> {
   readonly serviceAccounts: readonly string[];
 }
 
-/** Younger namespaces do not delay raising the default. */
+/** Namespaces younger than this do not delay raising the default. */
 const GRACE_MS = 60_000;
 
 /**
- * Returns true if a managed namespace lacks a label that it needs before the default is raised. Namespaces in which no
- * pods can run are ignored.
+ * Returns true if a managed namespace lacks a label that it needs before the default is raised. Ignores namespaces that
+ * cannot run pods.
  */
 export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: AwaitedNamespace, nowMs: number): boolean {
   const { labels, creationTimestamp } = namespace.metadata ?? {};

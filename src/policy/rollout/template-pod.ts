@@ -1,4 +1,4 @@
-/** The pods that workloads create, as admission defaults them. */
+/** Computes the pods that workloads create, including the fields that admission defaults. */
 import { type FindServiceAccount, getControllerPod, type PodCreator } from '../../kube/controller-pod.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -8,7 +8,7 @@ import { completeTemplate, type DefaultsSettings } from '../psa/defaults.ts';
 import { admitTemplate, type TemplateInput } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
 
-/** A pod that a workload would create, as admission would default it. */
+/** A pod that a workload would create, after defaulting by admission. */
 export interface TemplatePod {
   readonly kind: string;
   readonly name: string;
@@ -17,19 +17,19 @@ export interface TemplatePod {
   readonly pod: DecodedPod;
 }
 
-/** Input for admitting the pods of a template. */
+/** Input for admitting a template's pods. */
 interface TemplateContext extends TemplateInput {
-  /** SCC mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
+  /** SCC mode of the namespace. SCC admission changes pods only in `enforce` mode. */
   readonly sccMode: SccMode;
-  /** The pod defaults for namespaces where SCCs are not enforced. If absent, no defaults are applied. */
+  /** The pod defaults for namespaces that do not enforce SCCs. If absent, no defaults are applied. */
   readonly defaults?: DefaultsSettings | undefined;
   readonly findAccount?: FindServiceAccount;
 }
 
 /**
- * Returns the pod of a workload as SCC admission defaults it for the service account, or with the pod defaults. It is
- * unchanged if no SCC admits it. Without this step, nearly every template would violate the level. Returns `undefined`
- * for an object without a pod template.
+ * Returns a workload's pod, defaulted either by SCC admission for the service account or with the pod defaults. If no
+ * SCC admits the pod, it is returned unchanged. Without defaulting, nearly every template would violate the level.
+ * Returns `undefined` for an object that has no pod template.
  */
 export function getTemplatePod(source: PodCreator, context: TemplateContext): TemplatePod | undefined {
   const { kind, object } = source;
@@ -42,7 +42,7 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   return { kind, name, path: printFieldPath(path), pod };
 }
 
-/** Returns the pod as admission defaults it. It is unchanged if no SCC admits it. */
+/** Returns the pod after defaulting by admission, or the unchanged pod if no SCC admits it. */
 export function completePod(pod: PodFields, context: TemplateContext): PodFields {
   const { sccMode, namespace, defaults } = context;
   if (sccMode === 'enforce') return admitTemplate(pod, context).pod;

@@ -43,11 +43,11 @@ export interface AuditFinding {
   /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
   readonly name: string;
-  /** Describes the finding with its fields and values. */
+  /** Describes the finding, including its fields and values. */
   readonly message: string;
 }
 
-/** An object with a pod template, or a pod without a controller. */
+/** An object that has a pod template, or a pod that has no controller. */
 interface AuditSource {
   readonly kind: Kind;
   readonly object: KubeObject;
@@ -61,18 +61,18 @@ export interface AuditInput {
   readonly sources: readonly AuditSource[];
   readonly nodes: readonly Node[];
   readonly rbac: RbacObjects;
-  /** Pods that are skipped by default: completed pods, and mirror pods of static pods. */
+  /** Whether to include completed pods and mirror pods, which are skipped by default. */
   readonly include: readonly ('completed' | 'mirror')[];
-  /** The OpenShift release of the API servers after the change. If absent, every kubelet before 1.30 is a finding. */
+  /** The API servers' OpenShift release after the change. If absent, every kubelet older than 1.30 is a finding. */
   readonly target?: string | undefined;
-  /** The Kubernetes version whose standards `latest` refers to. Defaults to the newest version. */
+  /** The Kubernetes version that `latest` refers to. Defaults to the newest version. */
   readonly emulationVersion?: Version | undefined;
 }
 
 /**
- * Finds objects whose safety depends on user namespaces, before a cluster moves to a release or feature set without the
- * SCC field `userNamespaceLevel`. Findings are sorted by namespace, kind, name and code, and cluster-scoped objects
- * come first.
+ * Finds objects whose safety depends on user namespaces. Use it before a cluster moves to a release or feature set that
+ * lacks the SCC field `userNamespaceLevel`. Findings are sorted by namespace, kind, name and code, with cluster-scoped
+ * objects first.
  * @see https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/
  */
 export function auditUserNamespaces(input: AuditInput): readonly AuditFinding[] {
@@ -122,13 +122,13 @@ function finding(
 interface GuardedScc {
   readonly name: string;
   readonly scc: SecurityContextConstraints;
-  /** True if pods under the SCC would have more than restricted permissions without a user namespace. */
+  /** True if pods under the SCC would exceed the restricted level without a user namespace. */
   readonly isAtRisk: boolean;
 }
 
 type GuardedSccs = ReadonlyMap<string, GuardedScc>;
 
-/** Ordinary ranges. Permissions that an SCC takes from its namespace are not a risk. */
+/** A namespace with ordinary ranges, because permissions that come from the namespace's ranges are not a risk. */
 const ORDINARY: Namespace = {
   metadata: {
     name: 'any',
@@ -180,7 +180,7 @@ function auditPod(
   return findings;
 }
 
-/** If the SCC does not admit the pod, another user may have written the annotation, so the severity is lower. */
+/** If the SCC does not admit the pod, a user may have written the annotation, so the severity is lower. */
 function auditAdmission(pod: Pod, { name, scc }: GuardedScc, namespace: Namespace | undefined): AuditFinding {
   const subject = { kind: 'Pod', object: pod };
   const violations = namespace === undefined ? [] : findSccViolations(pod, scc, namespace);
@@ -191,7 +191,7 @@ function auditAdmission(pod: Pod, { name, scc }: GuardedScc, namespace: Namespac
   return { ...finding('UN001', subject, message), severity: 'medium' };
 }
 
-/** Returns the fields, with their values, that grant permissions that a pod should have only in a user namespace. */
+/** Returns the fields and values that grant permissions that a pod should have only inside a user namespace. */
 function findPermissions(pod: Pod): readonly string[] {
   const { error, pod: fields } = decodePod(pod);
   if (error !== undefined) return [];
@@ -216,18 +216,18 @@ function formatField(owner: PodFields | ContainerFields, field: string, value: u
 
 const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
 /**
- * The last version of the standards that ignores user namespaces, and the checks that take them into account in later
+ * The last Pod Security Standards version that ignores user namespaces, and the checks that consider them in later
  * versions.
  */
 const LAST_STRICT_VERSION: Version = 'v1.34';
 const RELAXED_CHECKS: ReadonlySet<string> = new Set(['procMount', 'runAsNonRoot', 'runAsUser']);
 
 interface EnforcedPolicy extends Policy {
-  /** The version that is evaluated. */
+  /** The version to evaluate. */
   readonly effective: Version;
 }
 
-/** The level of a namespace without a label is unknown, so it is not treated as enforced. */
+/** The level of an unlabeled namespace is unknown, so treat it as privileged. */
 function enforcedPolicy(namespace: Namespace | undefined, emulationVersion: Version | undefined): EnforcedPolicy {
   const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
   const { enforce } = resolvePolicies(namespace?.metadata?.labels, defaults);
@@ -239,7 +239,7 @@ function isRelaxed({ effective }: EnforcedPolicy): boolean {
   return compareVersions(effective, LAST_STRICT_VERSION) > 0;
 }
 
-/** Evaluates the relaxed checks at the level of the namespace, ignoring the user namespace. */
+/** Evaluates the relaxed checks at the namespace's level as if the pod had no user namespace. */
 function describeHiddenViolations(pod: Pod, enforced: EnforcedPolicy): string | undefined {
   const version = isRelaxed(enforced) ? LAST_STRICT_VERSION : enforced.effective;
   const { violations } = evaluatePod(pod, { level: enforced.level, version });
@@ -262,14 +262,14 @@ function auditSource({ kind, object }: AuditSource, guarded: GuardedSccs): reado
 
 const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 
-/** Users and groups that have all permissions in every cluster. */
+/** Users and groups that have full access in every cluster. */
 const ADMINS: readonly SubjectName[] = [
   { kind: 'Group', name: 'system:masters' },
   { kind: 'Group', name: 'system:cluster-admins' },
   { kind: 'User', name: 'system:admin' },
 ];
 
-/** Returns the grants of SCCs at risk, except grants to subjects that have all permissions in the cluster. */
+/** Returns the grants of SCCs that are at risk, except grants to subjects that have full cluster access. */
 function auditGrants(guarded: GuardedSccs, rbac: RbacObjects): readonly AuditFinding[] {
   const atRisk = [...guarded.values()].filter(({ isAtRisk }) => isAtRisk);
   if (atRisk.length === 0) return [];
@@ -314,7 +314,7 @@ function auditBinding(scc: string, grants: readonly RbacGrant[], rbac: RbacObjec
   return finding(isInstallation ? 'UN008' : 'UN003', { kind, object: { metadata } }, message);
 }
 
-/** The service account of an installation needs permission to use an SCC to grant it to others. */
+/** Portcullis's own service account can grant an SCC only if it may use that SCC itself. */
 function isInstallationGrant(
   { subject, binding, role }: RbacGrant,
   { clusterRoles, clusterRoleBindings }: RbacObjects,
@@ -333,16 +333,16 @@ function printSubject({ kind, name, namespace }: SubjectName): string {
 
 // Nodes.
 
-/** The oldest kubelet that rejects a pod instead of running it without its user namespace. */
+/** The oldest kubelet version that rejects a pod instead of running it without the requested user namespace. */
 const OLDEST_SAFE_KUBELET = '1.30.0';
 
 /**
- * How a kubelet and an API server handle user namespaces in combination. `bad` means that the kubelet ignores a user
- * namespace that the API server relies on.
+ * How a kubelet and an API server interact for user namespaces. `bad` means that the kubelet ignores a user namespace
+ * that the API server relies on.
  */
 type Skew = 'ok' | 'ok-no relaxation' | 'ok-no idmap in kernel' | 'bad' | 'N/A';
 
-/** OpenShift releases whose API servers are compared with kubelets. Release 4.14 is based on Kubernetes 1.27. */
+/** OpenShift releases of API servers to compare with kubelets. Release 4.14 is based on Kubernetes 1.27. */
 export const SKEW_RELEASES = ['4.14', '4.15', '4.16', '4.17', '4.18'] as const;
 
 /** The skew between each kubelet release and the API servers of `SKEW_RELEASES`. */
@@ -355,7 +355,8 @@ const SKEW: Readonly<Record<string, readonly Skew[]>> = {
 };
 
 /**
- * Returns the skew between two OpenShift releases and whether it is safe, or `undefined` if the pair is not supported.
+ * Returns the skew between two OpenShift releases and whether it is safe, or `undefined` if the combination is
+ * unsupported.
  */
 export function findSkew(
   kubelet: string,
@@ -366,14 +367,14 @@ export function findSkew(
   return { skew, isSafe: skew === 'N/A' ? undefined : skew !== 'bad' };
 }
 
-/** Returns the OpenShift 4 release of a kubelet. Its minor version is 13 less than the Kubernetes minor version. */
+/** Returns the OpenShift 4 release of a kubelet, whose minor version is the Kubernetes minor version minus 13. */
 function openshiftRelease([, minor = 0n]: KubeletVersion): string {
   return `4.${minor - 13n}`;
 }
 
 function auditNode(node: Node, target: string | undefined): readonly AuditFinding[] {
   const version: unknown = node.status?.nodeInfo?.kubeletVersion;
-  // A node that has not registered yet runs no pods.
+  // Skip nodes that have not registered yet, because they run no pods.
   if (typeof version !== 'string' || version === '') return [];
   const minimum = parseKubeletVersion(OLDEST_SAFE_KUBELET);
   const kubelet = parseKubeletVersion(version);

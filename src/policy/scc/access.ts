@@ -1,4 +1,4 @@
-/** Determines which subjects may use an SCC for a pod: its service account and the requesting user. */
+/** Determines whether a pod's service account or the requesting user may use an SCC. */
 import type { UserInfo } from '../../kube/types.ts';
 import type { SccDecision } from './decision.ts';
 import type { Deviations } from './mode.ts';
@@ -12,15 +12,12 @@ export interface Subject {
 }
 
 /**
- * Returns whether the authorizer grants a subject the `use` verb on the SCC in the namespace. The `users` and `groups`
- * fields of the SCC are evaluated separately.
+ * Returns whether the authorizer grants a subject the `use` verb on the SCC in the namespace. Does not consider the
+ * SCC's `users` and `groups` fields.
  */
 export interface CanUse {
   (subject: Subject, sccName: string, namespaceName: string): boolean;
-  /**
-   * Returns the names of all SCCs that the authorizer grants, if it can list them. A single call replaces one call for
-   * each SCC.
-   */
+  /** Returns the names of all SCCs that the authorizer grants. Optional, but saves a separate call for each SCC. */
   readonly namesFor?: (subject: Subject, namespaceName: string) => ReadonlySet<string> | 'any';
 }
 
@@ -52,7 +49,10 @@ export function podSubjects({ userInfo, serviceAccountName, namespaceName, ident
   return { serviceAccount: serviceAccountSubject(namespaceName, serviceAccountName, identity), user };
 }
 
-/** Returns the service account as a subject. OpenShift omits its `system:authenticated` group. */
+/**
+ * Returns the service account as a subject. Like OpenShift, the `openshift` identity omits the `system:authenticated`
+ * group.
+ */
 export function serviceAccountSubject(
   namespaceName: string,
   name: string,
@@ -63,12 +63,13 @@ export function serviceAccountSubject(
   return { username: `system:serviceaccount:${namespaceName}:${name}`, groups };
 }
 
-/**
- * Returns whether a subject may use an SCC, either through the users and groups of the SCC or through the authorizer.
- */
+/** Returns whether a subject may use an SCC, either through the SCC's users and groups or through the authorizer. */
 export type MayUse = (subject: Subject, scc: PreparedScc) => boolean;
 
-/** Creates the function for one namespace. It lists the SCCs of each subject once if the authorizer supports that. */
+/**
+ * Creates a `MayUse` function for one namespace. If the authorizer supports it, the function lists each subject's SCCs
+ * only once.
+ */
 export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
   const namesBySubject = new Map<Subject, ReadonlySet<string> | 'any' | undefined>();
   return (subject, scc) => {
@@ -103,13 +104,13 @@ export interface AccessQuestion {
   readonly namespaceName: string;
 }
 
-/** A decision, or the distinct questions on which it depends. There is at least one question. */
+/** A decision, or the distinct questions that it depends on. There is at least one question. */
 type AccessStep = { readonly decision: SccDecision } | { readonly questions: readonly AccessQuestion[] };
 
 /**
- * Decides based on the known answers, for authorizers that answer one question at a time. Unknown answers are treated
- * as allowed, so the decision chooses the first SCC that allows the pod, and only the questions about this SCC must be
- * answered. A denial depends on all questions because its message names every SCC that is not usable.
+ * Makes a decision based on the known answers, for authorizers that answer one question at a time. Unknown answers are
+ * assumed to be positive, so the decision chooses the first SCC that allows the pod, and only the questions about that
+ * SCC must be answered. A denial depends on all questions because its message lists every SCC that is not usable.
  */
 export function decideWithKnownAccess(
   decide: (canUse: CanUse) => SccDecision,
@@ -126,7 +127,7 @@ export function decideWithKnownAccess(
   return questions.length === 0 ? { decision } : { questions };
 }
 
-/** Warnings also depend on access to other SCCs. */
+/** Warnings also depend on whether the subjects may use other SCCs. */
 function findOpenQuestions(decision: SccDecision, assumed: readonly AccessQuestion[]): readonly AccessQuestion[] {
   if (!decision.allowed) return assumed;
   const chosen = assumed.filter(({ sccName }) => sccName === decision.facts?.scc);

@@ -1,4 +1,4 @@
-/** SCC admission decisions: the mutating pass, the validating pass, and decisions that are only reported. */
+/** SCC admission decisions: the mutating pass, the validating pass, and report mode. */
 import type { Allowed, Denied } from '../../kube/admission.ts';
 import { forbiddenField, formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
@@ -27,8 +27,8 @@ import {
 } from './search.ts';
 
 /**
- * The mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with it. On updates, only
- * added ephemeral containers may change.
+ * The mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with it. On updates, it may
+ * change only added ephemeral containers.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
@@ -41,7 +41,9 @@ export function validateScc(input: SccInput): SccDecision {
   return evaluate(input, 'validate').decision;
 }
 
-/** A decision with the pod and the search that led to it. They are absent if the decision does not depend on them. */
+/**
+ * A decision, and the pod and search that led to it. Pod and search are absent if the decision does not depend on them.
+ */
 export interface Evaluation {
   readonly decision: SccDecision;
   readonly pod?: PodFields;
@@ -58,7 +60,7 @@ export function evaluate(input: SccInput, pass: Pass): Evaluation {
   return { ...found, decision };
 }
 
-/** Searches for an SCC that admits the pod. Returns a decision if it does not depend on the search. */
+/** Searches for an SCC that admits the pod. If no search is needed, returns the decision. */
 function findScc(
   input: SccInput,
   pass: Pass,
@@ -86,11 +88,11 @@ function findScc(
   return { pod, search, result: searchScc(search) };
 }
 
-/** SCC admission input for the pods of a template. */
+/** SCC admission input for the pods that a template creates. */
 export type TemplateInput = Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject' | 'userInfo'>;
 
 interface TemplateAdmission {
-  /** The template with the values from the SCC. It is unchanged if its pods are denied. */
+  /** The template with the SCC's values, or the unchanged template if its pods are denied. */
   readonly pod: PodFields;
   readonly denial?: SccDecision & Denied;
 }
@@ -98,7 +100,7 @@ interface TemplateAdmission {
 const DEFAULT_ACCOUNT = 'default';
 
 /**
- * Defaults a pod template the way SCC admission defaults its pods, for the service account of the template.
+ * Defaults a pod template in the same way as SCC admission defaults its pods, using the template's service account.
  * @see
  * https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/authorization/podsecurity/patch_podspecextractor.go
  */
@@ -161,7 +163,7 @@ function decideAssign(search: Search, result: SearchResult): SccDecision {
 function decideValidate(search: Search, result: SearchResult): SccDecision {
   const auditAnnotations = auditUnchanged(result, recordedScc(search.pod));
   const { admission } = result;
-  // OpenShift formats the messages of this pass as a Go list.
+  // In this pass, OpenShift formats the messages as a Go list.
   if (!admission) return denySearched(search, result, { auditAnnotations, format: (all) => `[${all.join(' ')}]` });
   return admit({ auditAnnotations, facts: { scc: admission.scc.name, subjectType: admission.subjectType } });
 }
@@ -179,7 +181,7 @@ function denySearched(search: Search, result: SearchResult, { auditAnnotations, 
   return deny(`${UNABLE_TO_VALIDATE}: ${format(messages)}`, { auditAnnotations, warnings });
 }
 
-/** OpenShift has no such warnings. Warnings that cost much more than the decision are omitted. */
+/** OpenShift returns no such warnings. Omits warnings that cost much more than the decision. */
 function mayWarn({ input, pod, candidates }: Search): boolean {
   return input.compatibility !== 'openshift' && isWithinSuggestionBudget(pod, candidates);
 }
@@ -205,7 +207,7 @@ const HINT = formatFieldError(
   ),
 );
 
-/** Returns the hint for pods that fit `restricted`, which all users were able to use before `restricted-v2` existed. */
+/** Returns a hint if the pod would fit `restricted`, which all users could use before `restricted-v2` existed. */
 function findHint(search: Search, rejections: readonly Rejection[]): readonly string[] {
   const restricted = rejections.find(({ scc, reason }) => reason === 'denied' && scc.name === 'restricted');
   const isSuperseded = rejections.some(({ scc }) => scc.name === 'restricted-v2');
@@ -214,7 +216,7 @@ function findHint(search: Search, rejections: readonly Rejection[]): readonly st
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** Returns the audit annotations for a created pod: the rejected SCCs, and why the chosen SCC was selected. */
+/** Returns the audit annotations for a created pod, with the rejected SCCs and the reason for the choice. */
 function auditCreate(search: Search, { rejections, admission }: SearchResult): Annotations {
   const denied = rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc.name);
   const rejected = rejections.filter(({ reason }) => reason !== 'denied').map(auditRejection);
@@ -265,8 +267,8 @@ function explainChoice(search: Search, { scc }: Admission): string {
 const REPORT_PREFIX = 'would be denied if security context constraints were enforced: ';
 
 /**
- * Converts a decision into one that is only reported. The pod is admitted unchanged, and a denial becomes a warning.
- * OpenShift has no audit annotation for this.
+ * Converts a decision for report mode. The pod is admitted unchanged, and a denial becomes a warning. The `mode` audit
+ * annotation does not exist in OpenShift.
  */
 export function reportScc(decision: SccDecision, compatibility: Compatibility): Allowed {
   const { facts, warnings } = decision;
@@ -283,7 +285,7 @@ export function reportScc(decision: SccDecision, compatibility: Compatibility): 
   };
 }
 
-/** Returns the warnings about a template whose pods SCC admission denies, or would deny in report mode. */
+/** Returns the warnings about a template whose pods SCC admission will deny or, in report mode, would deny. */
 export function templateWarnings(denial: SccDecision & Denied, mode: SccMode): readonly string[] {
   return prefixedWarnings(`pods of this template ${mode === 'enforce' ? 'will be denied: ' : REPORT_PREFIX}`, denial);
 }
@@ -295,8 +297,7 @@ function prefixedWarnings(prefix: string, denial: SccDecision & Denied): readonl
 }
 
 /**
- * Omits the errors of the SCCs if other warnings summarize them. If they are too long, keeps only the errors of one
- * SCC.
+ * Omits the SCC errors if other warnings summarize them. If the errors are too long, keeps only the errors of one SCC.
  */
 function shortenCause({ status, warnings, auditAnnotations }: Denied & SccDecision, maxLength: number): string {
   const { message } = status;

@@ -1,4 +1,4 @@
-/** Limits the cost of a single decision, so a huge pod or a large number of SCCs does not block other requests. */
+/** Limits the cost of a single decision, so huge pods and large numbers of SCCs do not block other requests. */
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { printCount } from '../../kube/text.ts';
@@ -7,20 +7,20 @@ import type { PodInNamespace } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
 
 export interface Budget {
-  /** In list element visits. Each takes about 30 ns. */
+  /** Remaining list element visits. A visit takes about 30 ns. */
   cost: number;
-  /** In errors of typical length. Each takes a few µs until it is part of the message. */
+  /** Remaining errors of typical length. It takes a few µs to add an error to the message. */
   errors: number;
 }
 
 /** Maximum number of errors from one SCC. */
 export const MAX_ERRORS = 1000;
 
-/** Sufficient for 500 SCCs and a pod with 100 containers, each with a dozen capabilities and ports. */
+/** Enough for 500 SCCs and a pod with 100 containers that each have a dozen capabilities and ports. */
 const MAX_COST = 4_000_000;
 /** More errors than fit into a response. */
 const MAX_ALL_ERRORS = 4000;
-/** Suggestions evaluate the SCCs several times. */
+/** Lower, because suggestions evaluate each SCC several times. */
 const MAX_SUGGESTION_COST = 1_000_000;
 
 export function createBudget(): Budget {
@@ -35,7 +35,7 @@ export function spendEvaluation(budget: Budget, scc: PreparedScc, evaluated: Pod
   return true;
 }
 
-/** Returns the error for a pod that exceeds the budget. The error names the field with the highest cost. */
+/** Returns the error for a pod that exceeds the budget. The error names the most expensive field. */
 export function createBudgetError(scc: PreparedScc, evaluated: PodInNamespace, sccCount: number): FieldError {
   const costs = findCosts(evaluated.pod, findListLengths(scc, evaluated));
   const { path, count } = costs.reduce((a, b) => (b.count * b.cost > a.count * a.cost ? b : a));
@@ -49,7 +49,7 @@ export function isWithinSuggestionBudget(pod: PodFields, candidates: readonly Pr
   return sumCosts(findCosts(pod, NO_LISTS)) * candidates.length <= MAX_SUGGESTION_COST;
 }
 
-/** Lengths of the SCC lists that are searched for each container, sysctl and group of a pod. */
+/** Total lengths of the SCC lists that are searched for each container, sysctl or group in a pod. */
 interface ListLengths {
   readonly container: number;
   readonly sysctl: number;
@@ -68,7 +68,7 @@ function findListLengths({ fields, needs }: PreparedScc, { namespace: { groupRan
   };
 }
 
-/** A list in a pod, with the cost of each element in visits. */
+/** A list in a pod. `cost` is the number of visits for each element. */
 interface ListCost {
   readonly path: string;
   readonly count: number;
@@ -78,7 +78,7 @@ interface ListCost {
 function findCosts(pod: PodFields, { container, sysctl, group }: ListLengths): readonly ListCost[] {
   const { containers, hostPorts, volumes, sysctls, supplementalGroups = [] } = pod;
   let capabilities = 0;
-  // The categories of SELinux levels are sorted.
+  // The cost of SELinux levels depends on their length, because their categories are sorted.
   let levels = pod.seLinuxOptions?.level.length ?? 0;
   for (const one of containers) {
     if (one.capabilities) capabilities += one.capabilities.add.length + one.capabilities.drop.length;
@@ -99,10 +99,13 @@ function sumCosts(costs: readonly ListCost[]): number {
   return costs.reduce((sum, { count, cost }) => sum + count * cost, 0);
 }
 
-/** Length of a message that costs as much as one more error. */
+/** Message length that costs as much as an additional error. */
 const TEXT_PER_ERROR = 256;
 
-/** Subtracts the cost of errors. Returns false if the budget is exhausted, so further errors are omitted. */
+/**
+ * Subtracts the cost of errors. Returns false if the budget is exhausted, in which case the caller omits further
+ * errors.
+ */
 export function spendErrors(budget: Budget, errors: readonly FieldError[]): boolean {
   for (const { detail, value } of errors) {
     const length = detail.length + (typeof value === 'string' ? value.length : 0);

@@ -1,6 +1,6 @@
 /**
- * Applies an SCC to a pod. The result has the generated values and the errors, and it can write the values into the
- * pod.
+ * Applies an SCC to a pod. This generates the values that the pod lacks, validates the result, and can write the values
+ * into the pod.
  */
 import type { FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
@@ -16,14 +16,14 @@ import type { ContainerContext, ContainerValues, PodContext, PodValues } from '.
 export interface Completion {
   readonly pod: PodFields;
   readonly podValues: PodValues;
-  /** In the order of `pod.containers`. The list is incomplete if the evaluation stopped after `maxErrors` errors. */
+  /** In `pod.containers` order. The list is incomplete if the evaluation stopped after `maxErrors` errors. */
   readonly containerValues: readonly ContainerValues[];
   /** Empty if the SCC allows the pod. Paths that begin with a dot are relative to the SCC. */
   readonly errors: readonly FieldError[];
 }
 
 /**
- * Generates the values that the pod does not set, and validates the result. An SCC that lacks the ranges it needs
+ * Generates the values that the pod does not set, and validates the result. An SCC whose required ranges are missing
  * allows no pods.
  */
 export function completePod(scc: PreparedScc, { namespace, pod }: PodInNamespace, maxErrors = MAX_ERRORS): Completion {
@@ -72,7 +72,7 @@ export function findExtent({ pod, podValues, containerValues }: Completion): Cha
   return extent;
 }
 
-/** A strategy that changes a value creates a new object, so comparing identities is sufficient. */
+/** Comparing identities is sufficient, because a strategy that changes a value creates a new object. */
 function isSame<Values extends PodValues | ContainerValues>(a: Values, b: Values): boolean {
   for (const key in a) {
     if (a[key] !== b[key]) return false;
@@ -97,13 +97,13 @@ export function ownContainerValues(container: ContainerFields): ContainerValues 
   };
 }
 
-/** Returns the decoded pod with the values from the SCC. Annotations are not changed. */
+/** Returns the decoded pod with the SCC's values. Annotations stay unchanged. */
 export function applyCompletion({ pod, podValues, containerValues }: Completion): PodFields {
   const containers = pod.containers.map((container, index) => ({ ...container, ...containerValues[index] }));
   return { ...pod, ...podValues, seccompAnnotation: pod.seccompAnnotation, containers };
 }
 
-/** Returns the pod with the values from the SCC and the given annotations. It shares unchanged parts with the input. */
+/** Returns the pod with the SCC's values and the given annotations. It shares unchanged parts with the input. */
 export function writePod(completion: Completion, annotations: Readonly<Record<string, string>>): JsonObject {
   const { pod, podValues } = completion;
   const { seccompAnnotation } = podValues;
@@ -139,7 +139,7 @@ function writeSpec({ pod, podValues, containerValues }: Completion): JsonObject 
 }
 
 /**
- * Returns a pod spec or container with the changed values in its security context, or the same object if nothing
+ * Writes the changed values into the security context of a pod spec or container. Returns the same object if nothing
  * changed.
  */
 function writeContext<Values extends PodValues | ContainerValues>(
@@ -155,7 +155,7 @@ function writeContext<Values extends PodValues | ContainerValues>(
     context[key] = toJson(value);
   }
   if (context === undefined) return owner;
-  // A seccomp profile is removed if no field is equivalent to its annotation.
+  // Remove the seccomp profile if no field value is equivalent to the annotation.
   if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
   return { ...owner, securityContext: context };
 }

@@ -1,6 +1,6 @@
 /**
- * SCC admission. Finds the SCC that admits a pod, and returns the pod with the values from that SCC. The functions are
- * pure and do not throw. Input that cannot be decoded is denied.
+ * SCC admission. Finds the SCC that admits a pod, and returns the pod with that SCC's values. The functions are pure
+ * and never throw. They deny input that cannot be decoded.
  */
 export type { SecurityContextConstraints } from '../../kube/scc.ts';
 export type { CanUse, Subject } from './access.ts';

@@ -1,11 +1,11 @@
-/** Messages of SCC decisions: denials in OpenShift's wording, and the format of warnings. */
+/** Messages for SCC decisions: denials in OpenShift's wording, and warning formatting. */
 import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 
-/** Start of the denial message for a pod that no SCC admits. The errors of the SCCs follow. */
+/** Start of the denial message for a pod that no SCC admits. The SCC errors follow. */
 export const UNABLE_TO_VALIDATE = 'unable to validate against any security context constraint';
 
-/** Returns the key of the audit annotation with the errors of an SCC that does not allow the pod. */
+/** Returns the audit annotation key for the errors of an SCC that does not allow the pod. */
 export function auditKey(sccName: string): string {
   return `too-restrictive-${sccName}`;
 }
@@ -14,16 +14,16 @@ export function notUsableMessage(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: not usable by user or serviceaccount`;
 }
 
-/** Returns the message for an SCC that does not allow the pod if the error budget is exhausted. */
+/** Returns the message for an SCC that does not allow the pod after the error budget is exhausted. */
 export function omittedErrorsMessage(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: does not allow the pod (errors omitted)`;
 }
 
-/** Maximum length of the messages of one SCC, in bytes. Some messages repeat pod values, which can have any length. */
+/** Maximum length of one SCC's messages, in bytes. Some messages quote pod values, which can be arbitrarily long. */
 const MAX_MESSAGES_LENGTH = 256 * 1024;
 
 /**
- * Formats the errors of one SCC. Paths that begin with a dot are relative to the SCC and are prefixed with its name.
+ * Formats the errors of one SCC. A path that begins with a dot is relative to the SCC and is prefixed with its name.
  */
 export function formatErrors(sccName: string, errors: readonly FieldError[]): readonly string[] {
   const messages: string[] = [];
@@ -38,7 +38,7 @@ export function formatErrors(sccName: string, errors: readonly FieldError[]): re
   return messages;
 }
 
-/** Joins distinct messages the way Kubernetes aggregates errors, in brackets if there are several. */
+/** Joins distinct messages as Kubernetes aggregates errors, in brackets if there are several. */
 export function aggregate(messages: readonly string[]): string {
   const distinct = [...new Set(messages)];
   if (distinct.length === 0) return '<nil>';
@@ -61,7 +61,7 @@ export function formatWarning(text: string): string {
   return clip(text, MAX_WARNING_LENGTH).replaceAll(/\p{Cc}/gu, ' ');
 }
 
-/** Formats a warning with as many items as fit, but at least one, and the number of remaining items. */
+/** Formats a warning that lists as many items as fit, but at least one, and the number of omitted items. */
 export function formatListWarning(head: string, items: readonly string[], tail: string): string {
   let text = '';
   for (const [index, item] of items.entries()) {
@@ -79,7 +79,7 @@ function formatRest(count: number): string {
   return count === 0 ? '' : ` and ${count} more`;
 }
 
-/** Quotes a name, truncated if it is long. */
+/** Quotes a name. Truncates long names. */
 export function quoteName(name: string): string {
   return quote(clip(name, MAX_NAME_LENGTH));
 }

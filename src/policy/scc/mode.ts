@@ -1,11 +1,11 @@
-/** The SCC mode of namespaces, and the SCC admission settings. */
+/** SCC modes of namespaces, and the SCC admission settings. */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type Namespace, type Wire } from '../../kube/types.ts';
 import { KUBE_SYSTEM, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 
-/** Whether decisions are enforced, only reported, or not made at all, from strictest to least strict. */
+/** Whether SCC admission enforces decisions, only reports them, or is off. Sorted from strictest to least strict. */
 export const SCC_MODES = ['enforce', 'report', 'off'] as const;
 export type SccMode = (typeof SCC_MODES)[number];
 
@@ -15,9 +15,9 @@ export const RUN_LEVEL_LABEL = 'openshift.io/run-level';
 export const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
 
 export interface SccSettings {
-  /** Mode of namespaces without the label. */
+  /** Default mode for namespaces that lack the label. */
   readonly mode: SccMode;
-  /** Namespaces to which SCCs do not apply, regardless of their labels. */
+  /** Namespaces that SCC admission skips regardless of their labels. */
   readonly exemptNamespaces: readonly string[];
   readonly compatibility: Compatibility;
   /** See `SccInput`. */
@@ -25,25 +25,25 @@ export interface SccSettings {
 }
 
 /**
- * The namespaces that exist in every cluster, and the installation namespace. OpenShift also exempts `default`
- * and three namespaces that other clusters lack. Outside of OpenShift, any user who can create namespaces could create
- * one of them and run any pod in it.
+ * Namespaces that exist in every cluster, and the default installation namespace. OpenShift also exempts `default` and
+ * three namespaces that other clusters lack, where any user who can create namespaces could create one of them and run
+ * any pod in it.
  */
 export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [KUBE_SYSTEM, 'kube-public', 'portcullis'];
 
-/** Returns the namespaces that are exempt by default if Portcullis is installed in the given namespace. */
+/** Returns the namespaces that are exempt by default, given the installation namespace. */
 export function defaultExemptNamespaces(namespace: string): readonly string[] {
   return DEFAULT_EXEMPT_NAMESPACES.map((name) => (name === 'portcullis' ? namespace : name));
 }
 
-/** Adds `kube-system`, whose pods no webhook changes, as on OpenShift. */
+/** Adds `kube-system` because, as on OpenShift, no webhook changes its pods. */
 export function withKubeSystem(exemptNamespaces: readonly string[]): readonly string[] {
   return exemptNamespaces.includes(KUBE_SYSTEM) ? exemptNamespaces : [...exemptNamespaces, KUBE_SYSTEM];
 }
 
 export interface NamespaceMode {
   readonly mode: SccMode;
-  /** Problem with the label, if it is invalid. The mode is then `enforce`. */
+  /** Why the label is invalid. If set, the mode is `enforce`. */
   readonly problem?: string;
 }
 
@@ -69,7 +69,10 @@ export function sccMode(namespace: Namespace, settings: ModeSettings): Namespace
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/** Selects the namespaces that have a mode other than `off`, and those with the label `off`, except for other exempt names. */
+/**
+ * Selects namespaces that are not exempt. The selector ignores the mode label, so it also matches namespaces in `off`
+ * mode. `others` are additional exempt names.
+ */
 export function selectSccNamespaces(
   { exemptNamespaces }: Pick<SccSettings, 'exemptNamespaces'>,
   others: readonly string[] = [],
@@ -86,7 +89,7 @@ export function selectEnforcedNamespaces(settings: ModeSettings, others?: readon
   return [
     ...selectSccNamespaces(settings, others),
     ...(settings.mode === 'enforce' ? [] : [{ key: SCC_MODE_LABEL, operator: 'Exists' }]),
-    // An unknown value means `enforce`.
+    // Unknown values mean `enforce`.
     { key: SCC_MODE_LABEL, operator: 'NotIn', values: ['off', 'report'] },
   ];
 }
@@ -110,29 +113,26 @@ function findLabelProblem(object: unknown, settings: ModeSettings): string | und
 /** Deviations from OpenShift. */
 export interface Deviations {
   /**
-   * Groups of a pod's service account. `accurate` (the default) includes all groups. `openshift` omits
-   * `system:authenticated`, so most pods are admitted with the permissions of their creator.
+   * The groups of a pod's service account. `accurate` (the default) includes all groups. `openshift` omits
+   * `system:authenticated`, so most pods are admitted based on the permissions of their creator.
    */
   readonly identity?: 'accurate' | 'openshift';
-  /**
-   * Effect of an SCC that cannot be used. With `skip` (the default), it allows no pods. With `deny`, every pod is
-   * denied.
-   */
+  /** What an unusable SCC causes. With `skip` (the default), it allows no pods. With `deny`, every pod is denied. */
   readonly brokenScc?: 'skip' | 'deny';
-  /** SCCs that must exist for any pod to be admitted. None by default. */
+  /** SCCs that must exist before any pod is admitted. Empty by default. */
   readonly requiredSccs?: readonly string[];
   /**
-   * Handling of updates that do not change the spec of a pod without a recorded SCC. `pass` (the default) admits them
-   * without evaluation, and `evaluate` evaluates them.
+   * How to handle updates that do not change the spec of a pod that has no recorded SCC. `pass` (the default) admits
+   * them without evaluation, and `evaluate` evaluates them.
    */
   readonly unprocessedPods?: 'pass' | 'evaluate';
 }
 
-/** `openshift` selects the behavior of OpenShift without deviations. */
+/** `openshift` selects OpenShift's behavior without any deviations. */
 export type Compatibility = 'openshift' | Deviations;
 
 /**
- * OpenShift admits no pods unless these SCCs exist.
+ * OpenShift admits pods only if these SCCs exist.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */

@@ -1,4 +1,4 @@
-/** The UID range, groups and SELinux level of a namespace. They fill in the values that an SCC leaves open. */
+/** A namespace's UID range, groups and SELinux level, which supply the values that an SCC does not set. */
 import { type IdBlock, NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
 import type { PodFields } from '../pod/pod.ts';
@@ -11,7 +11,7 @@ export interface NamespaceRanges {
   readonly problem: string | undefined;
   readonly uidRange: Result<IdBlock>;
   readonly seLinuxLevel: Result<string>;
-  /** Contains at least one block. */
+  /** At least one block. */
   readonly groupRanges: Result<readonly IdBlock[]>;
 }
 
@@ -22,7 +22,7 @@ export interface PodInNamespace {
 
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
 
-/** Reads the ranges of a namespace from its annotations. The argument may have any type. */
+/** Reads a namespace's ranges from its annotations. Accepts values of any type. */
 export function readNamespaceRanges(namespace: unknown): NamespaceRanges {
   const metadata = getObject(namespace, 'metadata');
   const annotations = getObject(metadata, 'annotations');
@@ -65,8 +65,7 @@ function parseGroups(namespaceName: string, text: string | undefined): Result<re
 }
 
 /**
- * Fills in the values that an SCC takes from the namespace. Returns an error if the SCC cannot be used in the
- * namespace.
+ * Fills in the values that an SCC gets from the namespace. Returns an error if the SCC cannot be used in the namespace.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
  */
@@ -84,7 +83,7 @@ export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Result<Bo
       seLinuxContext: needs.seLinuxLevel
         ? bindLevel(seLinuxContext, getValue(namespace.seLinuxLevel, ''))
         : seLinuxContext,
-      // Only the first ID of the first block is allowed.
+      // Allow only the first ID of the first block.
       fsGroup: needs.fsGroup && first ? { type: fsGroup.type, ranges: [{ min: first.min, max: first.min }] } : fsGroup,
       supplementalGroups: needs.supplementalGroups ? { type: groups.type, ranges: blocks } : groups,
     },
@@ -99,7 +98,7 @@ function bindLevel(
   return { type: strategy, seLinuxOptions: { level, role, type, user } };
 }
 
-/** Returns the reason why an SCC cannot be used in the namespace, or `undefined` if it can be used. */
+/** Returns why an SCC cannot be used in the namespace, or `undefined` if it can. */
 export function bindingError({ name, needs }: PreparedScc, namespace: NamespaceRanges): string | undefined {
   const needed = [
     ['uid', needs.uidRange, namespace.uidRange],

@@ -1,4 +1,4 @@
-/** Defaulting and validation of SCC objects on create and update. */
+/** Defaults and validates SCC objects on create and update. */
 import {
   type FieldError,
   forbiddenField,
@@ -23,8 +23,8 @@ const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0
 const IS_PATTERN = new RegExp(`^${PATTERN}$`);
 const MAX_LENGTH = 253;
 /**
- * Limits the number of patterns, because each pattern is compared with every other. Linux does not have many more
- * sysctls.
+ * Limits the number of patterns, because every pattern is compared with every other pattern. Linux has few more sysctls
+ * than this.
  */
 const MAX_PATTERNS = 1000;
 
@@ -36,7 +36,7 @@ function sysctlListErrors(path: string, patterns: readonly string[]): readonly F
   return [...errors, forbiddenField(`${path}.items`, "if '*' is present, must not specify other sysctls")];
 }
 
-/** Returns an error for each pattern that is covered by a pattern in the other list. */
+/** Returns an error for each pattern that a pattern in the other list covers. */
 function sysctlOverlaps(allowed: readonly string[], forbidden: readonly string[]): readonly FieldError[] {
   const errors: FieldError[] = [];
   if (allowed.length > MAX_PATTERNS || forbidden.length > MAX_PATTERNS) return errors;
@@ -77,7 +77,8 @@ function overlap(path: string, value: string, other: string): FieldError {
 }
 
 /**
- * Validates an SCC. Returns the errors in the same order as OpenShift, or only the first field of the wrong type.
+ * Validates an SCC. Returns the errors in the same order as OpenShift. If a field has the wrong type, returns only the
+ * first such error.
  * @see
  * https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/validation/validation.go
  */
@@ -98,7 +99,7 @@ export function validateSccObject(scc: unknown): readonly FieldError[] {
   return errors.length > MAX_ERRORS ? errors.slice(0, MAX_ERRORS) : errors;
 }
 
-/** Returns the error for the first field of the wrong type. */
+/** Returns the error for the first field that has the wrong type. */
 export function findSccTypeError(scc: unknown): FieldError | undefined {
   return decodeScc(scc).error;
 }
@@ -193,8 +194,8 @@ function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): read
 }
 
 /**
- * Sets SCC defaults like OpenShift does on create and update. The result has all fields that the schema requires, and
- * no empty optional fields. Unknown fields are kept. An SCC with a field of the wrong type is returned unchanged.
+ * Sets the SCC defaults that OpenShift sets on create and update. The result has all required fields, and no empty
+ * optional fields. Unknown fields are kept. An SCC that has a field of the wrong type is returned unchanged.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccdefaults/defaults.go
  */
@@ -213,7 +214,7 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
     allowHostPorts: scc.allowHostPorts ?? false,
     allowHostPID: scc.allowHostPID ?? false,
     allowHostIPC: scc.allowHostIPC ?? false,
-    // SCCs that predate the field keep their behavior.
+    // The default preserves the behavior of SCCs that predate the field.
     allowPrivilegeEscalation: scc.allowPrivilegeEscalation ?? true,
     seLinuxContext: defaultSeLinuxContext(scc.seLinuxContext ?? {}),
     runAsUser: omitEmpty(scc.runAsUser ?? {}, SCC_FIELDS.runAsUser),
@@ -226,8 +227,8 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
 }
 
 /**
- * Omits the known fields that Go's encoder omits if they are empty. Numbers and booleans among these fields are
- * pointers in Go.
+ * Omits the known fields that Go's encoder omits if they are empty. The numbers and booleans among them are pointers in
+ * Go.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 function omitEmpty<T extends object>(object: T, fields: FieldShapes): T {

@@ -1,24 +1,24 @@
-/** Determines which SCCs are evaluated for a request, and in which order. */
+/** Determines which SCCs to evaluate for a request, and in what order. */
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { compareRanks, compareSccs, type PreparedScc, prepareScc } from './scc.ts';
 
-/** The SCCs of a cluster, prepared for decisions. Callers may keep the set until an SCC changes. */
+/** A cluster's SCCs, prepared for decisions. Callers may reuse the set until an SCC changes. */
 export interface SccSet {
   /** In evaluation order. */
   readonly sccs: readonly PreparedScc[];
   readonly byName: ReadonlyMap<string, PreparedScc>;
-  /** The objects from which the set was created. */
+  /** The objects that the set was created from. */
   readonly objects: readonly SecurityContextConstraints[];
 }
 
-/** Prepares and sorts the SCCs of a cluster. A higher priority comes first, then a lower score, then the name. */
+/** Prepares and sorts a cluster's SCCs by descending priority, ascending score, and name. */
 export function createSccSet(objects: readonly SecurityContextConstraints[]): SccSet {
   const sccs = objects.map(prepareScc).sort(compareSccs);
   return { sccs, byName: new Map(sccs.map((scc) => [scc.name, scc])), objects };
 }
 
-/** Returns the prepared set of SCCs, and creates it if necessary. */
+/** Returns the prepared SCCs. Prepares them first if necessary. */
 export function getSccSet(sccs: readonly SecurityContextConstraints[] | SccSet): SccSet {
   return 'byName' in sccs ? sccs : createSccSet(sccs);
 }
@@ -26,13 +26,13 @@ export function getSccSet(sccs: readonly SecurityContextConstraints[] | SccSet):
 const RESOURCE = 'securitycontextconstraints.security.openshift.io';
 
 export interface CandidatesInput {
-  /** SCCs that must exist for any pod to be evaluated. */
+  /** SCCs that must exist before any pod is evaluated. */
   readonly requiredSccs?: readonly string[];
   /** Name of the only candidate, or an empty string if any SCC may be used. */
   readonly requiredScc?: string;
-  /** Name of the SCC to evaluate first, or an empty string for the regular order. */
+  /** Name of the SCC to evaluate first, or an empty string to use the regular order. */
   readonly recordedScc?: string;
-  /** Whether SCCs that require a user namespace come first among SCCs with the same priority and score. */
+  /** Among SCCs that have the same priority and score, evaluate those that require a user namespace first. */
   readonly preferUserNamespaces: boolean;
 }
 

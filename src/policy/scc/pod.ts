@@ -1,9 +1,9 @@
-/** Maps volume sources to the volume types of SCCs. */
+/** Maps volume sources to SCC volume types. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { VOLUME_SOURCES, type VolumeFields } from '../pod/pod.ts';
 
 /**
- * Volume types that have different names in SCCs and in the API.
+ * Volume types whose names in SCCs and in the API differ.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
@@ -19,7 +19,7 @@ function toSccType(source: string): string {
   return RENAMED_TYPES.get(source) ?? source;
 }
 
-/** Returns the type as used in the `volumes` field of SCCs. Empty for an unknown source. */
+/** Returns the type as it appears in the SCC field `volumes`, or an empty string for an unknown source. */
 export function sccVolumeType({ sources: [source] }: VolumeFields): string {
   return source === undefined ? '' : toSccType(source);
 }
@@ -74,9 +74,7 @@ function isNamespaceItem({ path, fieldRef }: JsonObject): boolean {
   return fieldRef['apiVersion'] === 'v1' && fieldRef['fieldPath'] === 'metadata.namespace';
 }
 
-/**
- * Lists up to this length are searched linearly. Longer lists are indexed if they are searched more than a few times.
- */
+/** Lists up to this length are searched linearly. Longer lists are indexed if there are more than a few lookups. */
 const MAX_SEARCHED = 16;
 const MAX_SEARCHES = 4;
 

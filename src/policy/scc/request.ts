@@ -1,4 +1,4 @@
-/** Pod requests: the input and result of a decision, and the requests that SCC admission ignores. */
+/** Reads pod requests, and determines which requests SCC admission ignores. */
 import type { Operation } from '../../kube/admission.ts';
 import { deepEqual, semanticEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
@@ -13,32 +13,35 @@ import type { Compatibility } from './mode.ts';
 import type { NamespaceRanges } from './namespace.ts';
 import type { SccSet } from './order.ts';
 
-/** The input for a decision about one pod request. */
+/** Input for the decision on one pod request. */
 export interface SccInput {
   readonly operation: Operation;
   readonly subResource?: string | undefined;
-  /** The pod as received, without validation. */
+  /** The pod as received, not validated. */
   readonly object: unknown;
   readonly oldObject?: unknown;
   readonly namespace: Namespace;
-  /** The namespace ranges, if the caller caches them. By default, they are read from the namespace annotations. */
+  /**
+   * The namespace ranges, if the caller caches them. Otherwise, the decision reads them from the namespace's
+   * annotations.
+   */
   readonly namespaceRanges?: NamespaceRanges | undefined;
   readonly userInfo: UserInfo;
-  /** All SCCs in the cluster. A set that is reused avoids preparing them for each decision. */
+  /** All SCCs in the cluster. Pass an `SccSet` to avoid preparing them for each decision. */
   readonly sccs: readonly SecurityContextConstraints[] | SccSet;
   readonly canUse: CanUse;
   readonly compatibility?: Compatibility | undefined;
   /**
-   * If true, for a pod with a user namespace, SCCs that require one come first among SCCs with the same priority and
-   * score. Disabled by default.
+   * If true and the pod has a user namespace, SCCs that require one come first among SCCs that have the same priority
+   * and score. Defaults to false.
    */
   readonly preferUserNamespaces?: boolean | undefined;
-  /** True if the decision is only reported. The warnings mention it. */
+  /** True in report mode, which the warnings mention. */
   readonly isReported?: boolean | undefined;
 }
 
 /**
- * The result of reading a request. With `evaluate`, SCC admission evaluates the request. `oldPod` is set only for
+ * The result of reading a request. `evaluate` means that SCC admission evaluates the request. `oldPod` is set only for
  * updates.
  */
 export type ReadRequest =
@@ -54,7 +57,7 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
   const isUpdate = operation === 'UPDATE';
   if (!isUpdate && operation !== 'CREATE') return { verdict: 'ignore' };
   if (subResource !== undefined && IGNORED_SUBRESOURCES.has(subResource)) return { verdict: 'ignore' };
-  // A future pod subresource may contain a different kind.
+  // Future pod subresources might use a different kind.
   if (!isObject(object) || (object['kind'] != null && object['kind'] !== 'Pod')) return cannotConvert(object);
   if (getObject(getObject(object, 'spec'), 'os')['name'] === 'windows') return { verdict: 'ignore' };
   if (!isUpdate) return decode(object, undefined);
@@ -72,7 +75,7 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
   return { verdict: 'evaluate', pod: decoded.pod, oldPod };
 }
 
-/** Like `readRequest`, for the creation of an already decoded pod. */
+/** Like `readRequest`, but for creating a pod that is already decoded. */
 export function readDecoded(pod: PodFields): ReadRequest {
   if (pod.osName === 'windows') return { verdict: 'ignore' };
   const error = findCompletionError(pod);
@@ -89,12 +92,12 @@ function deny(cause: string): ReadRequest {
 }
 
 const IGNORED_ANNOTATIONS = new Set([POD_NETWORKS_ANNOTATION]);
-/** Fields that the garbage collector and the API server change. Annotations are compared separately. */
+/** Fields that the garbage collector and the API server change, and annotations, which are compared separately. */
 const IGNORED_METADATA = new Set(['annotations', 'ownerReferences', 'finalizers', 'selfLink', 'managedFields']);
 const COMPARED_SEPARATELY = new Set(['metadata', 'spec']);
 
 /**
- * Returns true if an update changes nothing that SCC admission evaluates.
+ * Returns true if an update changes no fields that SCC admission evaluates.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
@@ -110,9 +113,9 @@ export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
 }
 
 /**
- * Returns true if an update does not change the spec of a pod without a recorded SCC, because the pod was created
- * before SCC admission was installed. A user who may update `pods/status` can remove the record. This does not extend
- * the user's permissions, because only metadata can be changed without evaluation, which `pods/status` also allows.
+ * Returns true if a pod has no recorded SCC and an update does not change its spec. Such a pod was created before SCC
+ * admission was installed. A user who may update `pods/status` can remove the record, but gains nothing, because only
+ * metadata can be changed without evaluation, and `pods/status` allows that anyway.
  */
 export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   const isRecorded = [pod, oldPod].some(
@@ -121,13 +124,13 @@ export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   return !isRecorded && isSpecUnchanged(pod, oldPod);
 }
 
-/** Ignores scheduling gates because they are removed before the pod runs. */
+/** Ignores scheduling gates, because they are removed before the pod runs. */
 function isSpecUnchanged(pod: JsonObject, oldPod: JsonObject): boolean {
   const oldSpec = getObject(oldPod, 'spec');
   return semanticEqual({ ...getObject(pod, 'spec'), schedulingGates: oldSpec['schedulingGates'] }, oldSpec);
 }
 
-/** Returns an annotation of a pod, which may have any type. Empty if the annotation is absent or not a string. */
+/** Returns a pod annotation, or an empty string if it is absent or not a string. Accepts pods of any type. */
 export function podAnnotation(pod: unknown, key: string): string {
   const value = isObject(pod) ? getObject(getObject(pod, 'metadata'), 'annotations')[key] : undefined;
   return typeof value === 'string' ? value : '';

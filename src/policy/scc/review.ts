@@ -1,5 +1,6 @@
 /**
- * Reviews in the API group security.openshift.io. They return the SCCs that would admit a pod without creating the pod.
+ * Answers reviews in the security.openshift.io API group, which return the SCCs that would admit a pod without creating
+ * the pod.
  */
 import { setApiDefaults } from '../../kube/defaults.ts';
 import { type FieldError, formatFieldError, invalidValue, requiredField } from '../../kube/field-error.ts';
@@ -19,7 +20,7 @@ import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 import { createSearch, type Search } from './search.ts';
 
-/** The subject of a review is a given user, the requesting user, or service accounts. */
+/** The subject of a review: a given user, the requesting user, or service accounts. */
 export const REVIEW_KINDS = [
   'PodSecurityPolicySubjectReview',
   'PodSecurityPolicySelfSubjectReview',
@@ -29,7 +30,7 @@ type ReviewKind = (typeof REVIEW_KINDS)[number];
 
 interface ReviewRequest {
   readonly kind: ReviewKind;
-  /** The pod template with API defaults. */
+  /** The pod template after API defaulting. */
   readonly pod: PodFields;
   /** Empty if the review is not about a user. */
   readonly user: string;
@@ -38,7 +39,7 @@ interface ReviewRequest {
 }
 
 /**
- * Reads and validates a review. Only the names in the pod are validated.
+ * Reads and validates a review. In the pod, validates only names.
  * @see https://github.com/openshift/openshift-apiserver/blob/master/pkg/security/apis/security/validation/validation.go
  */
 function readReview(review: JsonObject): ReviewRequest | { readonly error: Status } {
@@ -61,7 +62,7 @@ function readReview(review: JsonObject): ReviewRequest | { readonly error: Statu
   return errors.length === 0 ? request : { error: invalid({ group: '', kind }, '', errors) };
 }
 
-/** Returns a pod created from a template, with API defaults. */
+/** Returns the pod that a template creates, after API defaulting. */
 function toPod(template: unknown): JsonObject {
   const { metadata = {}, spec = {} } = isObject(template) ? template : {};
   const pod = { ...draft({ metadata, spec }), apiVersion: 'v1', kind: 'Pod' };
@@ -93,7 +94,7 @@ function nameErrors(name: string, path: string): readonly FieldError[] {
 
 const ALLOWED_METADATA: ReadonlySet<string> = new Set(['namespace', 'managedFields']);
 
-/** Null values are allowed because clients send a null creation time. */
+/** Allow null values, because clients send a null creation timestamp. */
 function isEmptyMetadata(metadata: unknown): boolean {
   if (metadata == null) return true;
   return (
@@ -106,30 +107,27 @@ function getStrings(value: unknown): readonly string[] {
 }
 
 /**
- * A review and the data needed to answer it. `userInfo` is the requesting user, who is also the subject of a self
- * review.
+ * A review and the data that is needed to answer it. `userInfo` is the requesting user, who is also the subject of a
+ * self-subject review.
  */
 export interface ReviewInput extends Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject'> {
-  /** The review as received, without validation. */
+  /** The review as received, not validated. */
   readonly review: JsonObject;
-  /** Returns whether the review's namespace has a service account with this name. */
+  /** Returns whether the review's namespace contains the service account. */
   readonly hasServiceAccount: (name: string) => boolean;
 }
 
 type ReviewAnswer =
   | {
-      /** The `status` of the review. */
       readonly status: JsonObject;
-      /**
-       * Problems that no status field covers, such as SCCs that cannot be used or a required SCC that does not exist.
-       */
+      /** Problems that the status has no field for, such as unusable SCCs or a required SCC that does not exist. */
       readonly warnings: readonly string[];
     }
   | { readonly error: Status };
 
 /**
- * Answers a review. Unlike OpenShift, it evaluates each SCC against the pod as received and honors the annotation with
- * the required SCC, as pod admission does.
+ * Answers a review. Unlike OpenShift, but like pod admission, it evaluates each SCC against the pod as received and
+ * honors the required-scc annotation.
  * @see https://github.com/openshift/openshift-apiserver/tree/master/pkg/security/apiserver/registry
  */
 export function answerReview(input: ReviewInput): ReviewAnswer {
@@ -150,7 +148,7 @@ export function answerReview(input: ReviewInput): ReviewAnswer {
 
 const CANNOT_ASSIGN = 'CantAssignSecurityContextConstraintProvider';
 
-/** Answers with the first SCC that allows the pod and that one of the subjects may use. */
+/** Returns the first SCC that allows the pod and that one of the subjects may use. */
 function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search): ReviewAnswer {
   const { subjects, compatibility } = search;
   const includesUser = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
@@ -166,7 +164,7 @@ function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search)
   return { status: first ?? (usable.length > 0 ? { reason: CANNOT_ASSIGN } : {}), warnings: broken };
 }
 
-/** For each service account, answers with every SCC that allows the pod and that the account may use. */
+/** Returns, for each service account, all SCCs that allow the pod and that the account may use. */
 function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: Search): ReviewAnswer {
   const { pod, serviceAccountNames } = request;
   const { brokenScc, identity } = search.compatibility;
@@ -185,9 +183,7 @@ function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: S
   };
 }
 
-/**
- * Returns the SCCs that one of the subjects may use, and the messages for SCCs that cannot be used in the namespace.
- */
+/** Returns the SCCs that one of the subjects may use, and the errors for those that cannot be used in the namespace. */
 function findUsableSccs(subjects: readonly Subject[], { candidates, mayUse, namespace }: Search) {
   const usable = candidates.filter((scc) => subjects.some((subject) => mayUse(subject, scc)));
   return { usable, broken: usable.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined) };

@@ -1,4 +1,4 @@
-/** The fields of SCCs, decoded. */
+/** Decodes the fields of SCCs. */
 import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { isObject } from '../../kube/types.ts';
 import { readSeLinuxOptions, type SeLinuxFields } from '../pod/pod.ts';
@@ -14,13 +14,16 @@ import {
   stringsAt,
 } from '../pod/reader.ts';
 
-/** A range that includes both ends. It is empty if `min` is greater than `max`. */
+/** An inclusive range. It is empty if `min` is greater than `max`. */
 export interface Range {
   readonly min: number;
   readonly max: number;
 }
 
-/** IDs beyond 2^53 lose precision. The API server limits those of pods to 2^31-1, so comparisons with them are exact. */
+/**
+ * IDs beyond 2^53 lose precision, but comparisons with pod IDs are exact, because the API server limits pod IDs to
+ * 2^31-1.
+ */
 export interface RunAsUserFields {
   readonly type: string;
   readonly uid: number | undefined;
@@ -38,16 +41,19 @@ export interface GroupFields {
   readonly ranges: readonly Range[];
 }
 
-/** The fields of an SCC. Absent lists are empty and absent booleans are false, unless their absence has a meaning. */
+/**
+ * The fields of an SCC. Absent lists are read as empty and absent booleans as false, unless absence has its own
+ * meaning.
+ */
 export type SccFields = ReturnType<typeof readScc>;
 
 interface DecodedScc {
   readonly fields: SccFields;
-  /** The first field of the wrong type. */
+  /** The first field that has the wrong type. */
   readonly error: FieldError | undefined;
 }
 
-/** Decodes an SCC. The argument may have any type. */
+/** Decodes an SCC. Accepts values of any type. */
 export function decodeScc(scc: unknown): DecodedScc {
   const source = createSource(isObject(scc) ? scc : {}, 'SecurityContextConstraints');
   const fields = readScc(source);
@@ -86,7 +92,7 @@ function readScc(scc: Source) {
     supplementalGroups: readGroups(objectAt(scc, 'supplementalGroups', 'SupplementalGroupsStrategyOptions')),
     fsGroup: readGroups(objectAt(scc, 'fsGroup', 'FSGroupStrategyOptions')),
     readOnlyRootFilesystem: isSet('readOnlyRootFilesystem'),
-    /** Without the wildcard. */
+    /** Excludes the wildcard. */
     seccompProfiles: profiles.filter((name) => name !== '*'),
     allowsAnySeccompProfile: profiles.includes('*'),
     allowedUnsafeSysctls: stringsAt(scc, 'allowedUnsafeSysctls'),

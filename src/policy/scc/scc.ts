@@ -1,4 +1,4 @@
-/** Decoded SCCs with the properties that decisions use: score, required namespace ranges and defects. */
+/** Decoded SCCs and the properties that decisions use: score, required namespace ranges and defects. */
 import { formatFieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { decodeScc, type SccFields } from './scc-fields.ts';
@@ -12,10 +12,7 @@ export interface Needs {
   readonly seLinuxLevel: boolean;
   readonly fsGroup: boolean;
   readonly supplementalGroups: boolean;
-  /**
-   * The reason why the SCC cannot be used in any namespace, such as an unknown strategy or a strategy without its
-   * options.
-   */
+  /** Why the SCC cannot be used in any namespace, for example because a strategy is unknown or lacks its options. */
   readonly defect: string | undefined;
 }
 
@@ -24,12 +21,12 @@ export interface PreparedScc {
   readonly users: readonly string[];
   readonly groups: readonly string[];
   readonly fields: SccFields;
-  /** Permissiveness. SCCs with a lower score are tried first. */
+  /** How permissive the SCC is. SCCs that have a lower score are tried first. */
   readonly score: number;
   readonly needs: Needs;
 }
 
-/** Decodes an SCC and computes the properties that decisions use. The argument may have any type. */
+/** Decodes an SCC and computes the properties that decisions use. Accepts values of any type. */
 export function prepareScc(scc: unknown): PreparedScc {
   const { fields, error } = decodeScc(scc);
   const { name, users, groups } = fields;
@@ -66,7 +63,7 @@ function findStrategyDefect<Options extends { readonly type: string }>(
   return strategy ? strategy.findDefect(options) : `Unrecognized ${name} strategy type ${options.type}`;
 }
 
-/** Each weight exceeds the sum of all weights that follow. */
+/** Each weight exceeds the sum of all following weights. */
 const WEIGHTS = {
   privileged: 1_600_000,
   'host ports': 800_000,
@@ -129,7 +126,7 @@ function includesAll(names: readonly string[]): boolean {
   return names.some((name) => name.toUpperCase() === 'ALL');
 }
 
-/** Explains why the first of two SCCs is ordered before the second, in the words of OpenShift's audit annotation. */
+/** Explains why the first of two SCCs is ordered before the second, in the wording of OpenShift's audit annotation. */
 export function explainOrder(first: PreparedScc, second: PreparedScc): string {
   if (first.fields.priority !== second.fields.priority) {
     return first.fields.priority > second.fields.priority ? 'has higher priority' : 'has lower priority';
@@ -138,7 +135,7 @@ export function explainOrder(first: PreparedScc, second: PreparedScc): string {
   return explainScores(Math.min(first.score, second.score), Math.max(first.score, second.score));
 }
 
-/** Explains why the lower of two scores is lower. Empty if the scores do not differ. */
+/** Explains why the first of two scores is lower. Returns an empty string if the scores are equal. */
 export function explainScores(lower: number, higher: number): string {
   if (lower >= higher) return '';
   let restLower = lower;

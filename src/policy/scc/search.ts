@@ -14,14 +14,14 @@ import type { PreparedScc } from './scc.ts';
 export interface Search {
   readonly input: SccInput;
   readonly compatibility: Required<Deviations>;
-  /** In evaluation order. */
+  /** The SCCs to evaluate, in order. */
   readonly candidates: readonly PreparedScc[];
   readonly candidatesError: string | undefined;
   readonly namespace: NamespaceRanges;
   readonly pod: PodFields;
   readonly subjects: Subjects;
   readonly mayUse: MayUse;
-  /** The parts of the pod that the SCC may change. */
+  /** The parts of the pod that an SCC may change. */
   readonly mutable: ChangeExtent;
   readonly budget: Budget;
 }
@@ -30,7 +30,9 @@ interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
   readonly mutable: ChangeExtent;
 }
 
-/** Creates the search for a pod. It has no candidates if they cannot be determined. */
+/**
+ * Creates the search for a pod. If the candidates cannot be determined, there are none and `candidatesError` is set.
+ */
 export function createSearch(input: SccInput, pod: PodFields, { mutable, ...options }: SearchOptions): Search {
   const { userInfo, canUse } = input;
   const compatibility = resolveCompatibility(input.compatibility);
@@ -70,14 +72,14 @@ export function subjectType(scc: PreparedScc, { subjects, mayUse }: Search): Sub
 export interface Rejection {
   readonly scc: PreparedScc;
   /**
-   * `denied`: the SCC is not usable. `errors`: the SCC does not allow the pod. `changes`: the SCC would have to change
-   * immutable parts.
+   * `denied` means that the SCC is not usable, `errors` that it does not allow the pod, and `changes` that it would
+   * have to change immutable parts of the pod.
    */
   readonly reason: 'denied' | 'errors' | 'changes';
   readonly errors: readonly FieldError[];
-  /** The messages of the denial. Empty for `changes`. */
+  /** The denial messages. Empty for `changes`. */
   readonly messages: readonly string[];
-  /** True if some errors are omitted. */
+  /** True if some errors were omitted. */
   readonly isCut: boolean;
 }
 
@@ -123,7 +125,7 @@ export function searchScc(search: Search): SearchResult {
   return { rejections };
 }
 
-/** Returns the next SCC after the chosen one that would admit the pod, or `'unknown'` if the budget is insufficient. */
+/** Returns the next SCC after the chosen one that would admit the pod, or `'unknown'` if the budget is exhausted. */
 export function findNextAdmitting(search: Search, chosen: PreparedScc): PreparedScc | 'unknown' | undefined {
   let isNext = false;
   for (const scc of search.candidates) {
@@ -138,7 +140,7 @@ export function findNextAdmitting(search: Search, chosen: PreparedScc): Prepared
   return undefined;
 }
 
-/** Returns true if the SCC would admit the pod once it is usable, and if the API server would accept the result. */
+/** Returns true if the SCC would admit the pod if it were usable, and the API server would accept the result. */
 export function admits(scc: PreparedScc, search: Search): boolean {
   const completion = completePod(scc, search, 1);
   const { errors } = completion;
@@ -146,8 +148,8 @@ export function admits(scc: PreparedScc, search: Search): boolean {
 }
 
 /**
- * Returns the container that makes the API server reject a defaulted pod. A container that is privileged or adds
- * CAP_SYS_ADMIN cannot disable privilege escalation.
+ * Returns the container that makes the API server reject a defaulted pod. Containers that are privileged or add
+ * CAP_SYS_ADMIN cannot disallow privilege escalation.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */
 export function findContradiction({ pod, containerValues }: Completion): ContainerFields | undefined {

@@ -9,15 +9,16 @@ import standardSccs from './standard-sccs.json' with { type: 'json' };
 export interface StandardScc {
   readonly scc: SecurityContextConstraints;
   /**
-   * With `create`, the SCC is installed once and administrators may change it. With `reconcile`, changes are reverted.
+   * With `create`, the SCC is installed once and administrators may change it. With `reconcile`, the controller reverts
+   * changes.
    */
   readonly upkeep: 'create' | 'reconcile';
-  /** Groups that may use the SCC through RBAC, in addition to the groups in the SCC. */
+  /** Groups that may use the SCC through RBAC, in addition to the groups that the SCC lists. */
   readonly grantedTo: readonly string[];
 }
 
 /**
- * The standard SCCs, with all fields as the API server stores them.
+ * The standard SCCs, with all the fields that the API server stores.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/master/bindata/bootkube/scc-manifests
  */
 export const STANDARD_SCCS = standardSccs as readonly StandardScc[];
@@ -49,7 +50,7 @@ export function createUseRole(scc: string): ClusterRole {
   };
 }
 
-/** One ClusterRole for each standard SCC. OpenShift also has one for `hostmount`, which is not an SCC. */
+/** One ClusterRole for each standard SCC. OpenShift also has one for `hostmount`, although no such SCC exists. */
 export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...NAMES, 'hostmount'].map(createUseRole);
 
 /** Bindings for the standard ClusterRoles. Each binding has the same name as its role. */
@@ -60,7 +61,7 @@ export const STANDARD_CLUSTER_ROLE_BINDINGS: readonly ClusterRoleBinding[] = STA
   },
 );
 
-/** Binds the ClusterRole that grants use of an SCC, in a namespace or in the whole cluster. */
+/** Binds the ClusterRole that grants use of an SCC, either in a namespace or cluster-wide. */
 function bindUseRole<K extends 'ClusterRoleBinding' | 'RoleBinding'>(
   kind: K,
   scc: string,
@@ -71,18 +72,15 @@ function bindUseRole<K extends 'ClusterRoleBinding' | 'RoleBinding'>(
   return { apiVersion: getApiVersion(kind), kind, metadata: { name, ...metadata }, roleRef, subjects };
 }
 
-/**
- * Describes how an object is written. `replace` deletes and recreates the object because one of the changed fields is
- * immutable.
- */
+/** A write of an object. `replace` deletes and recreates the object because one of the changed fields is immutable. */
 export interface PlannedWrite<T> {
   readonly verb: 'create' | 'update' | 'replace';
   readonly object: T;
-  /** Fields that differ. Empty for a new object. */
+  /** The fields that differ. Empty for a new object. */
   readonly fields: readonly string[];
 }
 
-/** A cluster may already have an SCC with this name that predates the standard one. It is not changed. */
+/** Never updated, because a cluster may already have its own SCC with this name. */
 const NEVER_UPDATED = 'nested-container';
 
 /**
@@ -110,7 +108,7 @@ export function planRbacObject<T extends ClusterRole | ClusterRoleBinding>(
 
 const NOT_COMPARED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);
 
-/** Keeps the metadata of the existing object. */
+/** Plans an update that keeps the existing object's metadata. */
 function planUpdate<T extends KubeObject>(desired: T, existing: T): PlannedWrite<T> | undefined {
   const before = new Map<string, unknown>(Object.entries(existing));
   const after = new Map<string, unknown>(Object.entries(desired));
@@ -127,7 +125,9 @@ export interface Grant {
   readonly scc: string;
 }
 
-/** Returns the missing ClusterRoles and the RoleBindings for grants, sorted by namespace, service account and SCC. */
+/**
+ * Returns the missing ClusterRoles, and the RoleBindings for the grants, sorted by namespace, service account and SCC.
+ */
 export function grantObjects(
   grants: readonly Grant[],
   { hasRole }: { readonly hasRole: (scc: string) => boolean },
@@ -139,8 +139,8 @@ export function grantObjects(
 }
 
 /**
- * Returns the binding of the ClusterRole that grants use of an SCC, without subjects. It has the same name that `oc adm
- * policy` uses, or its own name if it has an end.
+ * Returns a binding, without subjects, for the ClusterRole that grants use of an SCC. It has the name that `oc adm
+ * policy` uses, or a unique name if the grant expires.
  */
 export function createUseBinding(
   scc: string,
@@ -153,7 +153,7 @@ export function createUseBinding(
   return bindUseRole('RoleBinding', scc, { metadata: { ...temporary, namespace }, subjects: [] });
 }
 
-/** The name is unique because service account and SCC names contain no colons. */
+/** The binding's name is unambiguous because service account and SCC names contain no colons. */
 function createAccountBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
   const metadata = { name: `portcullis:scc:${scc}:${serviceAccount}`, namespace };
   const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];

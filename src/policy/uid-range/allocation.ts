@@ -36,21 +36,21 @@ import {
 
 const { uidRange: UID_RANGE, supplementalGroups: GROUPS, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;
 
-/** Returns the index of a namespace's block, or `undefined` if its IDs are not exactly one block of the range. */
+/** Returns the index of a namespace's block, or `undefined` if its IDs do not match exactly one block of the range. */
 function namespaceBlock(namespace: Namespace, range: UidRange): number | undefined {
   const block = parseIdBlock(namespace.metadata?.annotations?.[UID_RANGE] ?? '');
   return 'value' in block ? indexOfBlock(range, block.value) : undefined;
 }
 
-/** Returns the blocks of namespaces. IDs that are not exactly one block are ignored. */
+/** Returns the namespaces' blocks. Ignores IDs that do not match exactly one block. */
 export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRange): Blocks {
   const indexes = namespaces.map((namespace) => namespaceBlock(namespace, range));
   return uniteBlocks(indexes.flatMap((index) => (index === undefined ? [] : [{ first: index, last: index }])));
 }
 
 /**
- * Creates a function that returns the blocks in use, which are blocks with IDs or a label that a namespace uses. The
- * function caches its result and reads only the namespaces that changed since the last call.
+ * Creates a function that returns the blocks in use. A block is in use if a namespace uses any of its IDs or its label.
+ * The function caches its result and reads only the namespaces that have changed since the last call.
  */
 function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Namespace[]) => Blocks {
   let seen: readonly Namespace[] = [];
@@ -67,7 +67,7 @@ function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Names
   };
 }
 
-/** Returns true if a namespace was replaced by one without its IDs or label. */
+/** Returns true if a namespace changed or lost its IDs or label. */
 function lostRanges(before: Namespace, now: Namespace | undefined): boolean {
   if (before === now) return false;
   const { annotations: old } = before.metadata ?? {};
@@ -91,8 +91,8 @@ function labelBlock(text: string, { uidRange, mcsRange, labelsPerBlock }: RangeS
 }
 
 /**
- * Creates a function that chooses the next block. It chooses the lowest free block and avoids blocks whose IDs or label
- * were set manually on a namespace, if possible. It returns `undefined` if no block is free.
+ * Creates a function that chooses the lowest free block. If possible, it avoids blocks whose IDs or label were set
+ * manually on a namespace. It returns `undefined` if no block is free.
  */
 export function createAllocator(
   settings: RangeSettings,
@@ -100,15 +100,15 @@ export function createAllocator(
   const blocksInUse = createBlocksInUse(settings);
   const count = blockCount(settings.uidRange);
   return (taken, namespaces) =>
-    // IDs that were set manually may span all blocks.
+    // Manually set IDs might span all blocks.
     lowestFreeBlock(uniteBlocks([...taken, ...blocksInUse(namespaces)]), count) ?? lowestFreeBlock(taken, count);
 }
 
-/** A new block, the missing annotations of the block that the namespace already has, or nothing. */
+/** A new block, the missing annotations for the namespace's existing block, or nothing. */
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
 /**
- * Returns the block or the annotations to add to a namespace. Returns `undefined` if its IDs are outside the blocks.
+ * Returns what to add to a namespace. Returns `undefined` if nothing is missing, or if its IDs do not match a block.
  */
 export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};
@@ -119,7 +119,7 @@ export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings)
   return block === undefined ? undefined : { annotations: blockAnnotations(block, namespace, settings) };
 }
 
-/** Returns the annotations for a namespace with this block. Existing values are kept. */
+/** Returns the annotations for a namespace that has this block. Keeps existing values. */
 export function blockAnnotations(
   index: number,
   namespace: Namespace,
@@ -135,8 +135,8 @@ export function blockAnnotations(
 }
 
 /**
- * Creates a function that returns a namespace with the annotations that it would get. Used for decisions that are not
- * enforced, because namespaces get ranges only where SCCs are enforced.
+ * Creates a function that adds the annotations to a namespace that it would get if SCCs were enforced. Only such
+ * namespaces get ranges, so report mode and previews need this function.
  */
 export function createRangePreview(
   getSettings: () => RangeSettings,
@@ -156,7 +156,7 @@ export function createRangePreview(
 /** Name of the object that stores the allocated blocks. */
 export const RANGE_ALLOCATION_NAME = 'scc-uid';
 
-/** Reads the allocated blocks. Returns an error if the object is invalid or has a different range. */
+/** Parses the allocated blocks. Returns an error if the object is invalid or has a different range. */
 export function readState(object: RangeAllocation, range: UidRange): Result<Blocks> {
   const expected = formatUidRange(range);
   if (object.range !== expected) {
@@ -170,7 +170,7 @@ export function formatState(range: UidRange, taken: Blocks): Required<Pick<Range
   return { range: formatUidRange(range), data: formatBlocks(taken) };
 }
 
-/** Returns the blocks that overlap the allocated blocks in a state object. The object may have a different range. */
+/** Returns the blocks of the range that overlap the blocks in a RangeAllocation, which may have a different range. */
 export function recordedBlocks(object: RangeAllocation, range: UidRange): Blocks {
   const recorded = parseUidRange(object.range ?? '');
   if ('error' in recorded) return [];
@@ -185,7 +185,7 @@ export function recordedBlocks(object: RangeAllocation, range: UidRange): Blocks
   );
 }
 
-/** Allocated blocks that belong to no namespace, by the time (in ms) at which they were found. */
+/** Allocated blocks that belong to no namespace, by the time (in ms) when they were found. */
 export type Orphans = ReadonlyMap<number, Blocks>;
 
 interface RepairInput {
@@ -203,13 +203,15 @@ interface Repair {
   readonly isFull: boolean;
 }
 
-/** How long an allocated block is kept for a namespace that is not annotated yet. */
+/** How long to reserve an allocated block for a namespace that has not been annotated yet. */
 export const ORPHANED_MS = 5 * 60_000;
 
-/** Computes the allocated blocks: blocks of namespaces, and blocks that may soon belong to a namespace. */
+/**
+ * Computes the allocated blocks, which are the blocks of namespaces and the blocks that may soon belong to a namespace.
+ */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
   const used = namespaceBlocks(namespaces, range);
-  // If the object was deleted, other replicas may still annotate namespaces with the blocks that they have taken.
+  // If the object was deleted, other replicas may still annotate namespaces with blocks that they have already taken.
   const recorded = state ? recordedBlocks(state, range) : uniteBlocks([...known.values()].flat());
   let found = subtractBlocks(recorded, used);
   const orphans = new Map<number, Blocks>();
@@ -228,7 +230,7 @@ interface NamespaceIds extends IdBlock {
   readonly name: string;
 }
 
-/** Returns the problems with manually set ranges, by namespace name. Terminating namespaces are ignored. */
+/** Returns the problems with manually set ranges, by namespace name. Ignores terminating namespaces. */
 export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<string, readonly string[]> {
   const problems = new Map<string, readonly string[]>();
   const add = (name: string, more: readonly string[]): void => {
@@ -245,7 +247,7 @@ export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap
   return problems;
 }
 
-/** Returns the namespaces that share IDs with another namespace, each with the name of one such namespace. */
+/** Returns the namespaces that share IDs with another namespace, along with one namespace that they share IDs with. */
 function findSharing(all: readonly NamespaceIds[]): ReadonlyMap<string, string> {
   const blocks = all.filter(({ min, max }) => min <= max).sort((a, b) => a.min - b.min || compareBytes(a.name, b.name));
   const shared = new Map<string, string>();
@@ -263,7 +265,7 @@ function findSharing(all: readonly NamespaceIds[]): ReadonlyMap<string, string> 
 const CATEGORIES = '(?::c\\d+(?:[.,]c\\d+)*)?';
 const LEVEL = new RegExp(`^s\\d+${CATEGORIES}(?:-s\\d+${CATEGORIES})?$`);
 
-/** The annotations, each with a function that returns the problems with its value. */
+/** For each annotation, a function that returns the problems with its value. */
 const CHECKS: readonly (readonly [annotation: string, check: (text: string) => readonly string[]])[] = [
   [UID_RANGE, (text) => blockProblems(parseSingleBlock(text))],
   [GROUPS, (text) => blockProblems(parseIdBlocks(text))],
@@ -277,7 +279,7 @@ function annotationProblems(annotations: Readonly<Record<string, string>>): read
   });
 }
 
-/** Unlike in a list, the text may continue after the block. */
+/** Unlike the parser for lists, ignores any text after the block. */
 function parseSingleBlock(text: string): Result<readonly IdBlock[]> {
   const block = parseIdBlock(text);
   return 'error' in block ? block : { value: [block.value] };

@@ -1,13 +1,13 @@
-/** A range of block indexes that includes both ends. */
+/** An inclusive range of block indexes. */
 export interface BlockRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** A set of blocks, as the maximal ranges of its indexes in ascending order. */
+/** A set of blocks, stored as maximal index ranges in ascending order. */
 export type Blocks = readonly BlockRange[];
 
-/** Returns the set of blocks that are in any of the ranges. The ranges may overlap and may have any order. */
+/** Returns the union of the ranges, which may overlap and be in any order. */
 export function uniteBlocks(ranges: readonly BlockRange[]): Blocks {
   const united: BlockRange[] = [];
   for (const range of ranges.toSorted((a, b) => a.first - b.first)) {
@@ -19,7 +19,7 @@ export function uniteBlocks(ranges: readonly BlockRange[]): Blocks {
   return united;
 }
 
-/** Returns the blocks that are not in the other set. */
+/** Returns the blocks that are in the first set but not in the second. */
 export function subtractBlocks(blocks: Blocks, removed: Blocks): Blocks {
   const rest: BlockRange[] = [];
   let position = 0;

@@ -2,7 +2,7 @@ import type { IdBlock } from '../../kube/scc.ts';
 import type { Result } from '../../kube/types.ts';
 import type { BlockRange } from './blocks.ts';
 
-/** A range of 32-bit user IDs that is divided into blocks of equal size, one for each namespace. */
+/** A range of 32-bit user IDs, divided into blocks of equal size. Each namespace gets one block. */
 export interface UidRange {
   readonly start: number;
   /** Inclusive. */
@@ -33,30 +33,30 @@ export function formatUidRange({ start, end, blockSize }: UidRange): string {
   return `${start}-${end}/${blockSize}`;
 }
 
-/** Returns the number of complete blocks. Their indexes start at 0. */
+/** Returns the number of complete blocks. Block indexes start at 0. */
 export function blockCount({ start, end, blockSize }: UidRange): number {
   return Math.floor((end - start + 1) / blockSize);
 }
 
-/** Returns the IDs of the block at this index. */
+/** Returns the IDs of the block at the index. */
 export function blockAt({ start, blockSize }: UidRange, index: number): IdBlock {
   const min = start + index * blockSize;
   return { min, max: min + blockSize - 1 };
 }
 
-/** Formats a block as in the namespace annotation: `<start>/<size>`. */
+/** Formats a block as `<start>/<size>`, as in the namespace annotation. */
 export function formatBlock({ min, max }: IdBlock): string {
   return `${min}/${max - min + 1}`;
 }
 
-/** Returns the index of a block, or `undefined` if the IDs are not exactly one block of the range. */
+/** Returns the index of a block, or `undefined` if the IDs do not match exactly one block of the range. */
 export function indexOfBlock(range: UidRange, { min, max }: IdBlock): number | undefined {
   const index = (min - range.start) / range.blockSize;
   const isBlock = Number.isInteger(index) && index >= 0 && max <= range.end && max - min + 1 === range.blockSize;
   return isBlock ? index : undefined;
 }
 
-/** Returns the indexes of the first and last block that contain any of the IDs, or `undefined` if there are none. */
+/** Returns the indexes of the first and last blocks that contain any of the IDs, or `undefined` if no block does. */
 export function blocksTouching(range: UidRange, { min, max }: IdBlock): BlockRange | undefined {
   const first = Math.max(0, Math.floor((min - range.start) / range.blockSize));
   const last = Math.min(blockCount(range) - 1, Math.floor((max - range.start) / range.blockSize));
@@ -70,7 +70,7 @@ const CATEGORIES = 1024;
 interface McsLabel {
   /** The text before the categories, including the colon. */
   readonly prefix: string;
-  /** Distinct, in descending order. */
+  /** Distinct categories, in descending order. */
   readonly categories: readonly number[];
 }
 
@@ -105,7 +105,10 @@ export function labelRank(categories: readonly number[]): number {
   return categories.reduce((rank, category, index) => rank + binomial(category, categories.length - index), 0);
 }
 
-/** Returns the set of categories with this non-negative rank. Ranks after the last set result in invalid categories. */
+/**
+ * Returns the set of categories that has the given non-negative rank. A rank beyond the last set yields invalid
+ * categories.
+ */
 export function categoriesAt(rank: number, length: number): readonly number[] {
   const categories: number[] = [];
   let rest = rank;
@@ -117,7 +120,7 @@ export function categoriesAt(rank: number, length: number): readonly number[] {
   return categories;
 }
 
-/** Returns the highest category for which at most `rest` sets of lower categories exist. */
+/** Returns the highest category that has at most `rest` sets of lower categories. */
 function highestWithin(rest: number, size: number): number {
   let low = 0;
   let high = CATEGORIES;
@@ -137,7 +140,7 @@ function binomial(n: number, k: number): number {
   return sets;
 }
 
-/** All labels with the same prefix and number of categories. */
+/** All labels that have the same prefix and number of categories. */
 interface McsRange {
   readonly prefix: string;
   /** Number of categories in a label, from 1 to 5. */
@@ -182,7 +185,8 @@ export function isInMcsRange({ length, categories, ...range }: McsRange, label: 
 }
 
 /**
- * Returns the label with this rank in the range. Ranks after the last label result in categories outside the range.
+ * Returns the label that has the given rank in the range. A rank beyond the last label yields categories outside the
+ * range.
  */
 export function labelAt({ prefix, length }: McsRange, rank: number): McsLabel {
   return { prefix: withSeparator(prefix), categories: categoriesAt(rank, length) };
@@ -192,11 +196,11 @@ function withSeparator(prefix: string): string {
   return prefix === '' || /[:,]$/.test(prefix) ? prefix : `${prefix}:`;
 }
 
-/** The ranges from which namespaces get their IDs and labels. */
+/** The ranges that namespaces get their IDs and labels from. */
 export interface RangeSettings {
   readonly uidRange: UidRange;
   readonly mcsRange: McsRange;
-  /** Number of labels for each ID block. The namespace gets the first label. 0 is treated as 1. */
+  /** Number of labels for each ID block, of which the namespace gets the first. 0 is treated as 1. */
   readonly labelsPerBlock: number;
 }
 
@@ -207,10 +211,10 @@ export const DEFAULT_RANGES: RangeSettings = {
   labelsPerBlock: 5,
 };
 
-/** Limits the size of the state object. etcd stores objects of up to 1.5 MiB. */
+/** Limits the size of the RangeAllocation, because etcd stores objects of up to 1.5 MiB. */
 const MAX_BLOCKS = 8_000_000;
 
-/** Returns an error if the settings do not fit together. */
+/** Returns an error if the settings contradict each other. */
 export function validateRangeSettings({ uidRange, mcsRange, labelsPerBlock }: RangeSettings): string | undefined {
   if (uidRange.start === 0) return `uid range ${formatUidRange(uidRange)} contains the user ID 0 of root`;
   const blocks = blockCount(uidRange);

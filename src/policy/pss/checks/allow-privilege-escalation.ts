@@ -17,10 +17,9 @@ const RULE = containerRule({
 });
 
 /**
- * Each container must forbid privilege escalation, for example by setuid binaries.
+ * Every container must disallow privilege escalation, for example through setuid binaries.
  *
- * Fields   spec.{init,ephemeral,}containers[*].securityContext.allowPrivilegeEscalation
- * Allowed  false
+ * Fields   spec.{init,ephemeral,}containers[*].securityContext.allowPrivilegeEscalation Allowed  false
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const allowPrivilegeEscalation: Check = {

@@ -21,7 +21,7 @@ const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
 const ALLOWED_ANNOTATIONS = ['', 'runtime/default'];
 const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
 
-/** A profile from the API server always has a type, so an absent type means that there is no profile. */
+/** The API server requires a type in every profile, so a missing type means that there is no profile. */
 const profileTypeOf = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
 const SETTERS = celSetters({
   name: 'appArmor',
@@ -87,7 +87,7 @@ function profileType(setter: SecurityContextFields): string {
   return setter.appArmorProfile ?? '';
 }
 
-/** Annotations for containers that do not exist are also checked. */
+/** Also checks annotations for containers that do not exist. */
 function isUnsafeAnnotation(key: string, value: string): boolean {
   if (!key.startsWith(APP_ARMOR_ANNOTATION_PREFIX)) return false;
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);

@@ -23,7 +23,8 @@ const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the expressions for added capabilities. The variable names are `prefix` followed by `Names` and `Containers`.
+ * Returns the expressions for added capabilities. The variables are named `prefix` plus `Names` and `prefix` plus
+ * `Containers`.
  */
 export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string) {
   const added = 'c.?securityContext.?capabilities.?add.orValue([])';

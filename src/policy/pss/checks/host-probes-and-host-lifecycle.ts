@@ -8,7 +8,7 @@ const HOSTS = HANDLERS.flatMap((handler) =>
   ['httpGet', 'tcpSocket'].map((action) => `c.?${handler}.?${action}.?host.orValue("")`),
 );
 
-/** A conjunction of terms, because a list is more expensive. */
+/** A conjunction of terms, because building a list is more expensive. */
 const CONTAINER_PASSES = HOSTS.map((host) => `${host} == ""`).join(' && ');
 const CEL: CelRule = {
   variables: {
@@ -37,7 +37,7 @@ export const hostProbesAndHostLifecycle: Check = {
   versions: [{ since: 'v1.34', check: noHosts, cel: CEL }],
 };
 
-/** Unlike in other checks, container names are distinct and sorted, as they are upstream. */
+/** As in upstream, container names are distinct and sorted. Other checks do not do this. */
 function noHosts({ handlerHosts: offenders }: PodFields): Finding | undefined {
   if (offenders.length === 0) return undefined;
   const containers = distinct(offenders.map(({ container }) => container.name));

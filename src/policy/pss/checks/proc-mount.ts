@@ -4,7 +4,7 @@ import { type Check, containerRule } from '../check.ts';
 const FIELD = 'securityContext.procMount';
 const ALLOWED = 'Default';
 
-/** Denies every type other than `Default`, including the empty string. */
+/** Denies all types except `Default`. The empty string is also denied. */
 export const ONLY_DEFAULT_PROC_MOUNT = containerRule({
   name: 'procMount',
   reason: 'procMount',

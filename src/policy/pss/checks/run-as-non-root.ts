@@ -23,7 +23,7 @@ const CEL: CelRule = {
     ...EXPLICIT.variables,
     runAsNonRootMissing: offendingNames(`${valueOf('c')}.hasValue()`),
   },
-  // A container without a value passes only if the pod sets true.
+  // A container that sets no value passes only if the pod sets true.
   passes: `${valueOf('variables.spec')}.orValue(true) && variables.containers.all(c, ${valueOf('c')}.orValue(${valueOf('variables.spec')}.orValue(false)))`,
   text: `"${REASON} (" + (size(${EXPLICIT.setters}) > 0 ? ${EXPLICIT.setters}.join(" and ") + " must not set ${FIELD}=false" : "pod or " + ${celNames('variables.runAsNonRootMissing')} + " must set ${FIELD}=true") + ")"`,
 };
@@ -54,7 +54,7 @@ export const runAsNonRoot: Check = {
   ],
 };
 
-/** Containers without a value are reported only if none is explicitly false. */
+/** Containers that set no value are reported only if no value is explicitly false. */
 function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
   const explicit = findSetters(pod, (setter) => setter.runAsNonRoot === false);
   const implicit = findContainers(pod, (container) => container.runAsNonRoot === undefined);
@@ -64,7 +64,7 @@ function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
       reason: REASON,
       detail: `${formatSetters(explicit)} must not set securityContext.runAsNonRoot=false`,
       fields: () => explicit.map((setter) => forbidden(setter, FIELD, false)),
-      // Containers inherit the value of the pod.
+      // Containers inherit the pod's value.
       ...(pod.runAsNonRoot === undefined ? { omitted: missingFields } : {}),
     };
   }

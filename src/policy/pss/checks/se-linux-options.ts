@@ -21,7 +21,7 @@ const TYPES_V1_0 = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
 const TYPES_V1_31 = [...TYPES_V1_0, 'container_engine_t'];
 
 /**
- * Only the SELinux types of ordinary containers may be set. User and role must not be set. Every level is allowed.
+ * The SELinux type must be one of the ordinary container types. User and role must not be set. Any level is allowed.
  *
  * Fields   spec.securityContext.seLinuxOptions.{type,user,role}
  *          spec.{init,ephemeral,}containers[*].securityContext.seLinuxOptions.{type,user,role}

@@ -21,8 +21,8 @@ const ANNOTATIONS_CEL: CelRule = {
 };
 
 /**
- * Denies profile types other than RuntimeDefault and Localhost. A pod without profiles passes. A profile from the API
- * server always has a type, so an absent type means that there is no profile.
+ * Denies profile types other than RuntimeDefault and Localhost. Pods that set no profile pass. The API server requires
+ * a type in every profile, so a missing type means that there is no profile.
  */
 export const ONLY_SAFE_SECCOMP_PROFILES = setterRule({
   name: 'seccomp',
@@ -72,12 +72,12 @@ function onlySafeAnnotations(pod: PodFields): Finding | undefined {
   };
 }
 
-/** The empty string is also unsafe. */
+/** Treats the empty string as unsafe, too. */
 function isUnsafeValue(value: string): boolean {
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);
 }
 
-/** Annotations for containers that do not exist are ignored. */
+/** Ignores annotations for containers that do not exist. */
 function isProfile(pod: PodFields, key: string): boolean {
   if (key === SECCOMP_POD_ANNOTATION) return true;
   if (!key.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX)) return false;

@@ -14,7 +14,7 @@ const CEL: CelRule = {
 };
 
 /**
- * Each container must have a seccomp profile, either its own or the pod's.
+ * Every container must have a seccomp profile, either its own or the pod's.
  *
  * Fields   spec.securityContext.seccompProfile.type
  *          spec.{init,ephemeral,}containers[*].securityContext.seccompProfile.type
@@ -39,7 +39,7 @@ export const seccompProfileRestricted: Check = {
   ],
 };
 
-/** Containers without a profile are reported only if no profile is unsafe. */
+/** Containers that have no profile are reported only if there is no unsafe profile. */
 function mustHaveProfile(pod: PodFields): Finding | undefined {
   const unsafe = SAFE.check(pod);
   if (pod.seccompProfile !== undefined) return unsafe;

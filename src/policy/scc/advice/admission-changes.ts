@@ -1,4 +1,4 @@
-/** Pods that a changed SCC would admit instead of the SCC that admitted them. */
+/** Finds pods that a changed SCC would take over from the SCC that admitted them. */
 import { deepEqual } from '../../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
@@ -11,32 +11,32 @@ import { createSccSet } from '../order.ts';
 import { explainOrder, type PreparedScc, prepareScc } from '../scc.ts';
 import type { ContainerValues, PodValues } from '../strategies/strategy.ts';
 
-/** Evaluates pods in steps. Each `yield` returns whether time is left for another step. */
+/** Evaluates pods in steps. The caller sends back whether there is time left for another step. */
 export type Evaluation<T> = Generator<void, T, boolean>;
 
-/** An SCC that is created or updated, the other SCCs, and the pods that they admitted. */
+/** A created or updated SCC, the existing SCCs, and the pods that they admitted. */
 export interface SccWarningsInput {
   readonly scc: SecurityContextConstraints;
   /** The SCC before an update. Absent for a new SCC. */
   readonly oldScc?: SecurityContextConstraints | undefined;
-  /** All existing SCCs. An SCC with the same name as `scc` is ignored. */
+  /** All existing SCCs. The SCC with the same name as `scc` is ignored. */
   readonly sccs: readonly SecurityContextConstraints[];
   readonly pods: readonly Pod[];
-  /** Returns `undefined` for namespaces to which SCCs do not apply. */
+  /** Returns `undefined` for namespaces that SCC admission skips. */
   findNamespace(name: string): Namespace | undefined;
   readonly canUse: CanUse;
-  /** Maximum number of pods to evaluate. The pods of one controller are alike and are counted as one. */
+  /** Maximum number of pods to evaluate. Pods of the same controller are alike, so they count as one pod. */
   readonly maxPods: number;
   readonly brokenScc: NonNullable<Deviations['brokenScc']>;
-  /** Whether a controller reverts changes to the standard SCCs. */
+  /** True if a controller reverts changes to the standard SCCs. */
   readonly reconcilesStandardSccs: boolean;
 }
 
-/** The pods of one SCC that another SCC would admit if they were recreated. */
+/** Pods admitted by one SCC that another SCC would admit if they were recreated. */
 export interface TakenOverPods {
   /** The SCC that admitted the pods. */
   readonly from: string;
-  /** The reason why the other SCC is ordered before that SCC. */
+  /** Why the other SCC is ordered first. */
   readonly reason: string;
   readonly namespaces: readonly string[];
   readonly pods: number;
@@ -44,7 +44,7 @@ export interface TakenOverPods {
 
 interface Comparison {
   readonly takenOver: readonly TakenOverPods[];
-  /** The number of pods that were evaluated. */
+  /** Number of evaluated pod groups. */
   readonly tried: number;
   readonly total: number;
 }
@@ -57,8 +57,8 @@ interface PodGroup {
 }
 
 /**
- * Finds the pods that an SCC would admit instead of the SCC that admitted them. The SCC that admitted them must come
- * later in the order, the pod must fit, and its service account must be allowed to use the SCC.
+ * Finds the pods that an SCC would take over from the SCC that admitted them. This requires that the SCC comes first in
+ * evaluation order, that the pod fits, and that its service account may use the SCC.
  */
 export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): Evaluation<Comparison> {
   const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
@@ -77,7 +77,7 @@ export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): Ev
   return { takenOver: summarize(found, scc), tried, total: groups.length };
 }
 
-/** Returns the SCCs that are evaluated after the SCC with this name. */
+/** Returns the SCCs that are evaluated after the named SCC. */
 function listBehind(objects: readonly SecurityContextConstraints[], sccName: string): ReadonlyMap<string, PreparedScc> {
   const { sccs } = createSccSet(objects);
   const index = sccs.findIndex(({ name }) => name === sccName);
@@ -85,8 +85,8 @@ function listBehind(objects: readonly SecurityContextConstraints[], sccName: str
 }
 
 /**
- * Skips pods that require an SCC through their annotation, because no other SCC admits them. Returns `undefined` if no
- * time is left.
+ * Groups the pods by controller and SCC. Skips pods that require an SCC through their annotation, because no other SCC
+ * admits them. Returns `undefined` if there is no time left.
  */
 function* groupPods(
   pods: readonly Pod[],
@@ -108,8 +108,8 @@ function* groupPods(
 }
 
 /**
- * Creates a function that returns whether versions of an SCC would admit a pod. The function returns `undefined` if
- * SCCs do not apply or if the use of the SCC is not granted.
+ * Creates a function that returns whether a version of the SCC would admit a pod. Returns `undefined` if SCCs do not
+ * apply or the pod's subject may not use the SCC.
  */
 function createAdmitter(
   { pod, admittedBy }: PodGroup,
@@ -129,7 +129,7 @@ function createAdmitter(
   return (one) => mayUse(subject, one) && allowsPod(one, search);
 }
 
-/** The creator of a pod is not recorded. The service account stands in for it, or else any authenticated user. */
+/** Pods do not record their creator, so use the service account or, if there is none, any authenticated user. */
 function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
   const userInfo = { username: '', groups: ['system:authenticated'] };
   const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName, identity: 'accurate' });
@@ -137,8 +137,8 @@ function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
 }
 
 /**
- * Returns the pod without the values that its SCC would generate. If the creator set these values explicitly, the
- * result still allows more SCCs than the original pod.
+ * Removes the values that the pod's SCC would generate. If the creator set some of them explicitly, the result fits
+ * more SCCs than the original pod.
  */
 function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
   const bare = {
@@ -181,7 +181,7 @@ function removeGenerated<Values extends object>(values: Values, generated: Value
   return rest;
 }
 
-/** Returns the pods by SCC, sorted by their number in descending order. */
+/** Groups the pods by SCC, in descending order of pod count. */
 function summarize(groups: readonly PodGroup[], scc: PreparedScc): readonly TakenOverPods[] {
   const takenOver = Array.from(
     Map.groupBy(groups, ({ admittedBy }) => admittedBy),

@@ -1,4 +1,4 @@
-/** Denied workloads in a plan, with the cause of each denial and the ways to admit the workload. */
+/** Lists the denied workloads in a plan, why each is denied, and how to admit it. */
 import { quote, shellQuote } from '../../../kube/text.ts';
 import type { SccMode } from '../mode.ts';
 import type { PodDenial } from './explain.ts';
@@ -38,7 +38,7 @@ export interface SccDenial {
   readonly namespace: string;
   readonly kind: string;
   readonly name: string;
-  /** `report`: the denial is only a warning. */
+  /** With `report`, the denial is only a warning. */
   readonly mode: Exclude<SccMode, 'off'>;
   readonly reason: string;
   /** Ways to admit the workload, in order of preference. */
@@ -46,14 +46,14 @@ export interface SccDenial {
 }
 
 interface SccFix {
-  /** One sentence, or a phrase before the command. */
+  /** One sentence, or a phrase that introduces the command. */
   readonly text: string;
   readonly command?: string | undefined;
-  /** One sentence about what else the command permits. */
+  /** One sentence that describes what else the command permits. */
   readonly consequence?: string | undefined;
 }
 
-/** Returns the denied workloads of a namespace in which SCC admission is on. */
+/** Returns the denied workloads of a namespace, or none if SCC admission is off. */
 export function listDenials(
   { name: namespace, mode, workloads }: AdmissionPlan,
   isPrivileged: (scc: string) => boolean,
@@ -68,7 +68,7 @@ export function listDenials(
   });
 }
 
-/** Changing the workload is preferred, then creating a custom SCC, then granting an existing SCC. */
+/** Lists the fixes in order of preference: change the workload, create a custom SCC, grant an existing SCC. */
 function listFixes(
   workload: PlannedWorkload & { readonly result: PodDenial },
   namespace: string,
@@ -80,7 +80,7 @@ function listFixes(
   const custom = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace].map(shellQuote).join(' ');
   const fixes: SccFix[] = [{ text: change }];
   if (result.suggestedScc) {
-    const text = 'Create a custom SCC for what the pods need, and grant it';
+    const text = 'Create a custom SCC that allows what the pods need, and grant it';
     fixes.push({ text, command: `portcullis scc create ${custom}` });
   }
   const scc = grantableScc(workload);

@@ -1,6 +1,5 @@
 /**
- * Evaluates a pod that does not exist yet: the verdict, how a denied pod can be admitted, and the result of each
- * SCC.
+ * Evaluates a pod that does not exist yet. Returns the verdict, how to admit a denied pod, and the result of each SCC.
  */
 import { type Change, findChanges } from '../../../kube/pod-changes.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
@@ -24,7 +23,7 @@ import {
   type Suggestion,
 } from './suggestion.ts';
 
-/** Input for the creation of a pod. */
+/** Input for evaluating the creation of a pod. */
 export type PodInput = Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>;
 
 interface PodAdmission {
@@ -42,10 +41,10 @@ export interface PodDenial extends Suggestion {
   readonly message: string;
 }
 
-/** The verdict of SCC admission on a pod. SCCs do not apply to an ignored pod. */
+/** SCC admission's verdict on a pod. `ignored` means that SCCs do not apply to the pod. */
 export type PodVerdict = PodAdmission | PodDenial | { readonly outcome: 'ignored' };
 
-/** Decides whether a pod may be created. */
+/** Returns the verdict on creating a pod. */
 export function decidePod(input: PodInput): PodVerdict {
   return getVerdict(input, evaluateCreation(input));
 }
@@ -65,37 +64,37 @@ function getVerdict(input: PodInput, { decision, search, result }: Evaluation): 
   return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, object) };
 }
 
-/** The result of one SCC for a pod. */
+/** The result of evaluating one SCC for a pod. */
 export interface ExplainedScc {
   readonly name: string;
   readonly priority: number;
-  /** Permissiveness. SCCs with a lower score are tried first. */
+  /** How permissive the SCC is. SCCs that have a lower score are tried first. */
   readonly score: number;
   /** False if an annotation on the pod requires a different SCC. */
   readonly isCandidate: boolean;
-  /** All subjects that may use the SCC. The service account comes first. */
+  /** All subjects that may use the SCC, starting with the service account. */
   readonly usableBy: readonly SubjectType[];
   readonly fits: boolean;
   /** The denial messages. Empty if the pod fits. */
   readonly errors: readonly string[];
   readonly disallowedFields: readonly DisallowedField[];
-  /** The reason why the SCC cannot be used in the namespace. */
+  /** Why the SCC cannot be used in the namespace. */
   readonly broken?: string;
   /** The pod that the SCC would admit. Set only if the pod fits. */
   readonly object?: JsonObject;
 }
 
-/** A verdict with the decision of `assignScc` and the result of each SCC. */
+/** A verdict, with the decision of `assignScc` and the result of each SCC. */
 export interface ExplainedPod {
   readonly verdict: PodVerdict;
   readonly decision: SccDecision;
   /** All SCCs in evaluation order. Empty if the decision does not depend on SCCs. */
   readonly sccs: readonly ExplainedScc[];
-  /** The next SCC that would admit an admitted pod. */
+  /** For an admitted pod, the next SCC that would admit it. */
   readonly next?: string;
 }
 
-/** Decides whether a pod may be created, and evaluates every SCC for it, including SCCs that are not usable. */
+/** Returns the verdict on creating a pod, and evaluates every SCC, including those that are not usable. */
 export function explainPod(input: PodInput): ExplainedPod {
   const evaluation = evaluateCreation(input);
   const { decision, pod } = evaluation;
@@ -138,7 +137,7 @@ function explainScc(scc: PreparedScc, search: Search): ExplainedScc {
   };
 }
 
-/** Describes whether a pod fits an SCC, and the reasons if it does not fit. */
+/** Describes whether a pod fits an SCC and, if it does not, why. */
 export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
   const prefix = `provider ${name}: `;
   return {
@@ -151,8 +150,8 @@ export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
 }
 
 /**
- * Returns the custom SCC that `decidePod` suggests for a denied pod. Returns `undefined` if there is no suggestion, or
- * if the pod would still be denied.
+ * Returns the custom SCC that `decidePod` suggests for a denied pod. Returns `undefined` if there is no suggestion or
+ * the pod would still be denied.
  */
 export function createCustomScc(
   input: PodInput & { readonly sccs: readonly SecurityContextConstraints[] },
@@ -166,7 +165,7 @@ export function createCustomScc(
   return decidePod({ ...input, sccs: [scc], canUse: () => true }).outcome === 'admitted' ? scc : undefined;
 }
 
-/** Returns the pod fields, with their values, that an SCC would not allow if the pod were created now. */
+/** Returns the pod fields and values that an SCC would not allow if the pod were created now. */
 export function findSccViolations(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
   const { sccs } = explainPod({ object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true });
   return sccs.flatMap(({ disallowedFields }) => disallowedFields.map(formatDisallowedField));

@@ -1,23 +1,23 @@
-/** Values in the lists of an SCC that cannot match any pod value. */
+/** Finds values in SCC lists that cannot match any pod value. */
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import type { SecurityContextConstraints } from '../../../kube/scc.ts';
 import { VOLUME_TYPES } from '../pod.ts';
 
-/** A valid value in an SCC list that cannot match any pod value. */
+/** A value in an SCC list that is valid but cannot match any pod value. */
 export interface InvalidValue {
   readonly field: keyof SecurityContextConstraints;
   readonly index: number;
   readonly value: string;
   /** A verb phrase, such as `is not a volume type`. */
   readonly problem: string;
-  /** The value that was probably intended. */
+  /** The value that the author probably meant. */
   readonly suggestion?: string;
 }
 
 /** Maximum number of values to check in each list. */
 const MAX_VALUES = 1000;
 
-/** Returns the values in the lists of an SCC that cannot match any pod value. */
+/** Returns the values in an SCC's lists that cannot match any pod value. */
 export function findInvalidValues(scc: SecurityContextConstraints): readonly InvalidValue[] {
   return VALUE_CHECKS.flatMap(({ field, problem, isValid, suggest }) =>
     (scc[field] ?? []).slice(0, MAX_VALUES).flatMap((value, index) => {
@@ -41,7 +41,7 @@ interface ValueCheck {
   suggest(value: string): string | undefined;
 }
 
-/** No pod volume has the type `serviceAccountToken`, but the SCC API defines it. */
+/** No pod volume has type `serviceAccountToken`, but the SCC API defines it. */
 const VOLUMES = [...VOLUME_TYPES, 'serviceAccountToken', 'none', '*'];
 const PROFILES = ['runtime/default', 'docker/default', 'unconfined', '*'];
 const CAPABILITY = /^[A-Z][A-Z0-9_]*$/;

@@ -8,9 +8,9 @@ import type { TemplateInput } from '../assign.ts';
 import type { SccMode } from '../mode.ts';
 import { decidePod, type PodInput, type PodVerdict } from './explain.ts';
 
-/** Input for the decisions about all workloads in a namespace. */
+/** Input for the decisions on all workloads in a namespace. */
 export interface WorkloadContext extends TemplateInput {
-  /** The creator of pods that have no controller. */
+  /** The assumed creator of pods that have no controller. */
   readonly creator: UserInfo;
   readonly findAccount: FindServiceAccount;
 }
@@ -25,7 +25,7 @@ interface WorkloadPod {
 }
 
 /**
- * Returns the pod that a workload creates, as SCC admission receives it. Returns `undefined` for a workload without a
+ * Returns the pod that a workload creates, as SCC admission receives it. Returns `undefined` for a workload that has no
  * pod template.
  */
 export function workloadPod(
@@ -38,7 +38,7 @@ export function workloadPod(
   return { ...account, input: { ...context, object: pod, userInfo: requester } };
 }
 
-/** A namespace with its workloads, sorted by kind and name. */
+/** A namespace and its workloads, sorted by kind and name. */
 export interface AdmissionPlan {
   readonly name: string;
   readonly mode: SccMode;
@@ -53,7 +53,7 @@ export interface WorkloadName {
   readonly template?: string;
 }
 
-/** A workload with the verdict on its pods. `off` means that SCC admission is disabled in the namespace. */
+/** A workload and the verdict on its pods. `off` means that SCC admission is off in the namespace. */
 export interface PlannedWorkload extends WorkloadName, Omit<WorkloadPod, 'input'> {
   readonly result: PodVerdict | { readonly outcome: 'off' };
 }
@@ -65,7 +65,7 @@ export interface AdmissionPlanInput extends Omit<WorkloadContext, 'creator'> {
 
 /** Evaluates the pods of all workloads in a namespace. */
 export function planAdmission({ mode, sources, ...given }: AdmissionPlanInput): AdmissionPlan {
-  // The creator of a bare pod is unknown and therefore has no grants.
+  // The creator of a bare pod is unknown, so assume that it has no grants.
   const context = { ...given, creator: {} };
   const workloads = sources.map((source): PlannedWorkload => {
     const { kind, object, template } = source;
@@ -79,7 +79,7 @@ export function planAdmission({ mode, sources, ...given }: AdmissionPlanInput): 
   return { name: objectName(given.namespace), mode, workloads };
 }
 
-/** Grants an SCC to a service account in its namespace. */
+/** A grant of an SCC to a service account in its namespace. */
 export interface PlannedGrant {
   readonly namespace: string;
   readonly serviceAccount: string;
@@ -121,7 +121,7 @@ function findGrants({ name: namespace, workloads }: AdmissionPlan): readonly Nee
   );
 }
 
-/** Returns the workloads that are admitted without the grant and that the grant moves to its SCC. */
+/** Returns the workloads that are admitted even without the grant, but that the grant moves to its SCC. */
 function findMoves(
   { serviceAccount, scc }: NeededGrant,
   { workloads }: AdmissionPlan,
@@ -146,7 +146,7 @@ function withGrants(
     granted.has(JSON.stringify([subject.username, scc, namespace])) || canUse(subject, scc, namespace);
 }
 
-/** Number of workloads by result. */
+/** Numbers of workloads by result. */
 interface PlanSummary extends Readonly<Record<PlannedWorkload['result']['outcome'], number>> {
   readonly workloads: number;
   /** Denied workloads that a binding would admit. */
@@ -169,7 +169,7 @@ export function summarizePlan(namespaces: readonly AdmissionPlan[]): PlanSummary
 
 /**
  * Returns the SCC to grant to the service account of a denied workload. Returns `undefined` if no SCC admits the
- * workload, or if the only one that does allows everything.
+ * workload, or only an SCC that allows everything does.
  */
 export function grantableScc({ result, serviceAccount }: PlannedWorkload): string | undefined {
   const isGrantable = result.outcome === 'denied' && result.suggestedScc === undefined && serviceAccount !== undefined;

@@ -1,4 +1,6 @@
-/** The SCC that admitted an existing pod according to its annotations, and whether the pod would be admitted again. */
+/**
+ * Determines which SCC admitted an existing pod according to its annotations, and whether it would be admitted again.
+ */
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
 import type { SccMode } from '../mode.ts';
@@ -10,15 +12,13 @@ interface PodAuditInput {
   readonly mode: SccMode;
   /** The recorded SCC, if it exists. */
   readonly scc: SecurityContextConstraints | undefined;
-  /**
-   * Number of grants that allow the service account to use the recorded SCC, or `undefined` if the SCC does not exist.
-   */
+  /** Number of grants of the recorded SCC to the service account, or `undefined` if the SCC does not exist. */
   readonly grants: number | undefined;
 }
 
 /**
- * Returns a pod with the SCC that admitted it and the recorded type of subject that may use the SCC. The note explains
- * a missing SCC, a missing grant or fields that the SCC does not allow.
+ * Returns a pod with the SCC that admitted it and the recorded subject type. The note explains a missing SCC, a missing
+ * grant, or fields that the SCC does not allow.
  */
 export function auditPod(pod: Pod, { namespace: namespaceObject, mode: sccMode, scc: object, grants }: PodAuditInput) {
   const mode = pod.spec?.os?.name === 'windows' ? 'windows' : sccMode;
@@ -35,10 +35,10 @@ export function auditPod(pod: Pod, { namespace: namespaceObject, mode: sccMode, 
   return { ...facts, scc, subject, note: notes.length === 0 ? undefined : notes.join('; ') };
 }
 
-/** SCC mode that applies to a pod. Windows pods have none. */
+/** SCC mode for a pod. Windows pods are exempt. */
 type PodMode = SccMode | 'windows';
 
-/** Reasons why a pod has no SCC. */
+/** Why a pod has no SCC. */
 const NOTES: Readonly<Record<PodMode, string>> = {
   windows: 'Windows pod: exempt from SCC admission',
   off: 'exempt namespace',
@@ -48,7 +48,9 @@ const NOTES: Readonly<Record<PodMode, string>> = {
 
 const MAX_FIELDS = 3;
 
-/** Ephemeral containers may have been added under another SCC. Other fields must have been admitted by the recorded SCC. */
+/**
+ * Ephemeral containers may have been added under another SCC, but the recorded SCC must have admitted all other fields.
+ */
 function misfitNote(scc: string, misfits: readonly string[]): string | undefined {
   if (misfits.length === 0) return undefined;
   const more = misfits.length > MAX_FIELDS ? ` and ${misfits.length - MAX_FIELDS} more` : '';

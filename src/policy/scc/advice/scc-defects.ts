@@ -1,19 +1,19 @@
-/** SCCs that are invalid or missing, or that admit no pods. */
+/** Finds SCCs that are invalid or missing, or that admit no pods. */
 import type { SecurityContextConstraints } from '../../../kube/scc.ts';
 import { compareBytes, plural } from '../../../kube/text.ts';
 import { type Compatibility, OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from '../mode.ts';
 import { createSccSet } from '../order.ts';
 import { prepareScc } from '../scc.ts';
 
-/** The invalid and missing SCCs of a cluster. */
+/** A cluster's invalid and missing SCCs. */
 export interface SccProblems {
-  /** The SCCs that cannot be used in any namespace, by name, with the reason. */
+  /** For each SCC that cannot be used in any namespace, the reason by SCC name. */
   readonly broken: ReadonlyMap<string, string>;
-  /** True if one of these SCCs causes every pod to be denied. */
+  /** True if one of them causes every pod to be denied. */
   readonly brokenBlocks: boolean;
-  /** Missing standard SCCs, other than the required ones. */
+  /** Missing standard SCCs, except required ones. */
   readonly missing: readonly string[];
-  /** Missing SCCs that must exist for any pod to be admitted. */
+  /** Missing SCCs that must exist before any pod is admitted. */
   readonly required: readonly string[];
 }
 
@@ -35,7 +35,7 @@ export function findSccProblems(
   };
 }
 
-/** Formats the problems in a single line. Returns `undefined` if there are none. */
+/** Formats the problems on a single line. Returns `undefined` if there are none. */
 export function formatSccProblems({ broken, brokenBlocks, missing, required }: SccProblems): string | undefined {
   const consequence = 'no pod is admitted because ';
   const problems = [
@@ -50,7 +50,7 @@ function formatMissing(names: readonly string[]): string {
   return `${plural(names.length, 'SCC')} ${names.join(', ')} ${plural(names.length, 'is', 'are')} missing`;
 }
 
-/** Returns the reason why a valid SCC admits no pods, or `undefined` if it can admit pods. */
+/** Returns why a valid SCC admits no pods, or `undefined` if it can admit pods. */
 export function findSccDefect(scc: unknown): string | undefined {
   const { fields, needs } = prepareScc(scc);
   if (needs.defect !== undefined) return needs.defect;

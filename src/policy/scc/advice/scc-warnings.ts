@@ -1,4 +1,4 @@
-/** Warnings about SCCs: values without effect, SCCs that admit no pods, and pods that would move to another SCC. */
+/** Warnings about SCCs: values that match nothing, SCCs that admit no pods, and pods that would move to another SCC. */
 import { printCount, quote, plural } from '../../../kube/text.ts';
 import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
 import { type PreparedScc, prepareScc } from '../scc.ts';
@@ -12,8 +12,8 @@ const MAX_INVALID_VALUES = 3;
 const MAX_NAMESPACES = 10;
 
 /**
- * Returns warnings about a valid SCC: it admits no pods, it precedes other SCCs for all users, it would admit pods that
- * other SCCs admitted, or it has values without effect.
+ * Returns warnings about a valid SCC if it admits no pods, precedes other SCCs for all users, would take over pods from
+ * other SCCs, or has values that match nothing.
  */
 export function* sccWarnings(input: SccWarningsInput): Evaluation<readonly string[]> {
   const scc = prepareScc(input.scc);
@@ -27,7 +27,7 @@ export function* sccWarnings(input: SccWarningsInput): Evaluation<readonly strin
   return [...effects, ...invalidValueWarnings(scc, input)].map(formatWarning);
 }
 
-/** A change that is reverted immediately has no other effects. */
+/** No other warnings are needed for a change that is reverted immediately. */
 function reconciliationWarning({ name }: PreparedScc, input: SccWarningsInput): string | undefined {
   const { scc, reconcilesStandardSccs } = input;
   const standard = reconcilesStandardSccs && STANDARD_SCCS.find((one) => one.scc.metadata?.name === name);
@@ -49,7 +49,7 @@ function invalidValueWarnings({ name }: PreparedScc, { scc }: SccWarningsInput):
   ];
 }
 
-/** An SCC for which no provider can be created may block the pods of all other SCCs. */
+/** An SCC that no provider can be created for may block all pods, even those of other SCCs. */
 function defectWarning({ name, needs }: PreparedScc, defect: string, { brokenScc }: SccWarningsInput): string {
   const blocksAll = brokenScc === 'deny' && needs.defect !== undefined;
   return `SCC ${quote(name)} ${blocksAll ? 'blocks every pod in the cluster' : 'admits no pod'}: ${defect}`;
@@ -58,7 +58,7 @@ function defectWarning({ name, needs }: PreparedScc, defect: string, { brokenScc
 const ANY_USER = { username: '', groups: ['system:authenticated'] };
 const STANDARD_NAMES = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
 
-/** An SCC that has a priority and that all users may use replaces the standard SCCs. */
+/** An SCC that has a priority and is usable by all users replaces the standard SCCs. */
 function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput): readonly string[] {
   const { priority } = scc.fields;
   const preceded = sccs
@@ -92,9 +92,9 @@ function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Evaluat
   ];
 }
 
-/** Names as many namespaces as fit. */
+/** Lists as many namespaces as fit. */
 function comparisonWarning(name: string, { from, reason, namespaces, pods }: TakenOverPods): string {
-  const cause = reason === 'ordered by name' ? 'it comes first by name' : `it ${reason}`;
+  const cause = reason === 'ordered by name' ? 'its name comes first' : `it ${reason}`;
   for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
     const where = `${plural(namespaces.length, 'namespace')} ${joinNames(limitNames(namespaces, shown))}`;
     const text = `SCC ${quote(name)} would admit ${printCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} if recreated, because ${cause}`;
@@ -102,7 +102,7 @@ function comparisonWarning(name: string, { from, reason, namespaces, pods }: Tak
   }
 }
 
-/** Returns the first names and the number of remaining names. */
+/** Returns the first names and the number of omitted names. */
 function limitNames(names: readonly string[], shown: number): readonly string[] {
   return names.length <= shown ? names : [...names.slice(0, shown), `${names.length - shown} more`];
 }

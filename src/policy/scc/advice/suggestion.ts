@@ -1,4 +1,4 @@
-/** Suggestions for denied pods: the fields to change, the SCC to grant, or the custom SCC to create. */
+/** Suggests how to admit denied pods: which fields to change, which SCC to grant, or which custom SCC to create. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import { findChanges } from '../../../kube/pod-changes.ts';
 import {
@@ -17,7 +17,7 @@ import { admits, findContradiction, type Search, type SearchResult } from '../se
 export interface DisallowedField {
   /** Path in the pod, such as `spec.containers[0].securityContext.runAsUser`. */
   readonly path: string;
-  /** The values that are not allowed. Empty if the SCC requires a value and the pod has none. */
+  /** The values that are not allowed. Empty if the SCC requires a value but the pod has none. */
   readonly values: readonly unknown[];
 }
 
@@ -25,8 +25,8 @@ export interface DisallowedField {
 const MAX_FIELDS = 100;
 
 /**
- * Returns the pod fields that the errors of an SCC refer to, in the order of the errors. Each field is returned once,
- * up to `limit` fields. The errors contain effective values. A value that a container inherits is reported as a pod
+ * Returns the pod fields that an SCC's errors refer to, in the order of the errors. Each field is returned once, up to
+ * `limit` fields. Because the errors contain effective values, a value that a container inherits is reported as a pod
  * field, and a seccomp profile is reported where it is set.
  */
 export function findDisallowedFields(
@@ -37,7 +37,7 @@ export function findDisallowedFields(
   const valuesByPath = new Map<string, unknown[]>();
   for (const error of errors.slice(0, MAX_FIELDS)) {
     if (valuesByPath.size >= limit) break;
-    // If an SCC cannot be used in the namespace, its error does not refer to a field.
+    // The error for an SCC that cannot be used in the namespace does not refer to a field.
     if (error.type === 'InternalError') continue;
     const { path, value } = locate(pod, error);
     const values = valuesByPath.get(path);
@@ -61,7 +61,7 @@ const FS_GROUP = '.spec.securityContext.fsGroup';
 const ANNOTATIONS = 'metadata.annotations[';
 const CONTAINER_FIELD = /^\.((?:initContainers|containers|ephemeralContainers)\[\d+\])\.(.+)$/;
 const POD_FIELDS: ReadonlySet<string> = new Set(['hostNetwork', 'hostPID', 'hostIPC']);
-/** Fields that containers inherit from the security context of their pod. */
+/** Fields that containers inherit from the pod's security context. */
 const INHERITED_FIELDS = ['runAsUser', 'runAsNonRoot', 'seLinuxOptions'] as const;
 
 function locate(pod: PodFields, { path, value }: FieldError): FieldValue {
@@ -72,7 +72,7 @@ function locate(pod: PodFields, { path, value }: FieldError): FieldValue {
   const [, location = '', field = ''] = CONTAINER_FIELD.exec(path) ?? [];
   if (field === '') return locateSysctl(pod, path);
   if (POD_FIELDS.has(field)) return { path: `spec.${field}`, value };
-  // The errors repeat the ports of all containers for each container. The last one names the container with the port.
+  // Each container's errors list the ports of all containers. The last error names the container that has the port.
   if (field.endsWith('.hostPort')) return locatePort(pod, `.${field}`, value);
   const inherited = INHERITED_FIELDS.find((name) => field.startsWith(name));
   const isInherited =
@@ -109,24 +109,24 @@ function locateSysctl(pod: PodFields, path: string): FieldValue {
 }
 
 /**
- * Describes how a pod that no SCC admits could be admitted. Either `changing` is set, or any of the other fields. SCCs
- * are represented by their names.
+ * How a pod that no SCC admits could be admitted. If `changing` is set, no other field is. SCCs are represented by
+ * their names.
  */
 export interface Suggestion {
   /**
-   * The usable SCC with the fewest disallowed fields. If no SCC is usable and none could be granted, the closest of all
-   * SCCs.
+   * The usable SCC with the fewest disallowed fields. If no SCC is usable and granting one would not help, the closest
+   * of all SCCs.
    */
   readonly closest?: { readonly scc: string; readonly disallowedFields: readonly DisallowedField[] };
-  /** The least permissive SCC that would admit the pod if its use were granted. */
+  /** The least permissive SCC that would admit the pod if it were granted. */
   readonly grantable?: string;
-  /** A custom SCC that allows less. Set only if `grantable` allows everything. */
+  /** A custom SCC that is less permissive. Set only if `grantable` allows everything. */
   readonly suggestedScc?: SuggestedScc;
   /** The first SCC that would admit the pod if it could change these fields. */
   readonly changing?: { readonly scc: string; readonly paths: readonly string[] };
 }
 
-/** A custom SCC that would admit a pod. It is a modified copy of an existing SCC. */
+/** A custom SCC that would admit a pod, which is a modified copy of an existing SCC. */
 export interface SuggestedScc {
   readonly original: string;
   /** Verb phrases, such as `set allowedCapabilities=NET_ADMIN` or `allow runAsUser 65534`. */
@@ -159,7 +159,7 @@ function deniedSccs(rejections: SearchResult['rejections']): readonly PreparedSc
   return rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc);
 }
 
-/** Ignores the priority. The grant outlasts the pod, so the least permissive SCC is the best choice. */
+/** Ignores the priority, because the grant outlasts the pod and the least permissive SCC is the best choice. */
 function findGrantable(search: Search, denied: readonly PreparedScc[]): PreparedScc | undefined {
   return denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
 }
@@ -179,7 +179,7 @@ interface SccErrors {
   readonly errors: readonly FieldError[];
 }
 
-/** Returns the first SCC with the fewest disallowed fields. There must be at least one field. */
+/** Returns the first SCC with the fewest disallowed fields, ignoring SCCs that have none. */
 function findClosest(
   pod: PodFields,
   compared: Iterable<SccErrors>,
@@ -205,8 +205,8 @@ function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | unde
 }
 
 /**
- * Returns the SCC to copy for a custom SCC that replaces an SCC that allows everything. Returns `undefined` if that SCC
- * allows less, if a container is privileged, or if no SCC can be copied.
+ * Returns the SCC to copy for a custom SCC instead of granting an SCC that allows everything. Returns `undefined` if
+ * the grantable SCC is less permissive, a container is privileged, or no SCC can be copied.
  */
 function findCopy(search: Search, grantable: PreparedScc): ReturnType<typeof findClosest> {
   const { pod, candidates } = search;
@@ -222,7 +222,7 @@ function findCopy(search: Search, grantable: PreparedScc): ReturnType<typeof fin
     compared.map((scc) => ({ scc, ...completePod(scc, search) })),
   );
   if (best === undefined) return undefined;
-  // If the copy disabled privilege escalation, the API server would reject the defaulted pod.
+  // If the copy disallowed privilege escalation, the API server would reject the defaulted pod.
   const contradiction = findContradiction(completePod(best.scc, search));
   const escalation = contradiction && {
     path: `spec.${contradiction.location}.securityContext.allowPrivilegeEscalation`,
@@ -280,7 +280,7 @@ function formatEdit({ field, change, values }: SccEdit): string {
   return change === 'allow' ? `allow ${field} ${formatValues(values)}` : `set ${field}=${formatValues(values)}`;
 }
 
-/** Returns a modified copy of an SCC with a different name and without priority, users and groups. */
+/** Returns a modified copy of an SCC that has a different name and no priority, users or groups. */
 export function copyScc(
   original: SecurityContextConstraints,
   name: string,
@@ -289,7 +289,7 @@ export function copyScc(
   const fields = new Map<string, unknown>(Object.entries(original));
   const changed = edits.flatMap((edit): (readonly [string, unknown])[] => {
     const value = editField(fields.get(edit.field), edit);
-    // Without this field, API servers remove hostPath from the volumes.
+    // Otherwise, API servers remove hostPath from the volumes.
     const isHostPath = edit.field === 'volumes' && edit.values.includes('hostPath');
     return [[edit.field, value], ...(isHostPath ? [['allowHostDirVolumePlugin', true] as const] : [])];
   });
@@ -314,10 +314,7 @@ function editField(before: unknown, { field, change, values }: SccEdit): unknown
     : { type: 'MustRunAsRange', uidRangeMin: Math.min(...ids), uidRangeMax: Math.max(...ids) };
 }
 
-/**
- * SCCs and pods use different names for seccomp profiles. The type of a `Localhost` profile does not include its file
- * name.
- */
+/** SCCs and pods use different names for seccomp profiles. The type of a `Localhost` profile lacks the file name. */
 const SECCOMP_VALUES: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['Unconfined', ['unconfined']],
   ['RuntimeDefault', ['runtime/default']],

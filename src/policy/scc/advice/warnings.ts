@@ -1,4 +1,4 @@
-/** Warnings of SCC decisions: how a denied pod can be admitted, and the risks of an admitted pod. */
+/** Warnings for SCC decisions: how to admit a denied pod, and the risks of an admitted pod. */
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
@@ -14,8 +14,8 @@ import { findSuggestion, formatDisallowedField, type Suggestion } from './sugges
 type Warnings = readonly string[];
 
 /**
- * Warnings evaluate more SCCs than the decision does. They are omitted for pods with more containers than a node can
- * run.
+ * Warnings evaluate more SCCs than the decision does, so they are omitted for pods that have more containers than a
+ * node can run.
  */
 const MAX_CONTAINERS = 1000;
 
@@ -29,14 +29,13 @@ export function admissionWarnings(search: Search, admission: Admission): Warning
 }
 
 /**
- * Warns about a pod that is admitted only because of its creator's permissions. A controller creates pods with the
- * permissions of their service account. A debug container may exceed the SCC that is recorded on the pod.
+ * Warns about a pod that is admitted only because of its creator's permissions. If a controller creates such a pod,
+ * only the permissions of its service account apply. A debug container may exceed the SCC that is recorded on the pod.
  */
 function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
   const { serviceAccountName, annotations } = search.pod;
   if (serviceAccountName === '') return undefined;
-  // For pods created by controllers, the actual groups of the service account apply, regardless of the configured
-  // identity.
+  // For pods that controllers create, the service account's actual groups apply, regardless of the configured identity.
   const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
   if (search.mayUse(account, scc)) return undefined;
   const later = search.candidates.slice(search.candidates.indexOf(scc) + 1);
@@ -56,10 +55,10 @@ function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
   );
 }
 
-/** Highest ID in the user namespace of a pod, with the kubelet's default settings. */
+/** Highest ID in a pod's user namespace with the kubelet's default settings. */
 const MAX_ID = 65_535;
 
-/** Warns about a pod with a user namespace that runs as a user that does not exist in that namespace. */
+/** Warns about a pod that runs as a user that does not exist in its user namespace. */
 function userIdWarning(search: Search, { scc, completion }: Admission): string | undefined {
   const uid = completion.containerValues
     .map(({ runAsUser }) => runAsUser ?? search.pod.runAsUser)
@@ -88,7 +87,7 @@ export function denialWarnings(search: Search, result: SearchResult): Warnings {
   if (pod.containers.length > MAX_CONTAINERS) return [];
   const rangeWarning = invalidRangeWarning(search, result);
   if (rangeWarning !== undefined) return [rangeWarning];
-  // An update does not need a grant if the pod can be recreated.
+  // An update needs no grant if the pod can be recreated.
   const suggested = input.operation === 'UPDATE' ? searchForNewPod(search) : search;
   const suggestion = findSuggestion(suggested, result, search);
   const { closest, changing } = suggestion;
@@ -128,7 +127,7 @@ function missingRangeWarning(namespace: Namespace, name: string): string {
     : `Namespace ${name} has no ${mcs} annotation. Set it, or remove ${uidRange}=${formatValues([ids])} so both are allocated.`;
 }
 
-/** The namespace annotations with their ranges, and the parts of an SCC that need them. */
+/** The namespace annotations, the ranges that they contain, and the parts of an SCC that need them. */
 const RANGES = [
   { annotation: uidRange, range: 'uidRange', needs: ['uidRange'] },
   { annotation: mcs, range: 'seLinuxLevel', needs: ['seLinuxLevel'] },
@@ -170,7 +169,7 @@ function changingWarning({ operation }: SccInput, { scc, paths }: NonNullable<Su
   return formatListWarning(`SCC ${quoteName(scc)} would have to change `, paths, tail);
 }
 
-/** Debug containers are not recreated with the pod, unless the request adds one. */
+/** Keep debug containers only if the request adds one, because they are not recreated with the pod. */
 function searchForNewPod(search: Search): Search {
   const containers = search.pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   const pod = search.input.subResource === 'ephemeralcontainers' ? search.pod : { ...search.pod, containers };
@@ -179,7 +178,7 @@ function searchForNewPod(search: Search): Search {
 
 const IF_CREATED_AGAIN = ' if it were recreated';
 
-/** Describes the SCC that would admit the pod, and its requirements. `suggested` differs from `search` for updates. */
+/** Describes the SCC that would admit the pod, and what it requires. For updates, `suggested` differs from `search`. */
 function admittingWarning(
   { grantable, suggestedScc }: Suggestion,
   search: Search,
@@ -205,7 +204,7 @@ function admittingWarning(
   return formatWarning(`SCC ${name} would admit the pod${grant}.`);
 }
 
-/** A grant to the service account applies regardless of who creates the pod. */
+/** Prefer the service account, because a grant to it applies regardless of who creates the pod. */
 function formatGrantee({ pod: { serviceAccountName }, subjects }: Search): string {
   return serviceAccountName === ''
     ? `user ${quoteName(subjects.user.username)}`

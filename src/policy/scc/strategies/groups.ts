@@ -4,19 +4,19 @@ import type { GroupFields } from '../scc-fields.ts';
 import type { PodStrategy } from './strategy.ts';
 
 interface GroupStrategy {
-  /** Returns the message for missing options. */
+  /** Returns an error message if options are missing. */
   findDefect(options: GroupFields): string | undefined;
   generate(options: GroupFields): number | undefined;
   validate(options: GroupFields, groups: readonly number[] | undefined, report: ReportError): void;
 }
 
-/** Adds an error with the field's value. Returns false if no more errors are reported. */
+/** Adds an error that includes the field's value. Returns false if no further errors should be added. */
 type ReportError = (value: unknown, detail: string) => boolean;
 
-/** Each error repeats all groups, so only the first error is reported for a longer list. */
+/** Each error repeats all groups, so longer lists get only one error. */
 const MAX_GROUPS = 100;
 
-/** Strategies by `fsGroup.type` and `supplementalGroups.type`. */
+/** Strategies by `fsGroup.type` or `supplementalGroups.type`. */
 export const GROUPS: ReadonlyMap<string, GroupStrategy> = new Map<string, GroupStrategy>([
   [
     'MustRunAs',

@@ -3,7 +3,7 @@ import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './strategy.ts';
 
-/** The node namespaces that pods may share, with their SCC fields and their names in messages. */
+/** The host namespaces that pods can share, with their SCC fields and their names in messages. */
 const NAMESPACES = {
   hostNetwork: ['allowHostNetwork', 'Host network'],
   hostPID: ['allowHostPID', 'Host PID'],
@@ -23,7 +23,7 @@ function validateShared({ scc, pod }: PodContext, { field, path, errors }: Share
   errors.push(invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`));
 }
 
-/** A shared namespace causes an error for the pod and for each container. */
+/** A shared namespace results in an error for the pod and for each container. */
 export const hostNamespacesOfPod: PodStrategy = {
   repairs: [{ field: /\.host(?:Network|PID|IPC)$/, set: false }],
   validate(context, errors) {
@@ -34,8 +34,8 @@ export const hostNamespacesOfPod: PodStrategy = {
 };
 
 /**
- * OpenShift reports the ports of all containers for each container. It ignores negative ports, which the API does not
- * accept.
+ * As in OpenShift, each container's errors list the ports of all containers. Negative ports, which the API rejects, are
+ * ignored.
  */
 export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   repairs: [{ field: /\.hostPort$/, remove: 'field' }],
@@ -53,7 +53,7 @@ export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   },
 };
 
-/** The SCC may require a user namespace, but it does not set `hostUsers`. */
+/** An SCC can require a user namespace, but never sets `hostUsers`. */
 export const userNamespaceLevel: PodStrategy = {
   repairs: [{ field: /\.hostUsers$/, choices: ['set hostUsers to false, if the nodes support user namespaces'] }],
   validate({ scc, pod: { hostUsers } }, errors) {

@@ -13,7 +13,7 @@ import { seccompProfilesOfContainer, seccompProfilesOfPod } from './seccomp-prof
 import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 import { allowedFlexVolumes, volumes } from './volumes.ts';
 
-/** Pod strategies in the order of their errors. */
+/** Pod strategies, in the order in which errors are reported. */
 export const POD_STRATEGIES: readonly PodStrategy[] = [
   fsGroup,
   supplementalGroups,
@@ -26,7 +26,10 @@ export const POD_STRATEGIES: readonly PodStrategy[] = [
   allowedFlexVolumes,
 ];
 
-/** Container strategies in the order of their errors. Privilege escalation depends on the capabilities. */
+/**
+ * Container strategies, in the order in which errors are reported. Privilege escalation must follow capabilities
+ * because it depends on them.
+ */
 export const CONTAINER_STRATEGIES: readonly ContainerStrategy[] = [
   runAsUser,
   seLinuxContextOfContainer,

@@ -15,7 +15,7 @@ export const allowPrivilegedContainer: ContainerStrategy = {
 
 const NO_CAPABILITIES: Capabilities = { add: [], drop: [] };
 
-/** Capability names are compared literally. Letter case, the `CAP_` prefix and `ALL` have no special meaning. */
+/** Compares capability names literally. Case matters, and the `CAP_` prefix and `ALL` have no special meaning. */
 export const capabilities: ContainerStrategy = {
   repairs: [{ field: /\.capabilities\.add$/, remove: 'values' }],
   generate({ scc, values }) {
@@ -30,7 +30,7 @@ export const capabilities: ContainerStrategy = {
   },
 };
 
-/** Returns the same object if nothing is missing. Otherwise, returns both lists sorted and without duplicates. */
+/** Returns the same object if nothing is missing. Otherwise, sorts and deduplicates both lists. */
 function completeCapabilities(scc: SccFields, own: Capabilities | undefined): Capabilities | undefined {
   const { defaultAddCapabilities: defaults, requiredDropCapabilities: required } = scc;
   if (defaults.length === 0 && required.length === 0) return own;

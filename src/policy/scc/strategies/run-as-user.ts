@@ -3,7 +3,7 @@ import { ANY_USER } from '../../pod/repair.ts';
 import type { RunAsUserFields } from '../scc-fields.ts';
 import type { ContainerStrategy } from './strategy.ts';
 
-/** The values of a container, including inherited values. */
+/** A container's values, including inherited values. */
 interface EffectiveUser {
   readonly runAsUser: number | undefined;
   readonly runAsNonRoot: boolean | undefined;
@@ -59,7 +59,7 @@ export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map<strin
   ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
 ]);
 
-/** With every strategy, a container that runs as a user other than root gets `runAsNonRoot: true`. */
+/** Every strategy sets `runAsNonRoot: true` on containers that run as a non-root user. */
 export const runAsUser: ContainerStrategy = {
   repairs: [
     { field: /\.runAsUser$/, remove: 'field', note: ANY_USER, explicit: true },

@@ -10,7 +10,7 @@ interface SeLinuxStrategy {
   validate(options: SeLinuxContextFields, actual: SeLinuxFields | undefined, report: ErrorReport): void;
 }
 
-/** The path of the options, and the list that errors are added to. */
+/** The path of the options, and the list that collects errors. */
 interface ErrorReport {
   readonly path: string;
   readonly errors: FieldError[];
@@ -46,7 +46,7 @@ export const seLinuxContextOfPod: PodStrategy = {
   },
 };
 
-/** The options of a container replace the pod's options as a whole. */
+/** A container's options replace the pod's options as a whole. */
 export const seLinuxContextOfContainer: ContainerStrategy = {
   validate({ scc, bound, podValues, container, values }, errors) {
     const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);

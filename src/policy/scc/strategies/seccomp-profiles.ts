@@ -9,7 +9,7 @@ const DOCKER_DEFAULT = 'docker/default';
 const UNCONFINED = 'unconfined';
 const LOCALHOST_PREFIX = 'localhost/';
 
-/** The pod annotation overrides the field. Both are set to the same profile. */
+/** The pod annotation overrides the field. The strategy sets both to the same profile. */
 export const seccompProfilesOfPod: PodStrategy = {
   repairs: [
     { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field' },
@@ -29,7 +29,7 @@ export const seccompProfilesOfPod: PodStrategy = {
   },
 };
 
-/** The profile of a container is its field, its annotation, or the pod's profile, in this order of precedence. */
+/** A container's profile comes from its field, its annotation, or the pod, in this order of precedence. */
 export const seccompProfilesOfContainer: ContainerStrategy = {
   generate({ container, values }) {
     if (container.seccompAnnotation === undefined) return;
@@ -57,7 +57,7 @@ function validateProfile(
   errors.push(forbiddenField(`metadata.annotations[${key}]`, detail));
 }
 
-/** The default profile of the container runtime has two names. */
+/** The container runtime's default profile has two names. */
 function isListed(allowed: readonly string[], profile: string): boolean {
   if (profile !== RUNTIME_DEFAULT && profile !== DOCKER_DEFAULT) return allowed.includes(profile);
   return allowed.includes(RUNTIME_DEFAULT) || allowed.includes(DOCKER_DEFAULT);
@@ -85,7 +85,7 @@ function toProfile(annotation: string): SeccompProfile | undefined {
   return { type: 'Localhost', localhostProfile: annotation.slice(LOCALHOST_PREFIX.length) };
 }
 
-/** Returns the old object if both are equal, so it is not treated as a change. */
+/** Returns the old object if both are equal, so an unchanged profile is not treated as a change. */
 function keepIfEqual(old: SeccompProfile | undefined, next: SeccompProfile | undefined): SeccompProfile | undefined {
   return old?.type === next?.type && old?.localhostProfile === next?.localhostProfile ? old : next;
 }

@@ -3,17 +3,17 @@ import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import type { Repair } from '../../pod/repair.ts';
 import type { SccFields } from '../scc-fields.ts';
 
-/** The strategies that may need namespace ranges, with these ranges filled in. */
+/** The strategies that may need namespace ranges, after these have been filled in. */
 export type BoundStrategies = Pick<SccFields, 'runAsUser' | 'seLinuxContext' | 'fsGroup' | 'supplementalGroups'>;
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** The pod values under an SCC, both its own and the generated ones. */
+/** A pod's values under an SCC, both its own and generated ones. */
 export type PodValues = Mutable<
   Pick<PodFields, 'fsGroup' | 'supplementalGroups' | 'seLinuxOptions' | 'seccompAnnotation' | 'seccompProfile'>
 >;
 
-/** The container values under an SCC, without inherited values. */
+/** A container's values under an SCC, excluding inherited values. */
 export type ContainerValues = Mutable<
   Pick<
     ContainerFields,
@@ -32,7 +32,7 @@ export interface PodContext {
   readonly bound: BoundStrategies;
   readonly pod: PodFields;
   readonly podValues: PodValues;
-  /** Strategies that report an error for each list element stop at this number of errors. */
+  /** Strategies that report an error for each list element stop after this many errors. */
   readonly maxErrors: number;
 }
 
@@ -43,13 +43,11 @@ export interface ContainerContext extends PodContext {
 }
 
 interface Strategy {
-  /**
-   * Describes how a fix changes the fields that the strategy does not allow. Each repair selects its fields by path.
-   */
+  /** How to fix the fields that the strategy does not allow. Each repair selects its fields by path. */
   readonly repairs?: readonly Repair[];
 }
 
-/** `generate` sets values that the pod does not set, and `validate` reports values that the SCC does not allow. */
+/** `generate` sets the values that the pod lacks, and `validate` reports the values that the SCC does not allow. */
 export interface PodStrategy extends Strategy {
   readonly generate?: (context: PodContext) => void;
   readonly validate?: (context: PodContext, errors: FieldError[]) => void;
