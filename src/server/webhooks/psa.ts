@@ -95,10 +95,8 @@ const NO_RESOURCES: readonly WorkloadResource[] = [];
  * Creates the webhook that makes the same decisions as an API server's Pod Security Admission, using only the store.
  */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { exceptions, waitingRoom, scc, workloads, preview, previewLabels } = options;
-  const record = createRecorder(options.metrics);
-  const recordUse = createUseRecorder(options.metrics);
-
+  const { exceptions, waitingRoom, workloads } = options;
+  const conclude = createConclusion(options);
   const review = (request: AdmissionRequest, context: WebhookContext): MaybePromise<Review> => {
     const { store, now, deadlineMs } = context;
     let missing: string | undefined;
@@ -137,20 +135,6 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     const decided = options.evaluate(reviewNamespace(input), context);
     return whenAvailable(decided, (decision) => ({ decision, counts: [] }));
   };
-  const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
-    record(request, counts);
-    const { exempt, exception } = decision.auditAnnotations ?? {};
-    if (exempt !== undefined) recordUse(request, exempt, exemptName(request, exempt));
-    for (const name of exception?.split(', ') ?? [])
-      recordUse(request, 'exception', `${request.namespace ?? ''}/${name}`);
-    const added = [
-      ...(workload?.warnings ?? []),
-      scc && modeLabelWarning(request, scc()),
-      decision.allowed ? previewLabels?.(request, store) : undefined,
-      preview?.(request, decision, { store, exemptions: options.podSecurity().exemptions, workload }),
-    ].filter((warning) => warning !== undefined);
-    return added.length === 0 ? decision : { ...decision, warnings: [...(decision.warnings ?? []), ...added] };
-  };
   const isReady = (namespace: Namespace): boolean => workloads === undefined || workloads.isReady(namespace);
   const postpone = (request: AdmissionRequest, context: WebhookContext, first: Review): Postponed | undefined => {
     if (first.needsPods) return waitingRoom.waitForPods(context);
@@ -167,6 +151,26 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
         (first) => postpone(request, context, first) ?? conclude(request, first, context.store),
       );
     },
+  };
+}
+
+/** Returns the function that records a review and adds its warnings. */
+function createConclusion({ metrics, podSecurity, scc, preview, previewLabels }: PsaWebhookOptions) {
+  const record = createRecorder(metrics);
+  const recordUse = createUseRecorder(metrics);
+  return (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
+    record(request, counts);
+    const { exempt, exception } = decision.auditAnnotations ?? {};
+    if (exempt !== undefined) recordUse(request, exempt, exemptName(request, exempt));
+    for (const name of exception?.split(', ') ?? [])
+      recordUse(request, 'exception', `${request.namespace ?? ''}/${name}`);
+    const added = [
+      ...(workload?.warnings ?? []),
+      scc && modeLabelWarning(request, scc()),
+      decision.allowed ? previewLabels?.(request, store) : undefined,
+      preview?.(request, decision, { store, exemptions: podSecurity().exemptions, workload }),
+    ].filter((warning) => warning !== undefined);
+    return added.length === 0 ? decision : { ...decision, warnings: [...(decision.warnings ?? []), ...added] };
   };
 }
 
