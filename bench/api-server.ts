@@ -1,6 +1,6 @@
 /**
- * Cost of a pod through kube-apiserver, for each way to enforce the restricted level. All ways are registered at the same
- * API server, each for a namespace of its own, and are measured in turns with dry runs.
+ * Measures the cost of creating a pod through kube-apiserver for each way to enforce the restricted level. All ways are
+ * registered with the same API server, each for its own namespace, and are measured in turn with dry runs.
  */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -35,9 +35,9 @@ interface Way {
   readonly name: string;
   readonly namespace: string;
   readonly server?: Subject | undefined;
-  /** Paths of its webhooks. */
+  /** Webhook paths. */
   readonly paths?: readonly string[];
-  /** The way whose calls are compared. */
+  /** The way whose webhook calls are compared. */
   readonly baseline?: string;
   readonly targets?: { readonly latency?: number; readonly throughput?: number };
 }
@@ -74,7 +74,7 @@ function listWays({ bare, portcullis, peers }: Servers): readonly Way[] {
   ];
 }
 
-/** Requires kube-apiserver and etcd in `KUBEBUILDER_ASSETS`. Also measures the programs of a folder with peers. */
+/** Requires kube-apiserver and etcd in `KUBEBUILDER_ASSETS`. Also measures the peer programs in a folder. */
 export async function benchApiServer(peersFolder: string | undefined): Promise<Row[]> {
   if (ASSETS === undefined) {
     process.stdout.write('api-server is skipped: KUBEBUILDER_ASSETS is not set\n');
@@ -113,7 +113,9 @@ export async function benchApiServer(peersFolder: string | undefined): Promise<R
 
 const LABELS = { 'pod-security.kubernetes.io/enforce': 'restricted' };
 
-/** Returns 1,000 namespaces for the replica's own cluster. Two of them have the names and levels of ways. */
+/**
+ * Returns 1,000 namespaces for the replica's own cluster. Two of them have the names and levels of measured namespaces.
+ */
 function namespaces(): readonly object[] {
   const ways = ['psa', 'scc'];
   return objectsOf({ ...SMALL, namespaces: 1000 }).flatMap(([kind, object], index) => {
@@ -164,7 +166,7 @@ async function install(
   for (const policy of parseAllDocuments(stdout)) await create(admin, policy.toJS() as JsonObject);
 }
 
-/** Returns the webhook configurations of a way, which apply to its namespace only. */
+/** Returns the webhook configurations of a way, which apply only to its namespace. */
 function configurationsOf({ namespace, server, paths = [] }: Way, caBundle: string): readonly JsonObject[] {
   if (!server) return [];
   const settings = { ...defaultSettings(VERSION), webhooks: { url: 'https://127.0.0.1' } };
@@ -184,9 +186,9 @@ function configurationsOf({ namespace, server, paths = [] }: Way, caBundle: stri
 }
 
 const ROUNDS = 15;
-/** The first rounds do not count. */
+/** Number of warm-up rounds, which are not measured. */
 const WARM_UP_ROUNDS = 5;
-/** The number of requests of a round by the number of concurrent clients. */
+/** The number of requests in a round by number of concurrent clients. */
 const REQUESTS = new Map([
   [1, 40],
   [8, 240],
@@ -264,7 +266,7 @@ async function measure(client: ApiClient, { way, clients, requests, apiServer }:
   return { latencyMs: median(latencies), perSecond: requests / seconds, apiServerMs, webhookMs };
 }
 
-/** Pods have no security contexts where SCCs default them, and where the same number of calls is compared. */
+/** Pods have no security contexts where SCCs default them, and where the same number of calls is compared with them. */
 function createPod(client: ApiClient, { namespace, paths = [] }: Way, spec: object = {}): Promise<ApiResponse> {
   const compliant = compliantPod(spec);
   const plain = { containers: [{ name: 'c', image: 'registry.example.com/c:1' }], ...spec };

@@ -1,4 +1,4 @@
-/** In-process time of SCC decisions. Also a program: `node bench/assign.ts`. */
+/** Measures the in-process time of SCC decisions. Can be run directly with `node bench/assign.ts`. */
 import { assignScc, type SccInput, validateScc } from '../src/policy/scc/index.ts';
 import { getSccSet } from '../src/policy/scc/order.ts';
 import { STANDARD_SCCS } from '../src/policy/scc/standard.ts';
@@ -9,7 +9,7 @@ import { formatTable, type Row } from './row.ts';
 
 const ROUNDS = 60;
 const BATCH = 50;
-/** The acceptable time of a decision: a review over TLS takes about 250 µs. */
+/** Maximum time of a decision. A review over TLS takes about 250 µs. */
 const TARGET_MICROS = 50;
 
 /** Measures random creates, with denials and audit annotations, and typical pods. */
@@ -31,8 +31,8 @@ export function benchAssign(): Row[] {
 }
 
 /**
- * Returns the mean over all inputs of the fastest round of each batch, because other processes can only slow a batch
- * down. Batches alternate, so the objects of an input are not in the CPU cache.
+ * Returns the mean over all inputs, based on the fastest round of each batch, because other processes can only slow
+ * down a batch. Batches alternate, so the objects of an input are not in the CPU cache.
  */
 function measure(name: string, inputs: readonly SccInput[], decide: typeof assignScc): Row {
   const fastest = new Array<number>(Math.ceil(inputs.length / BATCH)).fill(Infinity);
@@ -48,7 +48,7 @@ function measure(name: string, inputs: readonly SccInput[], decide: typeof assig
   return { name, value: (millis * 1000) / inputs.length, unit: 'µs' };
 }
 
-/** The webhooks prepare the SCCs once, until one of them changes. */
+/** The webhooks prepare the SCCs once until one of them changes. */
 function withSccSet(input: SccInput): SccInput {
   return { ...input, sccs: getSccSet(input.sccs) };
 }
@@ -57,7 +57,7 @@ function isAdmitted(input: SccInput): boolean {
   return assignScc(input).allowed;
 }
 
-/** Decides as `serve` by default, which adds warnings to the decision of OpenShift. */
+/** Decides like `serve` with default settings, which adds warnings to OpenShift's decision. */
 function withWarnings(input: SccInput): SccInput {
   return { ...input, compatibility: {} };
 }
@@ -98,7 +98,7 @@ function typicalCreates(): readonly SccInput[] {
   }));
 }
 
-/** Creates an authorizer with one lookup per subject, as the RBAC index. */
+/** Creates an authorizer with one lookup per subject, like the RBAC index. */
 function canUseByIndex(grants: readonly Grant[]): SccInput['canUse'] {
   const byUser = indexBy(grants, ({ user }) => user);
   const byGroup = indexBy(grants, ({ group }) => group);

@@ -1,6 +1,6 @@
 /**
- * The baseline of the admission server: Fastify over TLS that only parses the body and responds. It runs as a process
- * and prints its port.
+ * The baseline for the admission server, a Fastify server over TLS that only parses the body and responds. It runs as a
+ * process and prints its port.
  */
 import { readFileSync } from 'node:fs';
 import Fastify from 'fastify';

@@ -1,4 +1,4 @@
-/** A small and a large cluster in a store, for SCC decisions. */
+/** Creates stores of a small and a large cluster for SCC decisions. */
 import { createStore, type Store, type WritableStore } from '../src/cluster/store.ts';
 import type { Kind, Kinds } from '../src/kube/kinds.ts';
 import type { SecurityContextConstraints } from '../src/kube/scc.ts';
@@ -10,7 +10,7 @@ import {
   useRoleName,
 } from '../src/policy/scc/standard.ts';
 
-/** Numbers of objects; `bindings` includes the standard bindings. */
+/** Numbers of objects. `bindings` includes the standard bindings. */
 export interface Size {
   readonly namespaces: number;
   readonly sccs: number;
@@ -25,7 +25,9 @@ export const NAMESPACE = 'shop';
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** Returns the objects of a cluster: standard SCCs, SCCs of teams, and grants of these to service accounts. */
+/**
+ * Returns the objects of a cluster, which are standard SCCs, team SCCs, and grants of team SCCs to service accounts.
+ */
 export function objectsOf(size: Size): readonly (readonly [Kind, Kinds[Kind]])[] {
   const teams = Array.from({ length: size.sccs - STANDARD_SCCS.length }, (_, index) => index);
   const bindings = Array.from({ length: size.bindings - STANDARD_CLUSTER_ROLE_BINDINGS.length }, (_, index) => index);
@@ -42,7 +44,7 @@ export function objectsOf(size: Size): readonly (readonly [Kind, Kinds[Kind]])[]
   ];
 }
 
-/** Creates a synced store with these objects. */
+/** Creates a synced store with the given objects. */
 export function fill(objects: readonly (readonly [Kind, Kinds[Kind]])[]): WritableStore {
   const store = createStore();
   for (const [kind, object] of objects) store.put(kind, object);
@@ -71,7 +73,7 @@ function namespace(index: number): Namespace {
 
 const teamSccName = (team: number): string => `team-${team}`;
 
-/** A copy of a standard SCC, some of them with a priority. */
+/** Returns a copy of a standard SCC. Some copies have a priority. */
 function buildTeamScc(team: number): SecurityContextConstraints {
   const { scc } = STANDARD_SCCS[team % STANDARD_SCCS.length] ?? {};
   const priority = team % 10 === 0 ? team : null;

@@ -1,12 +1,12 @@
-/** Applies the same load to several servers in turns, so other load on the machine affects all of them. */
+/** Applies the same load to several servers in turn, so other load on the machine affects all of them. */
 import { type Client, type LoadResult, openClient } from './load.ts';
 import type { Row } from './row.ts';
 import { readCpuMicros, type Subject } from './subject.ts';
 
-/** Rounds are short, so other load on the machine affects all servers of a round equally. */
+/** Rounds are short, so other load on the machine affects all servers in a round equally. */
 const ROUNDS = 31;
 const REQUESTS = 2_000;
-/** The first rounds do not count: the code is not optimized yet. */
+/** Number of warm-up rounds, which are not measured because the code is not optimized yet. */
 const WARM_UP_ROUNDS = 8;
 
 /** The bodies and the path of reviews, and the number of concurrent connections. */
@@ -15,7 +15,7 @@ export interface Load {
   readonly path: string;
   readonly bodies: readonly string[];
   readonly connections: number;
-  /** The requests of a round. */
+  /** Number of requests in a round. */
   readonly requests?: number;
 }
 
@@ -23,7 +23,7 @@ interface Measured extends LoadResult {
   readonly cpuMicros: number | undefined;
 }
 
-/** The measurements of each round by the name of the server. */
+/** The measurements of each round by server name. */
 export type Results = ReadonlyMap<string, readonly Measured[]>;
 
 /** A server and its load. */

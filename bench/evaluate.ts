@@ -1,4 +1,7 @@
-/** In-process time of a Pod Security evaluation, and of a decision about a request of a node. Also a program: `node bench/evaluate.ts`. */
+/**
+ * Measures the in-process time of a Pod Security evaluation, and of a decision on a request from a node. Can be run
+ * directly with `node bench/evaluate.ts`.
+ */
 import { activeExceptions, hashSpec } from '../src/cluster/exceptions.ts';
 import { createMinimumReader, findNodeState } from '../src/cluster/kubelet.ts';
 import { createStore } from '../src/cluster/store.ts';
@@ -17,7 +20,7 @@ const POLICY = { level: 'restricted', version: 'latest' } as const;
 const ROUNDS = 600;
 const EVALUATIONS_PER_ROUND = 3_000;
 
-/** Measures evaluations at restricted:latest of allowed, denied and random pods. */
+/** Measures evaluations of allowed, denied and random pods at restricted:latest. */
 export function benchEvaluate(): Row[] {
   const passing = deploymentPods();
   const calibrationMicros = measureCalibration();
@@ -34,7 +37,7 @@ export function benchEvaluate(): Row[] {
   return [{ name: 'calibration', value: calibrationMicros, unit: 'µs' }, ...rows, ...relative];
 }
 
-/** A fixed loop without code of the project. Times relative to it are comparable between machines. */
+/** A fixed loop without project code. Times relative to it are comparable between machines. */
 function measureCalibration(): number {
   let fastestMs = Infinity;
   for (let round = 0; round < ROUNDS; round++) {
@@ -51,7 +54,10 @@ function measureCalibration(): number {
 
 const evaluate = (pod: PodLike): unknown => evaluatePod(pod, POLICY);
 
-/** Measures what exceptions add to the review of a pod that violates its level, in a namespace with 100 exceptions. */
+/**
+ * Measures the additional cost of exceptions for a review of a pod that violates its level, in a namespace with 100
+ * exceptions.
+ */
 function measureExceptions(): Row[] {
   const store = createStore();
   const hour = 3_600_000;
@@ -85,7 +91,7 @@ const IMAGE = 'registry.example.com/team/app';
 
 const NODES = 1000;
 
-/** Measures decisions about the requests of a node with a new and of a node with an old kubelet. */
+/** Measures decisions on requests from a node with a new kubelet and from a node with an old kubelet. */
 function measureAuthorizer(): Row[] {
   const store = createStore();
   for (let index = 0; index < NODES; index++) {
@@ -136,7 +142,7 @@ function measure<T>(name: string, given: readonly T[], decide: (one: T) => unkno
   ];
 }
 
-/** Pods of Deployments as an API server sends them, half of them with one container, half with two. */
+/** Deployment pods as an API server sends them. Half of them have one container, and half have two. */
 function deploymentPods(): readonly Pod[] {
   return restrictedPodReviews('shop')
     .slice(0, 100)

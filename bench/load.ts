@@ -1,6 +1,6 @@
 import { connect, type TLSSocket } from 'node:tls';
 
-/** One measured load. Times in milliseconds. */
+/** Results of one load. Times are in milliseconds. */
 export interface LoadResult {
   readonly requests: number;
   readonly perSecond: number;
@@ -16,14 +16,14 @@ export interface Target {
 
 /** Open connections to a server. */
 export interface Client {
-  /** Sends this number of requests. */
+  /** Sends the given number of requests. */
   load(requests: number): Promise<LoadResult>;
   close(): void;
 }
 
 /**
- * Opens keep-alive TLS connections that send the bodies in turn without pipelining, as an API server does. The client is raw
- * because an HTTP library would use more CPU than the server under test.
+ * Opens keep-alive TLS connections that send the bodies in turn without pipelining, as an API server does. The client
+ * writes raw bytes, because an HTTP library would use more CPU than the server under test.
  */
 export async function openClient(target: Target, bodies: readonly string[], connections: number): Promise<Client> {
   const messages = bodies.map((body) => formatRequest(target, body));

@@ -13,7 +13,7 @@ import { formatTable, isWithinTarget, type Row } from './row.ts';
 import { benchScale } from './scale.ts';
 import { benchServe } from './serve.ts';
 
-/** Load average above which other programs affect the results. */
+/** Maximum load average at which other programs do not affect the results. */
 const MAX_LOAD = 0.5;
 
 const { values } = parseArgs({

@@ -1,4 +1,4 @@
-/** AdmissionReviews of pods as an API server sends them: defaulted and with managed fields. */
+/** Builds AdmissionReviews for pods as an API server sends them, with defaults and managed fields. */
 
 /** The security contexts of a pod and its container. */
 interface Security {

@@ -1,4 +1,7 @@
-/** CPU time of the readiness evaluation of a large cluster. Also a program: `node bench/rollout.ts`. */
+/**
+ * Measures the CPU time of the readiness evaluation in a large cluster. Can be run directly with `node
+ * bench/rollout.ts`.
+ */
 import { canUseScc } from '../src/cluster/access.ts';
 import type { Cluster } from '../src/cluster/cluster.ts';
 import { namespacePolicies } from '../src/cluster/rollout.ts';
@@ -16,7 +19,7 @@ const WARM_UP: Size = { namespaces: 100, sccs: 13, bindings: 100 };
 const SIZE: Size = { namespaces: 10_000, sccs: 13, bindings: 5_000 };
 const DEPLOYMENTS = 3;
 const PODS = 10;
-/** One of this number of templates violates the level of its namespace. */
+/** One in this number of templates violates the level of its namespace. */
 const VIOLATING = 50;
 
 const ACCOUNTS = ['default', 'builder', 'deployer', 'app'];
@@ -29,7 +32,7 @@ const MANAGEMENT = {
 export async function benchRollout(): Promise<Row[]> {
   const store = filled(SIZE);
   canUseScc(store);
-  // Warms up the code, which admission uses before the first evaluation.
+  // Warms up the code, because admission also uses it before the first evaluation.
   await evaluate(filled(WARM_UP));
   const first = await measured(() => evaluate(store));
   const again = await measured(() => evaluate(store));
@@ -129,7 +132,7 @@ function planAll(store: WritableStore): void {
 
 interface Measured {
   readonly cpuMs: number;
-  /** The longest turn of the event loop in CPU time of the thread. */
+  /** Measures the longest turn of the event loop in CPU time of the thread. */
   readonly longestMs: number;
 }
 

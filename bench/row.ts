@@ -1,13 +1,13 @@
-/** One measured number. */
+/** A measured number. */
 export interface Row {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** Bound of the value in the same unit. */
+  /** Bound of the value, in the same unit. */
   readonly target?: { readonly atMost: number } | { readonly atLeast: number };
 }
 
-/** Returns whether the value is within its bound; `undefined` without a bound. */
+/** Returns whether the value is within its bound, or `undefined` without a bound. */
 export function isWithinTarget({ value, target }: Row): boolean | undefined {
   if (!target) return undefined;
   return 'atMost' in target ? value <= target.atMost : value >= target.atLeast;

@@ -1,6 +1,6 @@
 /**
- * An admission server over a generated store of a given size.
- * `node bench/scale-server.ts small|large` prints its port.
+ * Runs an admission server with a generated store of a given size. `node bench/scale-server.ts small|large` prints its
+ * port.
  */
 import type { AddressInfo } from 'node:net';
 import { createServer } from '../src/server/server.ts';

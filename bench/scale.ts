@@ -1,4 +1,6 @@
-/** SCC decisions in a small and a large cluster. Also a program: `node --expose-gc bench/scale.ts`. */
+/**
+ * Measures SCC decisions in a small and a large cluster. Can be run directly with `node --expose-gc bench/scale.ts`.
+ */
 import type { AdmissionRequest } from '../src/kube/admission.ts';
 import { anotherBinding, fill, LARGE, NAMESPACE, namespaceName, objectsOf, SMALL } from './cluster.ts';
 import { computeRatio, createRows, type Load, measureInTurns } from './compare.ts';
@@ -10,7 +12,7 @@ import { readMemory, startServer, type Subject } from './subject.ts';
 const ROUNDS = 40;
 const CHANGES = 200;
 
-/** Compares the same requests in both clusters over TLS and in process, and measures the start. */
+/** Compares the same requests in both clusters over TLS and in-process, and measures the startup. */
 export async function benchScale(): Promise<Row[]> {
   return [...(await overTls()), ...inProcess()];
 }
@@ -70,7 +72,7 @@ function buildRequests(getNamespace: (index: number) => string): readonly Admiss
   return plainPodReviews(getNamespace).map((review) => (JSON.parse(review) as { request: AdmissionRequest }).request);
 }
 
-/** Returns the fastest of many rounds, because other processes can only slow a round down. */
+/** Returns the fastest of many rounds, because other processes can only slow down a round. */
 function measureFastest(rounds: readonly (() => void)[]): readonly number[] {
   const fastest = rounds.map(() => Infinity);
   for (let repetition = 0; repetition < ROUNDS; repetition++) {

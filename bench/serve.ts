@@ -1,4 +1,4 @@
-/** CPU time of reviews over TLS: the bundled `serve`, compared in turns with a bare Fastify server. */
+/** Measures the CPU time of reviews over TLS of the bundled `serve`, compared in turn with a bare Fastify server. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,15 +18,15 @@ interface Measure extends Load {
 }
 
 export interface ServeOptions {
-  /** The URL of another server for Pod Security, to measure with the same load. */
+  /** URL of another Pod Security server to measure with the same load. */
   readonly peer?: string | undefined;
-  /** Its process, to measure its CPU time and memory. */
+  /** Process ID of the other server, to measure its CPU time and memory. */
   readonly peerPid?: number | undefined;
-  /** The script of another bundle, such as that of the previous release, to measure in turn. */
+  /** Script of another bundle to measure in turn, such as the previous release. */
   readonly previous?: string | undefined;
 }
 
-/** Measures all servers in turns and returns medians. */
+/** Measures all servers in turn and returns medians. */
 export async function benchServe({ peer, peerPid, previous }: ServeOptions): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-bench-'));
   const subjects: Subject[] = [];
@@ -148,7 +148,7 @@ function accessReview(): string {
   return JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
 }
 
-/** Waits until the server has read the cluster. Denials have another cost than the measured decisions. */
+/** Waits until the server has read the cluster, because denials have a different cost than the measured decisions. */
 async function waitUntilAllowed({ name, target }: Subject, { path, bodies: [body = ''] }: Load): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     const response = await send(target(path), body);

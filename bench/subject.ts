@@ -1,4 +1,4 @@
-/** The servers under load, and their CPU time and memory. */
+/** Starts the servers under load, and measures their CPU time and memory. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,13 +11,13 @@ import type { Row } from './row.ts';
 /** A server under load. */
 export interface Subject {
   readonly name: string;
-  /** Returns the address for reviews of a path. */
+  /** Returns the address for reviews at a path. */
   target(path: string): Target;
   /** Absent for a peer whose process is unknown. */
   readonly pid?: number | undefined;
   /** Seconds until `portcullis serve` listens, or until the readiness probe of a peer succeeds. */
   readonly startSeconds?: number;
-  /** Absent for a peer that was started before. */
+  /** Absent for a peer that was already running. */
   stop?(): void;
 }
 
@@ -33,18 +33,18 @@ export async function buildBundle(folder: string): Promise<string> {
 
 const SERVE = ['serve', '--secure-port=0', '--health-probe-bind-address=127.0.0.1:0'];
 
-/** Starts an API server in memory with the manifest `cluster.yaml` of a folder. */
+/** Starts an in-memory API server with the manifest `cluster.yaml` in a folder. */
 export async function startCluster(folder: string, main: string): Promise<Subject> {
   const dev = ['--dev-cluster', '--cluster-port=0', `--manifests=${join(folder, 'cluster.yaml')}`];
   return await startServe('API server', [main, ...SERVE, ...dev, `--cert-dir=${join(folder, 'certs')}`], folder);
 }
 
-/** The option that the image passes to Node. */
+/** Node option in the image. */
 const IMAGE_OPTION = '--max-semi-space-size=8';
 
 /**
- * Starts `portcullis serve` for the API server of a folder as the image does, with the certificate of that API server and
- * its default log in a file.
+ * Starts `portcullis serve` as the image does for the API server of a folder, with the certificate of that API server
+ * and the default log in a file.
  */
 export async function startReplica(name: string, folder: string, main: string): Promise<Subject> {
   const certs = join(folder, 'certs');
@@ -102,16 +102,16 @@ function firstOutput(child: ChildProcess): Promise<string> {
   });
 }
 
-/** Returns the CPU time of all threads of a process in microseconds; `undefined` if the system is not Linux. */
+/** Returns the CPU time of all threads of a process in microseconds, or `undefined` on systems other than Linux. */
 export async function readCpuMicros({ pid }: Pick<Subject, 'pid'>): Promise<number | undefined> {
   if (pid === undefined || process.platform !== 'linux') return undefined;
   const threads = await readdir(`/proc/${pid}/task`);
   const files = threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/schedstat`, 'utf8'));
-  // The first number is the time on a CPU in nanoseconds. The times of a process are only multiples of 10 ms.
+  // The first number is the CPU time in nanoseconds. Process times are only multiples of 10 ms.
   return (await Promise.all(files)).reduce((sum, text) => sum + Number(text.split(' ')[0]) / 1000, 0);
 }
 
-/** Returns a row with the resident memory of a process; no row if the system is not Linux. */
+/** Returns a row with the resident memory of a process, or no row on systems other than Linux. */
 export async function readMemory({ name, pid }: Subject, moment: string): Promise<readonly Row[]> {
   if (pid === undefined || process.platform !== 'linux') return [];
   return [{ name: `${name}, RSS ${moment}`, value: (await readUsage(pid)).rssMiB, unit: 'MiB' }];

@@ -1,4 +1,7 @@
-/** Builds `dist/` or the folder of the first argument: the bundled program, the playground, and the public exports with declarations. */
+/**
+ * Builds the bundled program, the playground, and the public exports with declarations in `dist/` or in the folder in
+ * the first argument.
+ */
 import { readFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,10 +20,12 @@ const LIBRARIES = {
   rbac: 'src/policy/rbac/index.ts',
 };
 
-/** Imports of source files in declarations. The compiler keeps the extension .ts, which most consumers cannot resolve. */
+/**
+ * Imports of source files in declarations. The compiler keeps the .ts extension, which most consumers cannot resolve.
+ */
 const SOURCE_NAME = /(\bfrom |\bimport\()('\.[^']*)\.ts(')/g;
 
-/** The declaration that uses the models of client-node, and its condition for dates. */
+/** The declaration that uses client-node models, and its condition for dates. */
 const CLIENT_NODE = /^import type \{ ([^}]+) \} from '@kubernetes\/client-node';\n/m;
 const DATE_TYPE = 'T extends Date ? string :';
 
@@ -30,7 +35,7 @@ await writeFile(join(OUT, 'LICENSES.txt'), await collectLicenses([...packages]))
 await bundleLibraries();
 emitDeclarations(Object.values(LIBRARIES));
 
-/** Writes the playground: one file, which needs no server. Returns the folders of the bundled packages. */
+/** Writes the playground as one file that needs no server. Returns the folders of the bundled packages. */
 async function buildPlayground(): Promise<readonly string[]> {
   const page = await bundlePage('playground');
   await mkdir(join(OUT, 'playground'));
@@ -74,8 +79,8 @@ function emitDeclarations(entries: readonly string[]): void {
 }
 
 /**
- * Replaces the imports of client-node with its models, so the package has no dependencies. The models of client-node
- * have dates, and objects from the API strings, so the libraries accept both.
+ * Replaces the client-node imports with its models, so the package has no dependencies. client-node models contain
+ * dates but API objects contain strings, so the libraries accept both.
  */
 function withModels(declarations: string): string {
   const [line, names = ''] = CLIENT_NODE.exec(declarations) ?? [];

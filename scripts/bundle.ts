@@ -1,13 +1,16 @@
-/** The bundles of the program: chunks for Node, and one file for the single executable. */
+/** Bundles the program as chunks for Node, and as one file for the single executable. */
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
 import { bundlePage } from '../src/cli/output/bundle.ts';
 
-/** The imports of client-node's KubeConfig for typed clients and proxies. The program has its own transport. */
+/**
+ * Imports of client-node's KubeConfig for typed clients and proxies, which are not needed because the program has its
+ * own transport.
+ */
 const UNUSED_IMPORTS = /^(?:undici|socks|socks-proxy-agent|hpagent|\.\/gen\/index\.js|\.\/middleware\.js)$/;
 
-/** Replaces imports that KubeConfig does not use here with empty modules. These imports would use 30 MB of memory. */
+/** Replaces imports that KubeConfig does not need here with empty modules. These imports would use 30 MB of memory. */
 const withoutTypedClients: Plugin = {
   name: 'without-typed-clients',
   setup({ onResolve, onLoad }) {
@@ -18,7 +21,7 @@ const withoutTypedClients: Plugin = {
   },
 };
 
-/** Embeds the page of reports, so the program needs neither its sources nor a bundler. */
+/** Embeds the report page, so the program does not need the page sources or a bundler. */
 const embeddedPage: Plugin = {
   name: 'embedded-page',
   setup({ onLoad }) {
@@ -50,13 +53,13 @@ const PROGRAM = {
 export async function bundleProgram(outdir: string): Promise<readonly string[]> {
   const { metafile } = await build({
     ...PROGRAM,
-    // The chunk that starts the worker and the file of the worker are in one folder.
+    // The chunk that starts the worker and the worker file are in the same folder.
     entryPoints: { main: 'src/main.ts', 'chunks/review-worker': WORKER },
     outdir,
     chunkNames: 'chunks/[name]-[hash]',
     format: 'esm',
     splitting: true,
-    // CommonJS packages load Node modules by require().
+    // CommonJS packages load Node modules with require().
     banner: { js: `import{createRequire as makeRequire}from'node:module';const require=makeRequire(import.meta.url);` },
   });
   const main = join(outdir, 'main.js');

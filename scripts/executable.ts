@@ -1,4 +1,4 @@
-/** The single executable: Node with the program, which needs no other file. */
+/** Builds the single executable, which contains Node and the program and needs no other file. */
 import { execFile } from 'node:child_process';
 import { chmod, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { bundleSingleFile } from './bundle.ts';
 
 const run = promisify(execFile);
 
-/** The marker in the executable of Node that is changed when an application is added. */
+/** The marker in the Node executable that changes when an application is added. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 const EXAMPLES = 'examples/cluster';
 
@@ -34,7 +34,7 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
     await run(process.execPath, ['--experimental-sea-config', join(folder, 'config.json')]);
     await copyFile(process.execPath, file);
     await chmod(file, 0o755);
-    // The signature of Node does not cover the application. macOS runs only signed executables.
+    // Node's signature does not cover the application, and macOS runs only signed executables.
     const isApple = process.platform === 'darwin';
     if (isApple) await run('codesign', ['--remove-signature', file]);
     const options = [`--sentinel-fuse=${FUSE}`, ...(isApple ? ['--macho-segment-name=NODE_SEA'] : [])];

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * Returns the licenses of packages with their names and versions, for distribution with the bundle. Rejects if a
+ * Returns the licenses of packages with package names and versions, for distribution with the bundle. Rejects if a
  * package has no license.
  * @param folders the folders of the packages
  */

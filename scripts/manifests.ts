@@ -1,4 +1,4 @@
-/** Writes the generated files of `webhook-config/`: `npm run manifests`. The first argument is another folder to write to. */
+/** `npm run manifests` writes the generated files of `webhook-config/`, or of the folder in the first argument. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { V1ConfigMap, V1ValidatingAdmissionPolicy } from '@kubernetes/client-node';
@@ -19,7 +19,7 @@ import {
 import type { JsonObject } from '../src/kube/types.ts';
 import { FEATURES } from '../src/kube/well-known.ts';
 
-/** Files by their paths below the output folder. */
+/** Files by path below the output folder. */
 type Files = readonly (readonly [path: string, text: string])[];
 
 const OUT = process.argv[2] ?? 'webhook-config';
@@ -49,7 +49,7 @@ function identity({ kind, metadata: { name } }: Manifest): string {
   return `${kind} ${name}`;
 }
 
-/** All objects that the chart can contain. Its templates replace NAMESPACE. */
+/** All objects that the chart can contain. The chart templates replace NAMESPACE. */
 const EVERYTHING: ManifestSettings = {
   ...SETTINGS,
   ...PROFILES.monitoring,
@@ -91,7 +91,7 @@ function readChartFile(path: string): Promise<string> {
   return readFile(join('webhook-config', CHART, path), 'utf8');
 }
 
-/** Changes that remove roles, by the name of the condition that the chart evaluates. */
+/** Settings changes that remove roles, by the condition that the chart evaluates. */
 const REMOVALS: Readonly<Record<string, Partial<ManifestSettings>>> = {
   ...Object.fromEntries(FEATURES.map((name) => [name, { features: { ...ALL_FEATURES, [name]: false } }])),
   managedCertificate: { certificates: 'cert-manager' },
@@ -99,7 +99,7 @@ const REMOVALS: Readonly<Record<string, Partial<ManifestSettings>>> = {
   podDefaults: { policy: { kubelet: { taint: true } } },
 };
 
-/** The roles with the conditions that they require, and whether they are bound to the service account. */
+/** Returns the roles with the conditions that they require, and whether they are bound to the service account. */
 function describeRoles(manifests: readonly Manifest[]): readonly JsonObject[] {
   const removals = Object.entries(REMOVALS).map(([condition, change]) => {
     const remaining = new Set(buildManifests({ ...EVERYTHING, ...change }).map(identity));
@@ -116,7 +116,7 @@ function describeRoles(manifests: readonly Manifest[]): readonly JsonObject[] {
   });
 }
 
-/** The schema of the values of the chart, with the schema of the policy settings. */
+/** The schema for chart values, which contains the schema for policy settings. */
 async function valuesSchema(): Promise<JsonObject> {
   const schema = JSON.parse(await readChartFile('values.schema.json')) as { readonly properties: JsonObject };
   return { ...schema, properties: { ...schema.properties, settings: closeObjects(SETTINGS_SCHEMA.properties.spec) } };

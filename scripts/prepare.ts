@@ -1,10 +1,10 @@
-/** Builds `dist/` when npm packs the repository or installs it from git, which is how pre-commit installs its hook. */
+/** Builds `dist/` when npm packs the repository or installs it from git, as pre-commit does for its hook. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-// `npm ci` prepares a clone for development, which runs the sources.
+// `npm ci` prepares a clone for development, which runs the program from source.
 if (process.env['npm_command'] !== 'ci') {
-  // npm does not install the development dependencies of a repository for `npm install --global`.
+  // `npm install --global` does not install the development dependencies of a repository.
   if (!existsSync('node_modules/esbuild')) {
     const { status } = spawnSync('npm ci --ignore-scripts --no-audit --no-fund', {
       shell: true,

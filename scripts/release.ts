@@ -101,7 +101,7 @@ async function packExecutable(): Promise<void> {
   await rm(file);
 }
 
-/** Writes the manifests with the image of the release, alone and as the Helm chart. */
+/** Writes the manifests with the image of the release, both as separate files and as the Helm chart. */
 async function writeManifests(): Promise<void> {
   const paths = globSync('**/*.*', { cwd: MANIFESTS }).sort();
   const files = await Promise.all(
@@ -129,7 +129,7 @@ async function writeManifests(): Promise<void> {
   for (const [name, content] of Object.entries(archives)) await writeFile(join(OUT, name), createArchive(content));
 }
 
-/** Replaces the image of the manifests and of the values of the chart. */
+/** Replaces the image in the manifests and in the chart values. */
 function withImage(text: string): string {
   const [, repository = '', tag = ''] = /^(.*):([^:]*)$/.exec(image) ?? [];
   return text
@@ -137,7 +137,7 @@ function withImage(text: string): string {
     .replace('repository: portcullis\n  tag: ""', `repository: ${repository}\n  tag: "${tag}"`);
 }
 
-/** The alerts, and the dashboard for an import into Grafana. */
+/** Returns the alerts, and the dashboard to import into Grafana. */
 function monitoringFiles(resources: string): Readonly<Record<string, string>> {
   const objects = readDocuments(resources, 'resources.yaml').documents.map(({ value }) => value);
   const dashboard = objects.find((one) => isObject(one) && one['kind'] === 'ConfigMap');
@@ -156,7 +156,10 @@ interface Materials {
   dependencies: { readonly ref: string; readonly dependsOn: readonly string[] }[];
 }
 
-/** Writes the licenses of the bundled packages, and the bill of materials: these packages, and Node in the executable. */
+/**
+ * Writes the licenses of the bundled packages, and a bill of materials with these packages and the Node in the
+ * executable.
+ */
 async function writeMaterials(): Promise<void> {
   const licenses = await readFile('dist/LICENSES.txt', 'utf8');
   await writeFile(join(OUT, 'LICENSES.txt'), licenses);
@@ -178,7 +181,7 @@ async function writeMaterials(): Promise<void> {
   const materials: Materials = {
     ...all,
     metadata: { ...all.metadata, component: { ...component, name: packageJson.name, type: 'application' } },
-    // According to the lock file, the packages are only development dependencies.
+    // In the lock file, the packages are only development dependencies.
     components: [...components.map((one) => ({ ...one, scope: 'required', properties: [] })), node],
     dependencies: all.dependencies
       .filter(({ ref }) => bundled.includes(ref) || ref === `${packageJson.name}@${version}`)
@@ -203,7 +206,7 @@ async function printFiles(): Promise<void> {
   }
 }
 
-/** The commands that publish the release. */
+/** Returns the commands that publish the release. */
 function publishCommands(): Readonly<Record<Target, readonly string[]>> {
   const named = options.image ?? `REGISTRY/portcullis:${version}`;
   const git = (...args: readonly string[]): string => spawnSync('git', args, { encoding: 'utf8' }).stdout.trim();

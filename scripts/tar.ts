@@ -1,4 +1,4 @@
-/** Archives for downloads. Equal files result in equal bytes on all machines. */
+/** Creates archives for downloads. Equal files result in equal bytes on all machines. */
 import { gzipSync } from 'node:zlib';
 
 /** A file in an archive. */
@@ -11,7 +11,7 @@ export interface ArchivedFile {
 const BLOCK = 512;
 
 /**
- * Creates a gzipped tar archive in the format ustar, without owners and times.
+ * Creates a gzipped tar archive in ustar format, without owners and times.
  * @see https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html#tag_20_94_13_06
  */
 export function createArchive(files: readonly ArchivedFile[]): Uint8Array {
@@ -38,7 +38,7 @@ function createHeader(path: string, size: number, mode: number): Uint8Array {
   write(136, 12, 0);
   header.write('0', 156);
   header.write('ustar\x0000', 257);
-  // The checksum is computed with spaces in its own field.
+  // The checksum is computed with spaces in the checksum field.
   header.fill(' ', 148, 156);
   write(
     148,

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import { EXIT, type ProcessIo } from './cli/command.ts';
 
-/** Exit code of an interrupted program, as shells report it. */
+/** Exit code that shells report for an interrupted program. */
 const INTERRUPTED = 130;
 
 /** Oldest supported major version of Node. */
@@ -12,13 +12,13 @@ if (isOld)
 
 let outputFailed = false;
 const stopping = new AbortController();
-// Only the first signal triggers a graceful shutdown. A second signal has its default effect.
+// Only the first signal triggers a graceful shutdown. A second signal ends the process.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
 // The reader of a pipe may exit at any time, like `head`.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', handleOutputError);
 
 const io: ProcessIo = {
-  // Reading the property opens standard input.
+  // A getter, because reading the property opens standard input.
   get stdin() {
     return process.stdin;
   },
@@ -28,12 +28,12 @@ const io: ProcessIo = {
   signal: stopping.signal,
 };
 
-// A command that never settles has failed. Single executables are CommonJS modules, which do not support top-level
-// await.
+// The exit code if the command never settles. There is no top-level await because single executables are CommonJS
+// modules.
 process.exitCode = EXIT.usage;
 if (!isOld) void start().catch(reportError).then(exitWith);
 
-/** The program is loaded here because old versions of Node cannot parse it. */
+/** Loads the program dynamically, because old versions of Node cannot parse it. */
 async function start(): Promise<number> {
   const { run } = await import('./cli/program.ts');
   const [, path = '', ...args] = process.argv;
@@ -50,7 +50,9 @@ function exitWith(code: number): void {
   process.exitCode = code;
 }
 
-/** Reports the first output error, such as a full disk. The program continues and exits with an error at the end. */
+/**
+ * Reports the first output error, such as a full disk. The program continues, but its exit code indicates the error.
+ */
 function handleOutputError(error: Error): void {
   if (outputFailed || ('code' in error && error.code === 'EPIPE')) return;
   outputFailed = true;

@@ -1,4 +1,4 @@
-/** The imports between the parts of src/, and the rules that Oxlint cannot express. */
+/** Checks the imports between the parts of src/, and rules that Oxlint cannot express. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,10 +7,10 @@ import { test } from 'node:test';
 import ts from 'typescript';
 import manifest from '../package.json' with { type: 'json' };
 
-/** The text of each source file by its path below src/. */
+/** Source file contents by path below src/. */
 type Sources = ReadonlyMap<string, string>;
 
-/** A file may import from its own part and from the layers before its layer. */
+/** A file may import from its own part and from all earlier layers. */
 const LAYERS: readonly (readonly string[])[] = [
   ['kube'],
   ['policy/pod'],
@@ -28,10 +28,10 @@ const LAYERS: readonly (readonly string[])[] = [
   ['main.ts'],
 ];
 
-/** Layers before this index are pure: synchronous, without clock, I/O and packages. */
+/** Layers before this index are pure: synchronous, without access to the clock, I/O or packages. */
 const PURE_LAYERS = 5;
 
-/** The files of a part that other parts may import. All others are private. Every file of `kube` is public. */
+/** The public files of each part, which other parts may import. All files of `kube` are public. */
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/pod': 'pod reader repair safe-sysctls selection templates',
   'policy/pss': 'cel cel-policy evaluate exceptions index policy',
@@ -83,18 +83,18 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
 const TYPES_PACKAGE = '@kubernetes/client-node';
 
 /**
- * The folders of the command line that have no commands. All other folders may import them, and each of them the ones
- * before it. No folder imports a folder with commands.
+ * The folders of the command line without commands. Folders with commands may import all of them, and each of them may
+ * import the ones before it. No folder may import a folder with commands.
  */
 const SHARED_FOLDERS = ['', 'output', 'installed', 'inventory', 'report'];
 
-/** The file that may import commands: the command tree. */
+/** The command tree, which is the only file that may import commands. */
 const COMMAND_TREE = 'cli/program.ts';
 
 /** The manifest of the package, and the file that may import it. */
 const MANIFEST = { path: '../package.json', importer: 'cli/command.ts' };
 
-/** Returns one line for each violation, in the order of the files. */
+/** Returns one line for each violation, in file order. */
 function findViolations(sources: Sources): string[] {
   return [...sources].flatMap(([path, text]) => {
     if (findPart(path) === undefined) return [`src/${path}: its folder is in no layer`];
@@ -107,8 +107,8 @@ function findViolations(sources: Sources): string[] {
 }
 
 /**
- * Returns the part of a file: the longest folder name in the layers that contains it. A part that contains other parts
- * consists only of the files directly in its folder.
+ * Returns the part of a file, which is the deepest folder in the layers that contains it. A part that contains other
+ * parts consists only of the files directly in its folder.
  */
 function findPart(path: string): string | undefined {
   const names = LAYERS.flat();
@@ -226,7 +226,7 @@ function cliFolder(path: string): string | undefined {
 function isSharedFolder(folder: string, importer: string): boolean {
   if (folder === importer) return true;
   const [index = 0, limit = 0] = [folder, importer].map((one) => SHARED_FOLDERS.indexOf(one));
-  // Formats are printed with the options of commands, so `output` and the files of `cli` import each other.
+  // Formats are command options, so `output` and the files of `cli` import each other.
   return index >= 0 && (limit < 0 || index < limit || (importer === '' && folder === 'output'));
 }
 
@@ -243,7 +243,7 @@ function packageViolations(path: string, specifier: string, isPure: boolean, typ
       ];
 }
 
-/** Returns the groups of files that import each other, types included. */
+/** Returns the groups of files that import each other, including type imports. */
 function findCircles(sources: Sources): string[][] {
   const imports = new Map(
     [...sources].map(([path, text]) => {
@@ -269,12 +269,12 @@ function findCircles(sources: Sources): string[][] {
   return circles.filter((circle, index) => circle[0] === inCircle[index]);
 }
 
-/** The entry points of the package. Other packages import their exports. */
+/** The entry points of the package, whose exports other packages import. */
 const LIBRARY = Object.values(manifest.exports).flatMap((entry) =>
   typeof entry === 'string' ? [] : entry.types.replace(/^.*types\//, '').replace(/d\.ts$/, 'ts'),
 );
 
-/** Returns the exports of the source files that no other file imports. The paths are relative to src/. */
+/** Returns the exports that no other source file imports. The paths are relative to src/. */
 function findUnusedExports(sources: Sources, others: Sources): string[] {
   const used = new Set<string>();
   for (const [path, text] of [...sources, ...others]) {
@@ -287,7 +287,7 @@ function findUnusedExports(sources: Sources, others: Sources): string[] {
   });
 }
 
-/** Adds `src/path name` for each imported name, with the name `*` for an import of the whole module. */
+/** Adds `src/path name` for each imported name. The name is `*` for an import of the whole module. */
 function addImportedNames(path: string, file: ts.SourceFile, used: Set<string>): void {
   const add = (specifier: ts.Node | undefined, name: string): void => {
     if (specifier && ts.isStringLiteralLike(specifier))
@@ -340,7 +340,7 @@ function readSources(folder: string): Map<string, string> {
   return new Map(paths.map((path) => [path, /\.tsx?$/.test(path) ? readFileSync(join(folder, path), 'utf8') : '']));
 }
 
-test('the source files have no violations', () => {
+test('the source files follow the rules', () => {
   const sources = readSources('src');
   const others = ['test', 'bench', 'scripts'].flatMap((folder) =>
     [...readSources(folder)].map(([path, text]) => [joinPosix('..', folder, path), text] as const),

@@ -1,4 +1,4 @@
-/** Runs in one process the files with tests of the pure parts, so they run on a different core than all-others.test.ts. */
+/** Runs the tests of the pure parts in one process, on another core than all-others.test.ts. */
 import { globSync } from 'node:fs';
 import { joinFiles } from './support/joined.ts';
 

@@ -36,7 +36,7 @@ const documents = new Map(
   await Promise.all(['README.md', ...pages].map(async (path) => [path, await readFile(path, 'utf8')] as const)),
 );
 
-/** The anchors of the headings of a document on GitHub. */
+/** Returns the heading anchors of a document as GitHub creates them. */
 function findAnchors(text: string): readonly string[] {
   return [...text.matchAll(/^#{1,4} (.*)$/gm)].map(([, heading = '']) =>
     heading
@@ -46,7 +46,7 @@ function findAnchors(text: string): readonly string[] {
   );
 }
 
-suite('every link within the docs has a target', () => {
+suite('every link within the docs resolves', () => {
   for (const [path, text] of documents) {
     test(path, () => {
       const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)];
@@ -82,7 +82,7 @@ suite('the docs describe valid settings', () => {
   const validate = new Ajv({ strict: false }).compile(schema);
   const options = { controllers: CONTROLLER_NAMES, namespace: 'portcullis' };
 
-  /** The YAML blocks with fields of the settings, as complete documents. Blocks without a `kind` are excerpts. */
+  /** Returns the YAML blocks that contain settings, as complete documents. Blocks without a `kind` are excerpts. */
   const findSettings = (text: string): readonly object[] =>
     [...text.matchAll(/^( *)```yaml\n([^]*?)^ *```/gm)].flatMap(([, indent = '', block = '']) => {
       const yaml = block.replaceAll(new RegExp(`^${indent}`, 'gm'), '');
@@ -102,7 +102,7 @@ suite('the docs describe valid settings', () => {
       ...(JSON.parse(patch) as object),
     }));
 
-  test('each example and patch matches the published schema and is accepted', () => {
+  test('all examples and patches match the published schema and are accepted', () => {
     const texts = [...documents.values()];
     const examples = texts.flatMap((text) => [...findSettings(text), ...patches(text)]);
     assert.ok(examples.length >= 10, `only ${examples.length} examples`);
@@ -114,7 +114,7 @@ suite('the docs describe valid settings', () => {
 
   test('docs/reference/settings.md lists the defaults of all fields', () => {
     const [all = assert.fail('no example')] = findSettings(documents.get('docs/reference/settings.md') ?? '');
-    // Explicit values of these fields are recorded as such.
+    // These fields record whether their value is explicit.
     const scc = { identity: 'accurate', brokenSCC: 'skip', unprocessedPods: 'pass' };
     const explicit = { spec: { scc, kubelet: {} } };
     const [listed, expected] = [all, explicit].map((one) => JSON.stringify(decodeSettings(one, options), undefined, 2));

@@ -1,4 +1,4 @@
-/** Programs that users may run instead of Portcullis, as processes that enforce the restricted level. */
+/** Runs alternatives to Portcullis as processes that enforce the restricted level. */
 import { existsSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -14,39 +14,42 @@ import { freePorts, startDaemon, untilReady } from '../../test/support/control-p
 import type { Subject } from '../subject.ts';
 
 export interface Peer extends Subject {
-  /** The namespace that it reviews. Also the name of the folder with its sources. */
+  /** The reviewed namespace, which is also the name of the source folder. */
   readonly namespace: string;
-  /** Whether it creates its own webhook configurations. */
+  /** True if the program creates its own webhook configurations. */
   readonly isRegistered: boolean;
 }
 
-/** The options of a process. All ports are free. */
+/** Process options. All ports are free. */
 interface Process {
   readonly port: number;
   readonly probePort: number;
   readonly metricsPort: number;
   readonly kubeconfig: string;
-  /** Has `tls.crt` and `tls.key` for 127.0.0.1. */
+  /** Folder with `tls.crt` and `tls.key` for 127.0.0.1. */
   readonly certs: string;
-  /** For files of the process. */
+  /** Folder for files of the process. */
   readonly folder: string;
 }
 
 interface Program extends Pick<Peer, 'namespace' | 'isRegistered'> {
   readonly name: string;
   readonly binary: string;
-  /** The file of its sources that contains the version. */
+  /** The source file that contains the version. */
   readonly version: readonly [file: string, pattern: RegExp];
-  /** Files and folders of its sources with CRDs. */
+  /** Source files and folders with CRDs. */
   readonly crds: readonly string[];
-  /** Path of reviews. */
+  /** URL path for reviews. */
   readonly path: string;
   readonly args: (process: Process) => readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly readiness: (process: Process) => string;
 }
 
-/** Each has the settings of its released manifests, without reports and background scans, which reviews do not need. */
+/**
+ * The programs have the settings in their released manifests, without reports and background scans, which reviews do
+ * not need.
+ */
 const PROGRAMS: readonly Program[] = [
   {
     name: "upstream's webhook",
@@ -94,7 +97,7 @@ const PROGRAMS: readonly Program[] = [
     version: ['charts/gatekeeper/Chart.yaml', /appVersion: (v\S+)/],
     crds: ['deploy/gatekeeper.yaml'],
     path: '/v1/admit',
-    // The Prometheus exporter would listen at all addresses. Metrics are recorded all the same.
+    // Metrics are recorded without the Prometheus exporter, which would listen on all addresses.
     args: ({ port, probePort, kubeconfig, certs }) => [
       ...[`--kubeconfig=${kubeconfig}`, '--host=127.0.0.1', `--port=${port}`, `--health-addr=127.0.0.1:${probePort}`],
       ...[
@@ -113,7 +116,7 @@ const PROGRAMS: readonly Program[] = [
 ];
 
 interface Options {
-  /** Has the binaries in `bin` and each program's sources in the folder of its namespace. */
+  /** Folder with the binaries in `bin`, and the sources of each program in the folder of its namespace. */
   readonly peers: string;
   readonly certs: string;
   readonly folder: string;
@@ -191,7 +194,7 @@ async function createOnceServed(admin: ApiClient, object: JsonObject): Promise<v
   }
 }
 
-/** The certificate is not verified, because the answer has no effect but to end a wait. */
+/** The certificate is not verified, because the response only ends a wait. */
 function isOk(url: string): Promise<boolean> {
   const { get } = url.startsWith('https:') ? https : http;
   return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 /**
- * The documentation pages of `check` findings: the reason for each check, an example before and after the fix, and references. The texts of the
- * Pod Security checks come from the checks.
+ * Generates the documentation pages for `check` findings, with the reason for each check, an example before and after
+ * the fix, and references. The texts about Pod Security checks come from the checks.
  */
 import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
 import { fixManifests } from '../../src/config/fix.ts';
@@ -11,7 +11,7 @@ import { type Check, checks, type FieldExample } from '../../src/policy/pss/inde
 /** A page about a finding of `portcullis check`. */
 export interface CheckPage {
   readonly id: string;
-  /** The scope of the check, in the index. */
+  /** The scope of the check in the index. */
   readonly scope: string;
   /** The level and the versions, or the objects with the finding. */
   readonly summary: string;
@@ -20,7 +20,7 @@ export interface CheckPage {
   readonly before: string;
   readonly after: string;
   readonly fix: string;
-  /** The options with which the example before the fix has this finding. */
+  /** The options with which the example has this finding before the fix. */
   readonly options: readonly string[];
   /** Links and names of recommendations. */
   readonly references: readonly string[];
@@ -59,7 +59,7 @@ function printNamespace(label: string, value: string): string {
   return printYaml([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels: { [label]: value } } }]);
 }
 
-/** An SCC that admits pods, and has no findings. */
+/** An SCC that admits pods and has no findings. */
 function printScc(change: object): string {
   const scc = { apiVersion: 'security.openshift.io/v1', kind: 'SecurityContextConstraints', metadata: { name: 'web' } };
   const any = { type: 'RunAsAny' };
@@ -89,7 +89,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   unknownField: {
     scope: 'SCCs',
     summary: 'Unknown fields in SecurityContextConstraints.',
-    why: 'API servers may silently drop an unknown field. A misspelled security setting then has no effect.',
+    why: 'API servers may silently drop an unknown field. A misspelled security setting is then ignored.',
     before: printScc({ allowHostNetworks: true }),
     after: printScc({ allowHostNetwork: true }),
     fix: 'Correct the name, or remove the field.',
@@ -125,7 +125,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   mistyped: {
     scope: 'SCCs',
     summary: 'List values in SecurityContextConstraints that cannot match any pod.',
-    why: 'A misspelled value in an SCC list has no effect. The API accepts any string there.',
+    why: 'A misspelled value in an SCC list matches nothing, because the API accepts any string there.',
     before: printScc({ requiredDropCapabilities: ['CAP_KILL'] }),
     after: printScc({ requiredDropCapabilities: ['KILL'] }),
     fix: 'Write capabilities as `NET_ADMIN`, volume types as in pods, seccomp profiles as `runtime/default` or `localhost/FILE`, and service accounts as `system:serviceaccount:NAMESPACE:NAME`.',
@@ -146,7 +146,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   },
 };
 
-/** Returns a page for each finding: those of the Pod Security Standards in their order, then the others. */
+/** Returns a page for each finding, starting with the checks of the Pod Security Standards in order. */
 export function checkPages(): readonly CheckPage[] {
   const others = (Object.keys(OTHER_RESULTS) as OtherCheck[]).map((id): CheckPage => {
     const { upstream, options = [], ...page } = OTHERS[id];
@@ -180,7 +180,7 @@ function printPod([path, value]: FieldExample): string {
   return printYaml([withField(POD, parsePath(path), value)]);
 }
 
-/** Returns the page of each finding, and their list, by path. */
+/** Returns the pages of all findings and their index by path. */
 export function formatCheckPages(): readonly (readonly [path: string, text: string])[] {
   const pages = checkPages();
   const rows = pages.map(

@@ -1,10 +1,10 @@
 import { REPOSITORY } from '../../src/cli/command.ts';
 
-/** The platforms with an executable: the runners of .github/workflows/release.yml. */
+/** The platforms with an executable, which are the runners in .github/workflows/release.yml. */
 export const PLATFORMS = ['linux-amd64', 'linux-arm64', 'darwin-arm64'] as const;
 
 /**
- * Formats the template of the plugin for krew. The release workflow completes versions and checksums.
+ * Formats the krew plugin template. The release workflow fills in versions and checksums.
  * @see https://krew.sigs.k8s.io/docs/developer-guide/release/automating-updates/
  */
 export function formatKrewManifest(): string {

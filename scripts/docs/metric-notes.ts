@@ -1,4 +1,4 @@
-/** Notes in Markdown that supplement the help of metrics. The help of Kubernetes metrics is upstream's. */
+/** Markdown notes that supplement the help of metrics. The help of Kubernetes metrics comes from upstream. */
 export const METRIC_NOTES: Readonly<Record<string, string>> = {
   pod_security_evaluations_total:
     'Every evaluation of `enforce`, and denials of `audit` and `warn`; `subresource` is `other` for unknown subresources.',

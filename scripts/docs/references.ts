@@ -13,7 +13,7 @@ import { formatMetricReference } from './metrics.ts';
 import { formatSupportReference } from './support.ts';
 import { formatWebhookReference } from './webhooks.ts';
 
-/** Returns the generated documents by their paths. */
+/** Returns the generated documents by path. */
 export async function references(): Promise<ReadonlyMap<string, string>> {
   const documents = await generate();
   return new Map(

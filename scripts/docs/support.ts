@@ -7,7 +7,10 @@ import { newestVersion } from '../../src/policy/pss/evaluate.ts';
 import { type FileResult, readResults, type VersionResult } from '../../test/e2e/results.ts';
 import { formatMarkdownTable } from './markdown.ts';
 
-/** The minor versions of kubectl with which the tests have passed. test/references.test.ts compares them with the installed one. */
+/**
+ * The kubectl minor versions with which the tests have passed. test/references.test.ts compares them with the installed
+ * version.
+ */
 export const TESTED_KUBECTL: readonly number[] = [32];
 
 /** The features that the files of end-to-end tests cover. */
@@ -47,7 +50,7 @@ const REQUIREMENTS = [
   [
     'authorization by kubelet version',
     'AuthorizationConfiguration v1: 1.32',
-    'the file needs the version `v1beta1`, see [Minimum kubelet version](../how-to/kubelet-version.md)',
+    'the file must have version `v1beta1`, see [Minimum kubelet version](../how-to/kubelet-version.md)',
   ],
   [
     'pods with `hostUsers: false`, SCC `restricted-v3`',
@@ -83,7 +86,7 @@ function formatMatrix(): string {
 End-to-end tests with kube-apiserver and etcd by feature, with the date of the last run:
 
 ${formatMarkdownTable(['feature', ...versions], rows)}
-Where an API server lacks an API, a feature works differently:
+Some features work differently if the API server lacks an API:
 
 ${formatMarkdownTable(['feature', 'requires', 'without it'], REQUIREMENTS)}
 Skipped tests, with the reason:
@@ -106,7 +109,7 @@ export function formatSupportReference(): string {
     ],
     [
       'Versions of Pod Security policies',
-      `v1.0 to ${newestVersion}; newer ones are evaluated as ${newestVersion}`,
+      `v1.0 to ${newestVersion}; newer versions are evaluated as ${newestVersion}`,
       'all',
     ],
     ['kubectl', 'any version that supports the cluster', tested],

@@ -1,4 +1,4 @@
-/** Options of the commands that inspect or change a cluster, and the connection to the cluster. */
+/** Cluster options and the cluster connection, shared by all commands that inspect or change a cluster. */
 import { type ClusterClient, createClient } from '../cluster/client.ts';
 import { connect } from '../cluster/connection.ts';
 import type { Kind } from '../kube/kinds.ts';
@@ -25,7 +25,7 @@ export type DryRun = (typeof DRY_RUNS)[number];
 
 export const dryRunOption = {
   'dry-run': option('MODE', oneOf(DRY_RUNS), 'none', {
-    help: 'client only prints the changes. server sends them to the API server, which does not store them',
+    help: 'client only prints the changes. server submits them to the API server without persisting them',
   }),
 };
 
@@ -48,8 +48,8 @@ export const namespaceOption = {
 };
 
 /**
- * Connects to the cluster while `use` runs. Rejects with a UserError if the cluster cannot be found or reached, and for
- * API errors that `use` does not handle.
+ * Connects to the cluster while `use` runs. Rejects with a UserError if the cluster cannot be found or reached, or if
+ * `use` fails with an API error.
  */
 export async function withCluster<T>(
   { kubeconfig, context }: Values<typeof clusterOptions>,
@@ -68,8 +68,8 @@ export async function withCluster<T>(
 }
 
 /**
- * Writes an object unless the client only prints it, and returns the object in the response. An object with a resource
- * version replaces the existing object. Rejects like `Connection.request`.
+ * Writes an object and returns the response, or returns the object unchanged in a client-side dry run. An object with a
+ * resource version replaces the existing object. Rejects like `Connection.request`.
  */
 export async function writeObject<T extends KubeObject>(
   { send }: ClusterClient,

@@ -10,7 +10,7 @@ export interface Output {
   readonly columns?: number;
 }
 
-/** The parts of the process that the program may use. The program neither ends the process nor uses other streams. */
+/** The parts of the process that the program may use. The program does not exit the process or use other streams. */
 export interface ProcessIo {
   readonly stdin: AsyncIterable<Uint8Array | string>;
   readonly stdout: Output;
@@ -21,11 +21,11 @@ export interface ProcessIo {
 }
 
 /**
- * The streams of a command. In text written to `text` and `stderr`, commands use the name under which the program was
- * called, such as `kubectl scc`.
+ * The streams of a command. `text` and `stderr` replace the program name in printed commands with the name under which
+ * the program was called, such as `kubectl scc`.
  */
 export interface Io extends ProcessIo {
-  /** Standard output for human-readable text. Data and manifests use another stream. */
+  /** Standard output for human-readable text. Data and manifests go to `stdout`. */
   readonly text: Output;
 }
 
@@ -41,7 +41,7 @@ export const VERSION = packageJson.version;
 /** Web URL of the repository. */
 export const REPOSITORY = packageJson.repository.url.replace(/^git\+/, '').replace(/\.git$/, '');
 
-/** Returns whether a URL has a host that is reserved for examples, so it leads nowhere. */
+/** Reports whether the host of a URL is reserved for examples and therefore does not exist. */
 export function isReserved(url: string): boolean {
   return /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid|localhost|test)$/.test(new URL(url).hostname);
 }
@@ -56,14 +56,14 @@ export function printPage(page: string): string {
   return docsUrl(page) ?? `docs/${page}`;
 }
 
-/** A command without its name, summary and group, which `program.ts` registers. */
+/** A command. `program.ts` registers it with its name, summary and group. */
 export interface Command<O extends Options = Options> {
   /** Operands in commander's syntax: `<path...>` is required, `[path...]` is optional. */
   readonly operands?: string;
-  /** Text below the options in the help. */
+  /** Help text below the options. */
   readonly details?: string;
   readonly options: O;
-  /** Runs the command and resolves to the exit code. Rejects with a `UserError` if the user made a mistake. */
+  /** Runs the command and resolves to the exit code. Rejects with a `UserError` for errors that the user can fix. */
   run(values: Values<O>, operands: readonly string[], io: Io, sources: Sources): Promise<number>;
 }
 

@@ -52,8 +52,8 @@ Examples:
   portcullis completion zsh > "\${fpath[1]}/_portcullis"
   portcullis completion fish > ~/.config/fish/completions/portcullis.fish
 
-The completion of "kubectl portcullis" and "kubectl scc" needs no script: kubectl runs the programs
-kubectl_complete-portcullis and kubectl_complete-scc of the package.
+Completion for "kubectl portcullis" and "kubectl scc" needs no script, because kubectl runs the programs
+kubectl_complete-portcullis and kubectl_complete-scc from the package.
 `;
 
 export const command = defineCommand({
@@ -77,7 +77,7 @@ const FILES = 'files';
 
 /**
  * Prints the candidates for the last word, one per line, with their descriptions. The last line is a directive: `:4`
- * disables file completion, `:0` enables it. kubectl uses the same protocol, which comes from cobra, for plugins.
+ * disables file completion, `:0` enables it. kubectl uses the same cobra protocol for plugins.
  */
 export async function complete(
   words: readonly string[],
@@ -129,7 +129,7 @@ function startingWith(prefix: string, candidates: readonly Candidate[]): readonl
   return candidates.filter(({ word }) => word.startsWith(prefix));
 }
 
-/** Returns the next words of all commands that start with the given words. A group has no description. */
+/** Returns the next word of each command that starts with the given words. Command groups have no description. */
 function subcommands(before: readonly string[], commands: readonly CommandEntry[]): readonly Candidate[] {
   const next = commands.flatMap(({ name, summary }) => {
     const words = name.split(' ');

@@ -1,14 +1,14 @@
-/** Listening on an address that the options of a command set. */
+/** Starts servers on the addresses that command options set. */
 import type { AddressInfo } from 'node:net';
 import { UserError } from '../kube/user-error.ts';
 import type { AdmissionServer } from '../server/server.ts';
 
-/** Address on which a server listens, and its options. */
+/** Address on which a server listens, and the options that set it. */
 interface ListenAddress {
   readonly host: string;
   readonly port: number;
   readonly option: string;
-  /** Host option, if it differs. */
+  /** The option that sets the host, if `option` sets only the port. */
   readonly hostOption?: string;
 }
 
@@ -40,10 +40,10 @@ export async function explainAddressError<T>(listening: Promise<T>, address: Lis
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use',
   EACCES: 'permission denied',
-  EADDRNOTAVAIL: 'this machine does not have the address',
+  EADDRNOTAVAIL: 'the address is not assigned to this machine',
   ENOTFOUND: 'the address cannot be resolved',
   EAI_AGAIN: 'the address cannot be resolved',
 };
 
-/** Errors that concern the host, not the port. */
+/** Error codes that the host causes, not the port. */
 const HOST_ERRORS: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);

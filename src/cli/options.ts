@@ -9,24 +9,24 @@ import { UserError } from '../kube/user-error.ts';
 import { VERSION_RULE } from '../policy/psa/policy.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 
-/** An error in the options of a command. Its message is printed with a pointer to the help. */
+/** An error in the options of a command. The program prints it with a hint to use `--help`. */
 export class UsageError extends UserError {}
 
 /** Parses one option value. Throws a `UserError` with the expected format, such as `must be true or false`. */
 interface Parse<T> {
   (text: string): T;
-  /** The accepted values, if there is a short list of them. */
+  /** The accepted values, if they can be listed. */
   readonly choices?: readonly string[];
 }
 
-/** Description of an option in the help, and its other sources. */
+/** Help text of an option, and the other sources of its value. */
 export interface OptionText {
   readonly help: string;
-  /** Letter of the short form. */
+  /** Single-letter form of the name. */
   readonly short?: string;
-  /** Environment variable to read if the option is not on the command line. */
+  /** Environment variable that sets the value if the command line does not. */
   readonly env?: string;
-  /** The default in the help, if it differs from the value: `10s` for 10000. */
+  /** The default as the help shows it, if it differs from the value, such as `10s` for 10000. */
   readonly shown?: string;
   /** Value if the option is given as `--name` without a value. Other values must be given as `--name=value`. */
   readonly bare?: string;
@@ -39,16 +39,16 @@ export interface Option<T> extends OptionText {
   /** Placeholder of the value in the help. `undefined` for flags without a value. */
   readonly value?: string;
   readonly choices?: readonly string[];
-  /** The default in the help. */
+  /** The default as the help shows it. */
   readonly fallback?: string;
-  /** Returns the value for all occurrences, in order. Without occurrences, it returns the default. */
+  /** Combines all occurrences, in order, into one value. Returns the default if there are none. */
   resolve(texts: readonly string[]): T;
 }
 
 /** The options of a command by their long names. */
 export type Options = Readonly<Record<string, Option<unknown>>>;
 
-/** The values of options by the same names. */
+/** Option values by option name. */
 export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] extends Option<infer T> ? T : never };
 
 /** An option with a value. The last occurrence applies. */
@@ -66,7 +66,7 @@ export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, 
   };
 }
 
-/** An option that may be repeated and that takes several values separated by commas. */
+/** A repeatable option that accepts comma-separated values. */
 export function list<T>(value: string, parse: Parse<T>, text: OptionText): Option<readonly T[]> {
   return {
     ...text,
@@ -99,7 +99,7 @@ export function withEnvironment<O extends Options>(prefix: string, options: O): 
   return Object.fromEntries(named) as O;
 }
 
-/** Unparsed option values by source. Arguments take precedence over the environment. */
+/** Unparsed option values by source. Arguments take precedence over environment variables. */
 export interface Sources {
   readonly typed: ReadonlyMap<string, readonly string[]>;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -147,7 +147,7 @@ function errorMessage(text: string, { resolve }: Option<unknown>): string | unde
   }
 }
 
-/** A date, or a time as RFC 3339. */
+/** A date or an RFC 3339 time. */
 export function time(value: string): Date {
   const date = new Date(value);
   if (/^\d{4}-\d{2}-\d{2}(T.*)?$/.test(value) && !Number.isNaN(date.getTime())) return date;
@@ -166,7 +166,7 @@ export function text(value: string): string {
   return value;
 }
 
-/** An object name, which is any text that is not empty. The API server performs all other validation. */
+/** An object name. Any text that is not empty is accepted, because the API server validates names. */
 export function nonEmpty(value: string): string {
   if (value === '') throw new UserError('must not be empty');
   return value;
@@ -232,7 +232,7 @@ export function lifetimeMs(value: string): number {
 /** `key=value`. */
 export function keyValue(value: string): readonly [key: string, value: string] {
   const separator = value.indexOf('=');
-  if (separator < 1) throw new UserError('must be written key=value');
+  if (separator < 1) throw new UserError('must have the form key=value');
   return [value.slice(0, separator), value.slice(separator + 1)];
 }
 

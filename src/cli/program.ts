@@ -29,7 +29,7 @@ const GROUPS: Readonly<
     ['check', 'Check manifests against the Pod Security Standards', () => import('./check/check.ts')],
     [
       'explain',
-      'Explain decisions on pods and workloads, and the levels of namespaces',
+      'Explain admission decisions for pods and workloads, and the levels of namespaces',
       () => import('./explain/explain.ts'),
     ],
     ['report', 'Write an HTML report for a cluster or for manifests', () => import('./rollout/report.ts')],
@@ -50,7 +50,7 @@ const GROUPS: Readonly<
     ],
   ],
   'Security context constraints (SCCs):': [
-    ['scc plan', 'Plan which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')],
+    ['scc plan', 'Preview which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')],
     ['scc pods', 'Show which SCC admitted each pod, and how its use was granted', () => import('./scc/pods.ts')],
     ['scc review', 'Review which SCC admits a pod for a user or for service accounts', () => import('./scc/review.ts')],
     [
@@ -70,10 +70,10 @@ const GROUPS: Readonly<
   'Rollout of enforcement:': [
     [
       'rollout status',
-      'Show the state of the enforcement rollout, and what blocks it',
+      'Show the state of the enforcement rollout and its blockers',
       () => import('./rollout/status.ts'),
     ],
-    ['rollout plan', 'Plan the enforced level and the denials of each namespace', () => import('./rollout/plan.ts')],
+    ['rollout plan', 'Preview the enforced level and the denials of each namespace', () => import('./rollout/plan.ts')],
   ],
   'Operators (Operator Lifecycle Manager):': [
     [
@@ -126,11 +126,11 @@ const PLUGINS: ReadonlyMap<string, Invocation> = new Map([
   ['kubectl-scc', { name: 'kubectl', prefix: ['scc'] }],
 ]);
 
-/** How the program was called. */
+/** The name under which the program was called, and its effect on the arguments. */
 interface Invocation {
-  /** Name in the help. */
+  /** Program name in the help. */
   readonly name: string;
-  /** Words before the arguments. */
+  /** Words to insert before the arguments. */
   readonly prefix: readonly string[];
 }
 
@@ -138,8 +138,8 @@ const DIRECT: Invocation = { name: PROGRAM, prefix: [] };
 const COMPLETE = '__complete';
 
 /**
- * Runs the command in the arguments and resolves to the exit code. User errors are printed, not thrown. The file name
- * is the one under which the program was called.
+ * Runs the command in the arguments and resolves to the exit code. Prints user errors instead of throwing them. `file`
+ * is the file name under which the program was called.
  */
 export async function run(
   args: readonly string[],
@@ -236,7 +236,7 @@ function createProgram(
   return program;
 }
 
-/** Returns the named command below `program`. Missing commands are added to the group. */
+/** Returns the command with the given name below `program`. Creates missing commands in the help group. */
 function findNode(program: CommanderCommand, name: string, group = ''): CommanderCommand {
   return name.split(' ').reduce((parent, word) => {
     const existing = parent.commands.find((one) => one.name() === word);
@@ -312,7 +312,7 @@ function createIo(io: ProcessIo, invocation: Invocation): Io {
 
 const FIRST_WORDS = [...new Set(COMMANDS.map(({ name }) => name.split(' ')[0]))].join('|');
 
-/** Replaces the program name in the commands of a text with the name under which the user called it. */
+/** Replaces the program name in all commands in a text with the name under which the user called the program. */
 function renameCalls(text: string, invocation: Invocation): string {
   if (invocation === DIRECT) return text;
   const { name, prefix } = invocation;

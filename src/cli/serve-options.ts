@@ -35,7 +35,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'File with the policy settings: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
   }),
   'initial-settings': option('JSON', jsonObject, undefined, {
-    help: 'Fields of the spec of the PortcullisConfiguration, as JSON. The leader applies them when they change, unless other clients have changed one of the fields',
+    help: 'PortcullisConfiguration spec fields as JSON. The leader applies them when they change, unless another client has changed one of them',
     conflicts: ['config'],
   }),
   kubeconfig: option('FILE', text, undefined, {
@@ -48,10 +48,10 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Maximum requests per second to the API server. 0: unlimited',
   }),
   'kube-api-burst': option('N', integer(1, 10_000), 100, {
-    help: 'Maximum burst of requests, if --kube-api-qps limits them',
+    help: 'Maximum burst of requests to the API server, if --kube-api-qps limits their rate',
   }),
   namespace: option('NAME', namespaceName, undefined, {
-    help: `Installation namespace, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
+    help: `Installation namespace, which contains the Leases and certificates. Default: the namespace of the pod, or ${INSTALLATION.namespace} outside a cluster`,
   }),
   features: {
     ...featureList,
@@ -60,20 +60,20 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
       texts.length === 0 ? DEFAULT_FEATURES : featureList.resolve(texts.filter((one) => one !== '')),
   },
   authorizer: flag({
-    help: 'Serve only the authorization webhook for the minimum kubelet version, without other webhooks and controllers. Requires a live cluster',
+    help: 'Serve only the authorization webhook for the minimum kubelet version, and run no controllers. Requires a live cluster',
     conflicts: ['dev-cluster', 'features'],
   }),
   'webhook-url': option('URL', webhookUrl, undefined, {
-    help: 'Base URL of the webhooks, at which API servers reach the replicas. Default: the Service',
+    help: 'Base URL at which API servers call the webhooks. Default: the Service',
   }),
   'webhook-annotations': list('KEY=VALUE', annotation, {
-    help: 'Annotations of the webhook configurations, for example for the component that sets their caBundle',
+    help: 'Annotations to add to the webhook configurations, for example to have their caBundle injected',
   }),
   'leader-elect': flagOn({
     help: 'Run the controllers on the elected leader only',
   }),
   'leader-elect-lease-duration': option('DURATION', leaseDurationMs, 15_000, {
-    help: 'Time after the last renewal before another replica becomes the leader. The leader stops after two thirds of it without a renewal',
+    help: 'Time that other replicas wait after the last renewal before they try to become the leader. The leader stops after two thirds of this time without a renewal',
     shown: '15s',
   }),
   'bind-address': option('IP', text, '127.0.0.1', {
@@ -97,7 +97,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Additional DNS names and addresses of the managed serving certificate',
   }),
   'client-ca-file': option('FILE', text, undefined, {
-    help: 'PEM file with the CAs of client certificates. If set, clients that send reviews need a certificate. Reloaded when it changes',
+    help: 'PEM file with the CAs of client certificates. If set, clients must present a certificate to send reviews. Reloaded when it changes',
   }),
   'client-allowed-names': list('NAME', nonEmpty, {
     help: 'Allowed common names of client certificates. Default: all certificates of --client-ca-file',
@@ -118,7 +118,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Port of the development cluster on 127.0.0.1. 0: a free port',
   }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
-    help: 'Time between SIGTERM and the end of serving, during which load balancers remove the replica',
+    help: 'Time to keep serving after SIGTERM while load balancers remove the replica',
     shown: '10s',
   }),
   'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),
@@ -139,7 +139,7 @@ function jsonObject(value: string): JsonObject {
   throw new UserError(`${quote(value)} is not a JSON object`);
 }
 
-/** A Lease contains its duration in seconds. */
+/** At least one second, because Leases store their duration in seconds. */
 function leaseDurationMs(value: string): number {
   const duration = durationMs(value);
   if (duration < 1000) throw new UserError('must be at least 1s');

@@ -22,8 +22,8 @@ export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUse
 const MAX_CONCURRENT = 16;
 
 /**
- * Checks access with as few SubjectAccessReviews as the decision needs. Access that is not reviewed in time, or before the
- * review is displaced from the waiting room, is denied.
+ * Checks access with as few SubjectAccessReviews as the decision needs. Denies access if the SubjectAccessReview does
+ * not finish in time or before the admission review is displaced from the waiting room.
  */
 export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<WaitingRoom, 'enter'>): WithAccess {
   return async (decide: (canUse: CanUse) => SccDecision, context) => {
@@ -72,7 +72,7 @@ interface AccessReviewsDeps {
   now(): number;
 }
 
-/** Default cache times in Kubernetes components for authorized and unauthorized requests. */
+/** Default cache times of Kubernetes components for authorized and unauthorized requests. */
 const TTL_MS = 10_000;
 const MAX_CACHED = 10_000;
 

@@ -15,7 +15,7 @@ const MAX_BYTES = 40 * MIB;
 export const SMALL_BYTES = 128 * 1024;
 /**
  * Maximum number of received bytes in larger bodies that have not been reviewed yet. The oldest unfinished body may
- * exceed it unless the complete bodies already do.
+ * exceed the limit unless the complete bodies alone already exceed it.
  */
 const LARGE_BUDGET = 16 * MIB;
 /** Maximum number of received bytes in unfinished smaller bodies. */
@@ -30,10 +30,10 @@ const CHECK_INTERVAL_MS = 500;
 const TOO_LARGE: Limit = { code: 413, message: `request entity is too large; limit is ${MAX_BYTES} bytes` };
 const NO_PROGRESS: Limit = {
   code: 429,
-  message: 'the memory for reviews is in use, and the body did not arrive in time; try again',
+  message: 'the memory for reviews is exhausted, and the body did not arrive in time; try again',
 };
 
-/** A complete body, or the beginning of an incompletely read one. */
+/** A complete body, or the beginning of a body that was not read completely. */
 export interface ReceivedBody {
   readonly bytes: Buffer;
   /** Time when the body began to arrive. */
@@ -49,7 +49,7 @@ export function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
 }
 
-/** Length of a body. If the request does not declare it, this is the limit. */
+/** Returns the declared length of a body, or the limit if the request does not declare a length. */
 function maxLength({ headers }: IncomingMessage): number {
   if (headers['transfer-encoding'] !== undefined) return MAX_BYTES;
   return Number(headers['content-length'] ?? 0);
@@ -67,12 +67,14 @@ interface UnfinishedBody {
 
 export type BodyReader = ReturnType<typeof createBodyReader>;
 
-/** Creates the reader for all bodies. It counts received bytes because the declared length may be larger. */
+/**
+ * Creates the reader for all bodies. The memory limits count received bytes, because the declared length may be larger.
+ */
 export function createBodyReader(now: () => number) {
   const small = createSmallBodies();
   const large = createLargeBodies();
   const parseTimeout = createTimeoutParser();
-  /** Reads a body as bytes. A small body that arrives in one chunk is not counted. This applies to most reviews. */
+  /** Reads a body as bytes. A small body that arrives in one chunk, as in most reviews, is not counted. */
   const read = ({ raw, query, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
     const length = maxLength(raw);
     if (length > MAX_BYTES) {
@@ -125,8 +127,8 @@ export function createBodyReader(now: () => number) {
 }
 
 /**
- * Counts unfinished small bodies. Beyond the limit, the oldest body is rejected, because API servers send small bodies
- * without delay.
+ * Counts the bytes of unfinished small bodies. Above the limit, the oldest body is rejected, because API servers send
+ * small bodies without delay.
  */
 function createSmallBodies() {
   const bodies = new Set<UnfinishedBody>();
@@ -147,9 +149,9 @@ function createSmallBodies() {
 }
 
 /**
- * Counts large bodies until they are released. Beyond the limit, only the oldest unfinished body is read, so bodies
- * complete one after another, and bodies without progress are rejected. If complete bodies exceed the limit, no body is
- * read.
+ * Counts the bytes of large bodies until they are released. Above the limit, only the oldest unfinished body is read,
+ * so one body after another completes, and bodies without progress are rejected. While complete bodies alone exceed the
+ * limit, no body is read.
  */
 function createLargeBodies() {
   const bodies = new Set<UnfinishedBody>();
@@ -230,8 +232,8 @@ const MAX_PAUSE_MS = 50;
 export type Turns = ReturnType<typeof createTurns>;
 
 /**
- * Creates the queue for processing large bodies. One body is processed at a time. After each decision, the event loop
- * is free for smaller reviews for as long as the decision took, up to 50 ms.
+ * Creates the queue for large bodies, which processes one body at a time. After each decision, the queue leaves the
+ * event loop to smaller reviews for as long as the decision took, but for at most 50 ms.
  */
 export function createTurns(now: () => number) {
   let last: Promise<unknown> = Promise.resolve();

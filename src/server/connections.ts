@@ -14,7 +14,9 @@ interface Connection {
   readonly peer: string;
   readonly address: string | undefined;
   readonly generation: number;
-  /** Time of the clock in `limitFirstRequests` when it was opened, or when the header of a request arrived. */
+  /**
+   * Time at which the connection was opened or the header of a request arrived, on the clock of `limitFirstRequests`.
+   */
   since: number;
   /** The TCP socket, or the TLS socket after the handshake. */
   socket: Socket;
@@ -34,16 +36,19 @@ export interface ConnectionDeps {
   now(): number;
 }
 
-/** Exceeds the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
+/** More than three API servers need for concurrent writes. 1000 connections use about 100 MiB. */
 const MAX_CONNECTIONS = 1000;
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
 /**
- * Maximum time from opening a connection to the header of its first request, and from there to the end of its body. It is
- * the longest timeout of an installed webhook. API servers may open a connection before they need it.
+ * Maximum time from opening a connection to the header of its first request, and from the header to the end of the
+ * body. Equals the longest timeout of an installed webhook, because API servers may open connections in advance.
  */
 const FIRST_REQUEST_SECONDS = 15;
-/** How long a closed connection is treated as saturation, and the interval of its log line. */
+/**
+ * The server counts as saturated for this time after it closes a connection to admit another one. Also the minimum
+ * interval of the log line.
+ */
 const SATURATION_MS = 60_000;
 
 export type Connections = ReturnType<typeof trackConnections>;
@@ -78,13 +83,13 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
   };
   listen(server, { open, table, deadline });
   return {
-    /** Records that a complete request is being answered. */
+    /** Marks the connection as busy with a complete request. */
     start(socket: Socket): void {
       const connection = table.find(socket);
       if (connection) table.change(connection, 'busy');
     },
     /**
-     * Records a response. Returns true if the connection closes afterwards. This includes connections that have not
+     * Records a response. Returns true if the connection closes after the response, as do all connections that have not
      * sent a valid review.
      */
     finish(socket: Socket, isReviewed: boolean): boolean {
@@ -104,26 +109,26 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
       draining = true;
     },
     isDraining: () => draining,
-    /** Closes the connections that have not received any bytes. */
+    /** Closes connections on which no bytes have arrived. */
     closeUnused(): void {
       for (const { socket } of states.new)
         if (!(socket instanceof TLSSocket) || socket.bytesRead === 0) socket.destroy();
     },
     /**
-     * Describes how much of the limit is used, or returns `undefined` unless connections were closed in the last minute
-     * to admit others.
+     * Describes the use of the limit if connections were closed in the last minute to admit others. Otherwise returns
+     * `undefined`.
      */
     saturation: (): string | undefined => (saturation.isRecent(now()) ? describeUse(states, limit) : undefined),
   };
 }
 
 /**
- * Closes connections whose first request does not arrive in time. Returns the clock that measures this
- * time.
+ * Closes connections whose first request does not arrive in time. Returns the clock for the time limit.
  */
 function limitFirstRequests(server: Server, connections: ReadonlySet<Connection>) {
   let seconds = 0;
-  // The counted time does not advance while the event loop is blocked, so bytes waiting in the kernel are read first.
+  // The clock stops while the event loop is blocked, so bytes that wait in the kernel are read before a connection is
+  // closed.
   const timer = setInterval(() => {
     seconds++;
     for (const { since, socket } of connections) if (seconds - since > FIRST_REQUEST_SECONDS) socket.destroy();
@@ -199,7 +204,7 @@ function createConnectionTable() {
   };
 }
 
-/** Records connections that are closed to admit others, and logs the first one in each minute. */
+/** Records connections that are closed to admit others, and logs at most one per minute. */
 function createSaturation({ logger, metrics, now }: ConnectionDeps, describe: () => Readonly<Record<string, number>>) {
   let lastMs = -Infinity;
   const isRecent = (nowMs: number): boolean => nowMs - lastMs <= SATURATION_MS;
@@ -217,8 +222,8 @@ function createSaturation({ logger, metrics, now }: ConnectionDeps, describe: ()
 const NONE: ReadonlySet<never> = new Set<never>();
 
 /**
- * Closes the oldest connections of a server whose clients need only a few of them. A single address can use half of the
- * limit.
+ * Limits the connections of a server whose clients need only a few. Above the limit, closes the oldest connections. A
+ * single address can use up to half of the limit.
  */
 export function limitConnections(server: Server, limit: number): void {
   const open = new Set<Pick<Connection, 'address' | 'socket'>>();
@@ -234,11 +239,11 @@ export function limitConnections(server: Server, limit: number): void {
 }
 
 /**
- * Returns the connection to close in favor of the newest one. If connections without a valid review use more than half
- * of the limit, in total or from the newest connection's address, it is the oldest of those without a request,
- * or of those with a request if they are more. Clients that also send valid reviews can use only the other half. There, it is an idle connection or, if there is
- * none, a busy one. It is the oldest from the address that has the most, so a client cannot close the connections of an
- * address that has fewer.
+ * Returns the connection to close in favor of the newest one, if any. Connections without a valid review may use half
+ * of the limit. If they use more, closes the oldest of them without a request or, if most of them have a request, the
+ * oldest of these from the address with the most. Otherwise, closes the oldest idle connection or, if there is none,
+ * the oldest busy one, from the address with the most. A client therefore cannot displace connections from an address
+ * that has fewer.
  */
 function findExcess<T extends Pick<Connection, 'address'> & Partial<Pick<Connection, 'hasRequest'>>>(
   states: Readonly<Record<State, ReadonlySet<T>>>,
@@ -258,13 +263,13 @@ function findExcess<T extends Pick<Connection, 'address'> & Partial<Pick<Connect
   return fromBusiestAddress(states.idle.size > 0 ? states.idle : states.busy)[0];
 }
 
-/** Returns the connections from the address that has the most, in their order. */
+/** Returns the connections from the address with the most connections, in the given order. */
 function fromBusiestAddress<T extends Pick<Connection, 'address'>>(connections: Iterable<T>): readonly T[] {
   const byAddress = Map.groupBy(connections, ({ address }) => address);
   return [...byAddress.values()].reduce((most, next) => (next.length > most.length ? next : most), []);
 }
 
-/** Returns the connection limit based on the process's file descriptor limit. */
+/** Returns the connection limit that results from the file descriptor limit of the process. */
 function findDescriptorLimit(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8');

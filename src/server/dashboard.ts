@@ -24,7 +24,7 @@ interface DashboardOptions {
 }
 
 export interface Dashboard {
-  /** URL with the token, which can be used once. */
+  /** URL with the one-time token. */
   readonly url: string;
   close(): Promise<void>;
 }
@@ -41,20 +41,20 @@ const HEADERS = {
 };
 
 const NO_TOKEN =
-  'The dashboard requires the URL with the token that the program printed at startup. The token works only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
+  'Open the dashboard with the URL that the program printed at startup. Its token is valid only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
 
 /**
- * A client that does not read is disconnected when this many bytes of events are unread. It then reconnects to get the
- * current state.
+ * A client with this many bytes of unread events is disconnected. It then reconnects and receives the current state.
  */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
 
-/** Comments keep idle connections open. */
+/** Interval of the comments that keep idle connections open. */
 const HEARTBEAT_MS = 15_000;
 
 /**
- * Starts the server on the loopback interface. The token is exchanged for a cookie that other sites cannot send. If
- * another site resolves its name to this machine, its requests are rejected based on the `Host` header.
+ * Starts the server on the loopback interface. The first request with the token receives a cookie that other sites
+ * cannot send. The check of the `Host` header rejects requests from sites whose name resolves to this machine (DNS
+ * rebinding).
  */
 export async function startDashboard({ port, page, subscribe }: DashboardOptions): Promise<Dashboard> {
   const app = Fastify({ logger: false, exposeHeadRoutes: false, forceCloseConnections: true });
@@ -88,7 +88,7 @@ export async function startDashboard({ port, page, subscribe }: DashboardOptions
   await app.listen({ host: HOST, port });
   const { port: used } = app.server.address() as AddressInfo;
   hosts = [`${HOST}:${used}`, `localhost:${used}`];
-  // Cookies are shared across ports, so each dashboard on this machine has its own.
+  // Browsers share cookies across ports, so each dashboard on this machine uses its own cookie name.
   cookieName = `portcullis-${used}`;
   return { url: `http://${HOST}:${used}/?token=${token}`, close: () => app.close() };
 }

@@ -1,8 +1,8 @@
-/** Deadline for answering a review. */
+/** Computes the deadline for the response to a review. */
 import { parseDurationMs } from '../kube/units.ts';
 
 /**
- * API servers round the time that remains up to seconds.
+ * API servers round the remaining time up to whole seconds.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.37.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go
  */
 const ROUNDING_MS = 1000;
@@ -10,8 +10,8 @@ const ROUNDING_MS = 1000;
 const TRANSFER_SHARE = 0.1;
 
 /**
- * Creates the parser for the timeout that API servers send as `?timeout=5s`. The result is in milliseconds. An invalid
- * duration is ignored. The last duration is cached because API servers send the same one with each review for a
+ * Creates the parser for the timeout that API servers send as `?timeout=5s`. It returns milliseconds, or `undefined`
+ * for an invalid duration, and caches the last duration, because API servers send the same one with each review for a
  * webhook.
  */
 export function createTimeoutParser(): (query: unknown) => number | undefined {
@@ -28,8 +28,8 @@ export function createTimeoutParser(): (query: unknown) => number | undefined {
 const MAX_TIMEOUT_MS = 30_000;
 
 /**
- * Returns the time after which a review is answered even if its evaluation has not finished. An API server that fails
- * open admits the object if the answer is late.
+ * Returns the time after which the server responds even if the evaluation has not finished, because an API server that
+ * fails open admits the object if the response is late.
  */
 export function answerAfterMs(timeoutMs = MAX_TIMEOUT_MS): number {
   const limitMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);

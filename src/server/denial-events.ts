@@ -15,16 +15,17 @@ interface DenialEventsOptions {
   readonly logger: Logger;
 }
 
-/** Rate limit of a replica. The recorder limits the events for each object and counts equal ones. */
+/** Rate limit of a replica. In addition, the recorder limits the events of each object and aggregates equal events. */
 const RATE = { burst: 50, perSecond: 5 };
 
-/** The pod name differs between otherwise equal denials. */
+/** Pod names are removed because otherwise equal denials differ only in the pod name. */
 const POD = /^pods "[^"]*" is forbidden: /;
 const LEVEL = /^violates PodSecurity "([a-z]+):/;
 
 /**
- * Creates a function that records a pod denial as an event on the workload whose controller tried to create the pod. It
- * returns immediately and does not throw. It looks up the workload in the store and writes events in the background.
+ * Creates the function that records a pod denial as an event on the workload whose controller tried to create the pod.
+ * The function returns immediately and does not throw. It looks up the workload in the store and writes the event in
+ * the background.
  */
 export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptions) {
   const bucket = createTokenBucket(RATE, clock);
@@ -45,7 +46,7 @@ function isRecorded({ operation, resource, requestSubResource, dryRun, userInfo 
   return operation === 'CREATE' && isPod && dryRun !== true && isWorkloadController(userInfo);
 }
 
-/** Returns the owners of a pod that has a controller. The object of a request is not validated. */
+/** Returns the owners of a pod that has a controller. The object in a request may be invalid. */
 function readControlledPod({ namespace = '', object }: AdmissionRequest): Pod | undefined {
   const metadata = isObject(object) ? object['metadata'] : undefined;
   const owners = isObject(metadata) ? metadata['ownerReferences'] : undefined;

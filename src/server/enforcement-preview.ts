@@ -27,7 +27,7 @@ export interface RolloutInForce {
 interface PreviewContext {
   readonly store: Store;
   readonly exemptions: Exemptions;
-  /** The workload object, where SCCs apply. */
+  /** The reviewed workload. Absent where SCCs do not apply. */
   readonly workload: AdmittedWorkload | undefined;
 }
 
@@ -38,10 +38,10 @@ export type PreviewEnforcement = (
   context: PreviewContext,
 ) => string | undefined;
 
-/** Creates the preview of a rollout. An announced date in the past is omitted. */
+/** Creates the preview of a rollout. The warning omits an announced date that has passed. */
 export function createEnforcementPreview(rollout: RolloutInForce, today = () => new Date()): PreviewEnforcement {
   return (request, { allowed, warnings = [] }, { store, exemptions, workload }) => {
-    // A template is evaluated once SCC admission can default it.
+    // SCC admission cannot default the template until the namespace has ranges.
     if (!allowed || workload?.isPending === true) return undefined;
     const settings = rollout.settings();
     if (settings.phase === 'Disabled') return undefined;

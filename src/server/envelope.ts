@@ -1,11 +1,11 @@
-/** Envelope of reviews: converts bytes to a validated AdmissionRequest. */
+/** Decodes the envelope of a review from bytes to a validated AdmissionRequest. */
 import { isUtf8 } from 'node:buffer';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { isObject, type UserInfo } from '../kube/types.ts';
 import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
-/** Longer than all names in the API. Messages and log lines contain names. */
+/** Exceeds the length of all names in the API. Names are limited because messages and log lines contain them. */
 const string = { type: 'string', maxLength: 1024 };
 /** Identity providers may send long names and claims. */
 const longString = { type: 'string', maxLength: 16 * 1024 };
@@ -49,7 +49,7 @@ const validateReview = compileSchema({ type: 'object', required: ['request'], pr
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';
 
-/** A request, or the reason why there is none. */
+/** A request, or the reason why the body contains none. */
 export type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
 
 /**
@@ -61,7 +61,7 @@ export function readReview(body: Buffer): Envelope {
   if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
   let review: unknown;
   try {
-    // JSON.parse treats a map key named `__proto__`, which is legal, as an ordinary property.
+    // `__proto__` is a valid map key, which JSON.parse treats as an ordinary property.
     review = JSON.parse(body.toString());
   } catch (error) {
     return undecodable(error instanceof Error ? error.message : String(error));
@@ -95,12 +95,12 @@ function formatKind(value: unknown): string {
   return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
 }
 
-/** The part of a review that identifies its request. API servers send it before the objects. */
+/** The fields of a review that identify its request. API servers send them before the objects. */
 export const MAX_IDENTITY_BYTES = 64 * 1024;
 
 /**
- * Reads the request fields that precede its objects, from the beginning of a review. The remaining bytes may be missing
- * or invalid. Returns `undefined` if these fields do not identify the request.
+ * Reads the request fields that precede the objects from the beginning of a review. All later bytes may be missing or
+ * invalid. Returns `undefined` if these fields do not identify the request.
  */
 export function readIdentity(body: Buffer): AdmissionRequest | undefined {
   const found: Record<string, unknown> = { userInfo: {} };

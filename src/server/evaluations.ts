@@ -5,14 +5,14 @@ import type { MaybePromise, WebhookContext } from './webhook.ts';
 
 /** Maximum time without yielding to other reviews. */
 const SLICE_MS = 10;
-/** All evaluations of a replica share 2 s, and after that 10 % of the time. */
+/** All evaluations of a replica share a burst of 2 s, and afterwards 10 % of the time. */
 const SLICES = { burst: 200, perSecond: 10 };
 
 export type Evaluations = ReturnType<typeof createEvaluations>;
 
 /**
- * Creates the function that runs an evaluation. Each `yield` ends a step and returns whether time is left for another
- * one. An evaluation without time left must end with an incomplete result.
+ * Creates the function that runs an evaluation. Each `yield` ends a step and returns whether there is time for another
+ * step. Otherwise, the evaluation must end with an incomplete result.
  */
 export function createEvaluations(now: () => number) {
   const slices = createTokenBucket(SLICES, { ...systemClock, now });
@@ -39,7 +39,7 @@ export function createEvaluations(now: () => number) {
     evaluation: Evaluation<T>,
     { deadlineMs = Infinity }: Pick<WebhookContext, 'deadlineMs'>,
   ): MaybePromise<T> => {
-    // Most evaluations end without a step.
+    // Most evaluations end before the first `yield`.
     const first = evaluation.next();
     return first.done ? first.value : run(evaluation, deadlineMs);
   };
@@ -47,7 +47,7 @@ export function createEvaluations(now: () => number) {
 
 type Evaluation<T> = Generator<void, T, boolean>;
 
-/** Creates the function that waits for the next turn of the event loop that no other caller has. */
+/** Creates the function that waits for the next turn of the event loop. Each turn serves only one caller. */
 export function createTurn(): () => Promise<void> {
   let last = Promise.resolve();
   return () => (last = last.then(() => setImmediate()));

@@ -1,7 +1,7 @@
-/** Scans JSON text as bytes, as strictly as JSON.parse but without creating values. */
+/** Scans JSON text as bytes. It is as strict as JSON.parse but creates no values. */
 
 /**
- * Maximum nesting depth of values that are read. Built-in objects have about 20 levels. The limit permits recursion.
+ * Maximum nesting depth of values that are read. Built-in objects have about 20 levels. The limit makes recursion safe.
  */
 const MAX_READ_DEPTH = 100;
 /**
@@ -62,7 +62,7 @@ export function skipValue(cursor: Cursor): void {
   skip(cursor, MAX_SKIPPED_DEPTH);
 }
 
-/** Like `skipValue`, for a value that is read after the scan. */
+/** Like `skipValue`, but with the lower depth limit for values that are read after the scan. */
 export function skipReadValue(cursor: Cursor): void {
   skip(cursor, MAX_READ_DEPTH);
 }
@@ -99,7 +99,7 @@ function skipScalar(cursor: Cursor, byte: number): void {
 }
 
 /**
- * Moves past an object. The function must advance past the value of each member.
+ * Moves past an object. `visit` must move past the value of each member.
  * @param visit receives the range of the name, including its quotes
  */
 export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: number) => void): void {
@@ -125,7 +125,7 @@ function skipName(cursor: Cursor): number {
   return end;
 }
 
-/** Moves past a list. The function must advance past each item. */
+/** Moves past a list. `visit` must move past each item. */
 export function skipItems(cursor: Cursor, visit: () => void): void {
   open(cursor, MAX_READ_DEPTH);
   if (nextByte(cursor) !== CLOSE_BRACKET) {

@@ -18,8 +18,8 @@ import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
- * Maximum size of a review. Reviews of kubelet requests are far smaller. A larger review, such as one with a long
- * selector, is denied, because API servers would permit the request after an error unless their failure policy is
+ * Maximum size of a review. Reviews of kubelet requests are far smaller. The webhook denies larger reviews, such as one
+ * with a long selector, because after an error, API servers would permit the request unless their failure policy is
  * `Deny`.
  */
 const MAX_BYTES = 64 * 1024;
@@ -38,7 +38,7 @@ interface AuthorizerDeps {
   readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
 }
 
-/** Adds the route, with its own limit on the size of reviews. */
+/** Adds the route, which has its own size limit. */
 export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps, bodies: BodyReader): void {
   const { kubelet, metrics } = deps;
   const log = deps.logger.child({ logger: 'authorizer' });
@@ -82,7 +82,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
   });
 }
 
-/** If a response has this header, API servers retry and do not cache it. */
+/** Sends an error. The `retry-after` header makes API servers retry instead of caching the response. */
 function requestRetry(reply: FastifyReply, status: 429 | 503, reason: string): FastifyReply {
   return reply.code(status).header('retry-after', '1').type('text/plain; charset=utf-8').send(`${reason}\n`);
 }
@@ -93,12 +93,12 @@ const KIND = 'SubjectAccessReview';
 const GROUPS_FIELD: Readonly<Record<string, string>> = { [`${GROUP}/v1`]: 'groups', [`${GROUP}/v1beta1`]: 'group' };
 
 interface Review {
-  /** Copied to the response. */
+  /** The type of the review, which the response repeats. */
   readonly type: { readonly apiVersion: string; readonly kind: string };
   readonly access: AccessRequest;
 }
 
-/** Type of a review that is too large. API servers write the type first. */
+/** Finds the type of a review that is too large. API servers write the type first. */
 function findType(bytes: Buffer): Review['type'] {
   const [start = ''] = bytes.toString('utf8', 0, MAX_BYTES).split('"spec"', 1);
   return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };

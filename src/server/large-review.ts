@@ -1,5 +1,5 @@
 /**
- * Reduces the bytes of a large review to the fields that decisions read. Other fields are only scanned, so they use no
+ * Reduces the bytes of a large review to the fields that decisions read. Other fields are scanned without allocating
  * memory. Maps and lists keep their positions, so patch paths remain valid.
  */
 import { isUtf8 } from 'node:buffer';
@@ -23,12 +23,14 @@ import {
   skipValue,
 } from './json-scanner.ts';
 
-/** A reduced review, or the reason why there is none. `isLimit` is false for bytes that are not valid JSON. */
+/**
+ * A reduced review, or the reason why the review cannot be reduced. `isLimit` is false if the bytes are not valid JSON.
+ */
 export type ReducedReview =
   | { readonly review: Uint8Array<ArrayBuffer> }
   | { readonly error: string; readonly isLimit: boolean };
 
-/** Reduces a review. With `isWhole`, all members of its objects are kept. */
+/** Reduces a review. `isWhole` keeps all members of its objects. */
 export function reduceReview(body: Buffer, isWhole: boolean): ReducedReview {
   if (!isUtf8(body)) return { error: 'the body is not valid UTF-8', isLimit: false };
   try {
@@ -51,7 +53,7 @@ const MAX_VALUES = 250_000;
 
 type Output = ReturnType<typeof createOutput>;
 
-/** Creates the text of a reduced review. Its buffer grows with the text. */
+/** Creates the writer for the text of a reduced review. */
 function createOutput() {
   let bytes = Buffer.allocUnsafeSlow(64 * 1024);
   let length = 0;
@@ -99,7 +101,7 @@ interface Parts {
   readonly review?: Members;
   /** Absent if the request is not an object. */
   readonly request?: Members;
-  /** Members that identify the kinds of the objects in the request. */
+  /** Members with the kind and version of each object in the request. */
   readonly types: ReadonlyMap<string, Members>;
 }
 
@@ -160,7 +162,7 @@ function findMembers(
 }
 
 /**
- * Returns the selection of both objects. If an object's kind differs from the request's kind, the whole object is kept.
+ * Returns the selection for both objects. Selects whole objects if the kind of one differs from the request's kind.
  */
 function findSelection({ body, request, types }: Parts): Selection {
   const kind = readShortValue(body, request?.get('kind'));
@@ -179,7 +181,7 @@ function findSelection({ body, request, types }: Parts): Selection {
   return path ? selectWorkload(path) : OTHER_KIND;
 }
 
-/** Reads the value at a position. A long value is represented by its length, which matches no kind or version. */
+/** Reads the value at a position. Returns the length of a long value instead, which matches no kind or version. */
 function readShortValue(body: Buffer, at: number | undefined): unknown {
   if (at === undefined) return undefined;
   const cursor = createCursor(body, at);
@@ -198,7 +200,7 @@ interface Reduction {
   /** True for pods and built-in workload kinds, whose decoders limit the number of items in all lists. */
   readonly hasLimits: boolean;
   /**
-   * True if there are two objects, which decisions compare. In that case, values that are not read are replaced with
+   * True if there are two objects, which decisions compare. Values that decisions do not read are then replaced with
    * their digests.
    */
   readonly isCompared: boolean;
@@ -265,10 +267,13 @@ function copyValue(cursor: Cursor, output: Output): void {
 
 // Lists
 
-/** Replaces a list in the old object that exceeds its limit, so the two objects differ. */
+/** Replacement for a list in the old object that exceeds its limit. It ensures that the two objects differ. */
 const CUT_LIST = '"changed"';
 
-/** A list that exceeds its limit is replaced with nulls that still exceed it. Decoders report the exceeded limit. */
+/**
+ * Writes a list. A list that exceeds its limit is replaced with enough nulls to exceed it, so decoders report the
+ * limit.
+ */
 function writeList(reduction: Reduction, selection: Selection): void {
   const { cursor, output, isOld } = reduction;
   const { items, most } = itemSelection(selection);
@@ -292,7 +297,7 @@ function writeList(reduction: Reduction, selection: Selection): void {
     return;
   }
   output.rewind(start);
-  // Decoders limit the total size of all lists that have no limit of their own. A single list that exceeds it is
+  // Decoders limit the total size of all lists that have no limit of their own. One list that exceeds this limit is
   // sufficient.
   reduction.items = most === undefined ? MAX_ITEMS + 1 : start.items;
   reduction.isCut = most === undefined || start.isCut;
@@ -364,8 +369,8 @@ function writeObject(reduction: Reduction, selection: Selection): void {
 }
 
 /**
- * True if comparisons treat the value as absent. They ignore only empty values with a few levels of nesting, which are
- * short.
+ * True if comparisons treat the value as absent. They do so only for empty values with a few levels of nesting, which
+ * are short.
  */
 function isAbsent({ bytes, at }: Cursor, start: number, name: string): boolean {
   const first = bytes[start];
@@ -377,8 +382,8 @@ function isAbsent({ bytes, at }: Cursor, start: number, name: string): boolean {
 const MAX_EMPTY_BYTES = 1024;
 
 /**
- * Writes a string that represents the bytes of the last value. API servers encode equal values as equal bytes. Equal
- * values with different bytes are treated as changes and evaluated.
+ * Writes a string that represents the bytes of the last value. API servers encode equal values as equal bytes. If equal
+ * values have different bytes nevertheless, decisions treat them as changed and evaluate them.
  */
 function writeDigest({ cursor, output }: Reduction, start: number): void {
   const { bytes, at } = cursor;
@@ -391,5 +396,5 @@ function writeDigest({ cursor, output }: Reduction, start: number): void {
   output.writeText(JSON.stringify(text));
 }
 
-/** Length of a digest. A shorter value represents itself. */
+/** Length of a digest. Shorter values are written as they are. */
 const DIGEST_LENGTH = 44;

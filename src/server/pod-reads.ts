@@ -7,7 +7,7 @@ import type { WebhookContext } from './webhook.ts';
 
 /** Maximum concurrent reads. Clients other than API servers can also trigger reads. */
 const MAX_READS = 100;
-/** Part of the reserved time that a read may use after waiting for the namespace. */
+/** Share of the reserved time that a read may use after waiting for the namespace. */
 const MIN_READ_MS = MARGIN_MS / 2;
 
 /** A review that waits for a read. */
@@ -25,8 +25,8 @@ interface PodReadsDeps {
 }
 
 /**
- * Creates the function that reads a pod. The read starts after the call, so the pod is current. Beyond the limit, calls
- * wait, those for the same pod share a read, and the address with the fewest reads is next.
+ * Creates the function that reads a pod. Each read starts after the call, so the pod is current. Above the limit, calls
+ * wait, calls for the same pod share a read, and the client address with the fewest reads is served next.
  */
 export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod {
   const readers = new Set<Reader>();

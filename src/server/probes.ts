@@ -24,7 +24,7 @@ interface ProbesDeps {
 const MAX_CONNECTIONS = 50;
 
 /**
- * Creates the server for probes and metrics, which is not listening yet. It has its own port, so it works without a
+ * Creates the server for probes and metrics without starting it. The server has its own port, so it works without a
  * serving certificate. Paths and response bodies match those of Kubernetes components.
  * @see https://kubernetes.io/docs/reference/using-api/health-checks/
  */

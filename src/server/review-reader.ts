@@ -3,18 +3,21 @@ import { getAsset, isSea } from 'node:sea';
 import { Worker } from 'node:worker_threads';
 import type { ReducedReview } from './large-review.ts';
 
-/** A message to the worker. The bytes are transferred. */
+/** A message to the worker, to which the bytes are transferred. */
 export interface LargeReview {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isWhole: boolean;
 }
 
-/** Heap limits of the worker in MiB. Buffers are not part of the heap, and scanning them creates few values. */
+/**
+ * Heap limits of the worker in MiB. The limits are low because buffers are outside the heap, and scanning them creates
+ * few values.
+ */
 const HEAP_LIMITS = { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 8 };
-/** To free its memory, the worker exits after this time without reviews. */
+/** The worker exits after this time without reviews, to free its memory. */
 const IDLE_MS = 30_000;
 
-/** Starts the worker. Its file is in the same folder as this file, or is embedded in a single executable. */
+/** Starts the worker. Its file is next to this file, or embedded in a single executable. */
 export function startWorker(): Worker {
   const options = { resourceLimits: HEAP_LIMITS };
   if (isSea()) return new Worker(getAsset('review-worker.cjs', 'utf8'), { ...options, eval: true });
@@ -29,7 +32,7 @@ export function isOutOfMemory(error: unknown): boolean {
 
 export type ReviewReader = ReturnType<typeof createReviewReader>;
 
-/** Creates the reader. Its worker starts with the first review and is restarted after a failure. */
+/** Creates the reader. It starts its worker for the first review and restarts it after a failure. */
 export function createReviewReader(start = startWorker) {
   let worker: Worker | undefined;
   let pending: PromiseWithResolvers<ReducedReview> | undefined;
@@ -50,7 +53,7 @@ export function createReviewReader(start = startWorker) {
   const close = async (): Promise<void> => {
     clearTimeout(idle);
     const ended = worker;
-    // A review that arrives while the worker is exiting requires a new worker.
+    // The worker may be exiting when a review arrives. The review then needs a new worker.
     worker = undefined;
     pending?.reject(new Error('the worker ended'));
     await ended?.terminate();
@@ -58,8 +61,8 @@ export function createReviewReader(start = startWorker) {
   return {
     close,
     /**
-     * Reduces a review. Reviews are reduced one after another. The bytes are transferred to the worker, which frees
-     * them, so the buffer is empty afterwards.
+     * Reduces one review at a time. The bytes are transferred to the worker, which frees them, so the buffer is empty
+     * afterwards.
      * @throws the error of a failed worker
      */
     async reduce(body: Buffer, isWhole: boolean): Promise<ReducedReview> {
@@ -78,7 +81,7 @@ export function createReviewReader(start = startWorker) {
   };
 }
 
-/** Returns transferable bytes. Bytes in a chunk that is shared with other requests are copied. */
+/** Returns transferable bytes. Copies them if other requests share the buffer. */
 function ownBytes(body: Buffer): Uint8Array<ArrayBuffer> {
   const { buffer, length } = body;
   return buffer instanceof ArrayBuffer && length === buffer.byteLength ? new Uint8Array(buffer) : Uint8Array.from(body);

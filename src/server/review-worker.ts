@@ -1,4 +1,4 @@
-/** The worker thread that reduces large reviews. */
+/** Worker thread that reduces large reviews. */
 import { parentPort } from 'node:worker_threads';
 import { reduceReview } from './large-review.ts';
 import type { LargeReview } from './review-reader.ts';

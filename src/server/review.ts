@@ -1,4 +1,4 @@
-/** Processes a review from its bytes to the AdmissionReview response, its metrics and its log line. */
+/** Processes a review: decodes it, decides, and writes the AdmissionReview response, the metrics and the log line. */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
@@ -42,7 +42,8 @@ export function registerReviews(
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
 /**
- * Maximum length in characters of the reason why a review is malformed. The reason may contain any part of the review.
+ * Maximum length in characters of the reason why a review is malformed, because the reason may contain any part of the
+ * review.
  */
 const MAX_REASON = 1024;
 
@@ -69,7 +70,7 @@ interface Job {
   /** Empty while the worker reduces a large review, and then the reduced review. */
   body: Buffer;
   isReduced: boolean;
-  /** Fields of a large review that identify its request. */
+  /** Request fields that identify a large review. */
   readonly identity: AdmissionRequest | undefined;
   /** Time when the body began to arrive. */
   readonly startMs: number;
@@ -99,7 +100,9 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
   return {
     sendDecision,
     sendDefect,
-    /** An unsynced replica returns an error, so `failurePolicy` applies and a cold cluster can start. */
+    /**
+     * Sends an error because the replica is not synced. The failure policy then applies, so a cold cluster can start.
+     */
     sendUnsynced: (reply: FastifyReply): void => respond(reply, 503, UNSYNCED),
     sendMalformed({ request, reply }: Job, error: string): void {
       const reason = truncate(error, MAX_REASON);
@@ -120,7 +123,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
         }
       }
     },
-    /** True if the client has disconnected or the review has timed out. */
+    /** True if the client has disconnected or has already received a response. */
     isDone(reply: FastifyReply, fields: Fields): boolean {
       if (reply.raw.writableEnded) return true;
       if (!reply.raw.destroyed) return false;
@@ -134,7 +137,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
 type Responses = ReturnType<typeof createResponses>;
 type ParseTimeout = ReturnType<typeof createTimeoutParser>;
 
-/** Creates the function that decides a review or returns the condition for which its decision waits. */
+/** Creates the function that decides a review, or returns the condition for which the decision must wait. */
 function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, parseTimeout: ParseTimeout) {
   const { store, metrics, now } = deps;
   const { sendDecision, sendDefect, isDone } = responses;
@@ -178,8 +181,8 @@ function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, 
         address: request.ip,
         bodyBytes: body.length,
         isRepeated,
-        // This is not a getter, because V8 keeps a getter's closure, and thus the review, until the next full garbage
-        // collection.
+        // This is not a getter, because V8 would keep the closure of a getter, and therefore the review, until the next
+        // full garbage collection.
         getSignal: () => disconnectSignal(reply.raw),
       });
       if (outcome instanceof Promise) return answerLater(reply, review, outcome, startMs);
@@ -194,10 +197,10 @@ function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, 
 
 type Answer = ReturnType<typeof createAnswer>;
 
-/** Creates the function that reduces a large review in the worker and then decides it. */
+/** Creates the function that has the worker reduce a large review and then decides the review. */
 function createLargeAnswer(webhook: Webhook, { bodies, turns, reader }: Shared, responses: Responses, answer: Answer) {
   const { isDone } = responses;
-  /** Returns true if the review can be decided. */
+  /** Resolves to true if the reduced review can be decided. */
   const reduce = async (job: Job): Promise<boolean> => {
     const { request, reply, body } = job;
     job.body = NO_BODY;
@@ -228,7 +231,7 @@ function createLargeAnswer(webhook: Webhook, { bodies, turns, reader }: Shared, 
   };
 }
 
-/** Creates the handler of a webhook. It is synchronous if the webhook is, except for large bodies. */
+/** Creates the handler of a webhook. The handler is synchronous if the webhook is synchronous and the body is small. */
 function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Handler {
   const { connections, bodies, turns } = shared;
   const { metrics, now } = deps;
@@ -239,7 +242,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
   const start = (job: Job): MaybePromise<Postponed | undefined> =>
     job.body.length > SMALL_BYTES ? turns.take(() => answerLarge(job)) : answer(job, readReview(job.body));
 
-  /** Reads and decides a review again after waiting, during which only its bytes are kept. */
+  /** Decodes and decides a review again after a wait. Only the bytes of the review are kept while it waits. */
   const answerAgain = async (job: Job, { until }: Postponed): Promise<void> => {
     metrics.webhook.inFlight.inc();
     try {
@@ -251,7 +254,10 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
       metrics.webhook.inFlight.dec();
     }
   };
-  /** Answers a review that is not decided immediately, either with its decision or shortly before its timeout. */
+  /**
+   * Responds to a review that is not decided immediately, either with the decision or with a denial shortly before the
+   * timeout.
+   */
   const answerInTime = async (job: Job, outcome: Postponed | Promise<Postponed | undefined>): Promise<void> => {
     const { request, reply, startMs, identity } = job;
     const giveUp = (): void => {
@@ -284,9 +290,9 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
 }
 
 function createJob(request: FastifyRequest, reply: FastifyReply, now: () => number): Job & Pick<ReceivedBody, 'limit'> {
-  // A POST without a content type and body bypasses the content type parsers.
+  // A POST request without content type and body bypasses the content type parsers.
   const received = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now(), limit: undefined };
-  // The request object outlives the review, so the bytes are released here.
+  // The request object outlives the review, so it must not keep the bytes.
   request.body = undefined;
   const { bytes: body, startMs, limit } = received;
   const identity = body.length > SMALL_BYTES ? readIdentity(body) : undefined;
@@ -301,7 +307,7 @@ type Respond = (reply: FastifyReply, status: number, body: string) => void;
 function createResponder(webhook: Webhook, metrics: Metrics, connections: Connections): Respond {
   const success = metrics.webhook.requests.cell({ webhook: webhook.path, code: '200' });
   return (reply, status, body) => {
-    // The review was answered when it timed out.
+    // The review has timed out and already has a response.
     if (reply.raw.headersSent) return;
     const isSuccess = status === 200;
     const requests = isSuccess
@@ -311,7 +317,7 @@ function createResponder(webhook: Webhook, metrics: Metrics, connections: Connec
     const length = Buffer.byteLength(body);
     const isLast = connections.finish(reply.request.raw.socket, isSuccess);
     reply.hijack();
-    // API servers read neither Date nor Keep-Alive.
+    // API servers do not read the Date and Keep-Alive headers.
     reply.raw.sendDate = false;
     const headers = {
       'content-type': isSuccess ? 'application/json' : 'text/plain; charset=utf-8',
@@ -334,13 +340,13 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
 // AdmissionReview out
 
 /**
- * Maximum length in characters of each message, and of all audit annotations together. A pod can cause messages that
- * are many times longer and that are written to logs.
+ * Maximum length in characters of each message, and of all audit annotations together. Without it, a pod could fill
+ * logs with messages that are many times longer.
  */
 export const MAX_TEXT = 256 * 1024;
 
 /**
- * Formats the response. The patch is the difference between the object in the request and the object in the decision.
+ * Formats the response. Its patch is the difference between the object in the request and the object in the decision.
  */
 function formatReview(request: AdmissionRequest, decision: Decision): string {
   const { allowed, auditAnnotations, warnings = [] } = decision;
@@ -416,7 +422,7 @@ function requestFields({ request }: FastifyReply, review: AdmissionRequest): Fie
   };
 }
 
-/** Version, trace ID, parent ID and flags. IDs that consist of zeros are invalid. Later versions may append fields. */
+/** Version, trace ID, parent ID and flags. IDs of only zeros are invalid. Later versions may append fields. */
 const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(-.*)?$/;
 
 /**

@@ -12,14 +12,14 @@ interface SccHealthDeps {
   readonly metrics: Metrics['scc'];
 }
 
-/** SCCs change in bursts, for example during installation. The check runs after each burst. */
+/** SCCs change in bursts, for example during installation, so the check waits for the end of a burst. */
 const DELAY_MS = 1000;
 
 const NO_PROBLEMS: SccProblems = { broken: new Map(), missing: [], required: [], brokenBlocks: false };
 
 /**
- * Reports missing standard SCCs and broken SCCs in the log and in metrics. Decisions skip broken SCCs, or such SCCs
- * deny every pod.
+ * Reports missing standard SCCs and broken SCCs in the log and in metrics. Depending on the settings, decisions skip
+ * broken SCCs or deny every pod.
  */
 export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps) {
   const log = logger.child({ logger: 'scc' });

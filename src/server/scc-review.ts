@@ -1,4 +1,7 @@
-/** SCC admission in webhooks: mode, access, waiting for new namespaces, metrics, and workload templates. */
+/**
+ * Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, records metrics, and
+ * defaults workload templates.
+ */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -22,7 +25,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import { isPostponed, type MaybePromise, type Postponed, type WebhookContext, whenAvailable } from './webhook.ts';
 
-/** Calls a decision with an access check that uses the RBAC index or SubjectAccessReviews. */
+/** Calls `decide` with an access check that is based on the RBAC index or on SubjectAccessReviews. */
 export type WithAccess = (
   decide: (canUse: CanUse) => SccDecision,
   context: WebhookContext,
@@ -39,7 +42,7 @@ export interface SccReviewDeps {
   restoresStandardSccs(): boolean;
 }
 
-/** Returns a namespace with the ranges that it would receive if SCCs were enforced. */
+/** Returns the namespace with the ranges that it would receive if SCCs were enforced. */
 export type PreviewRanges = (namespace: Namespace, all: readonly Namespace[]) => Namespace;
 
 /** Decides on one pod based on the gathered cluster state. */
@@ -56,11 +59,11 @@ export interface SccReview {
   readonly modes: readonly SccMode[];
   readonly context: WebhookContext;
   readonly decide: DecidePod;
-  /** Adapts the decision to the request. If absent, the decision is unchanged. */
+  /** Adapts the decision to the request, if necessary. */
   readonly adapt?: (decision: SccDecision) => SccDecision;
 }
 
-/** A decision and the SCC mode of its namespace. */
+/** A decision with the SCC mode of its namespace. */
 interface DecisionInMode {
   readonly mode: NamespaceMode;
   readonly decision: SccDecision;
@@ -88,7 +91,7 @@ export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<
 }
 
 /**
- * Adds the name of the pod to a denial. Until the API server generates a name, the prefix is used.
+ * Adds the name of the pod to a denial, or its name prefix if the API server has not generated the name yet.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/errors.go
  */
 function withDetails(decision: SccDecision, { name, object }: AdmissionRequest): Decision {
@@ -100,9 +103,9 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
 }
 
 /**
- * Where SCCs are enforced, a denial waits for the namespace, its ranges, and the standard SCCs of a new installation.
- * A displaced review is denied immediately. An HTTP error would admit the pod under `failurePolicy: Ignore`. Controllers
- * retry in either case.
+ * Where SCCs are enforced, a denial waits for the namespace, its ranges, and the standard SCCs of a new installation. A
+ * displaced review is denied immediately, because an HTTP error would admit the pod under `failurePolicy: Ignore`.
+ * Controllers retry in both cases.
  */
 function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<DecisionInMode | Postponed | undefined> {
   return whenAvailable(decideNow(review, deps), (first) => {
@@ -111,7 +114,7 @@ function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<Deci
   });
 }
 
-/** This is a separate function, so the closure does not keep the review in memory. */
+/** A separate function, so the closure does not keep the review in memory. */
 function waitForObjects(name: string, context: WebhookContext, deps: SccReviewDeps): Postponed | undefined {
   const { store } = context;
   return deps.waitingRoom.wait(
@@ -134,7 +137,7 @@ function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresSta
 
 type StandardKind = 'SecurityContextConstraints' | 'ClusterRoleBinding';
 
-/** True if decisions about the namespace need not wait for its ranges. */
+/** True if decisions in the namespace need not wait for its ranges. */
 function isReady(namespace: Namespace, settings: SccSettings): boolean {
   return sccMode(namespace, settings).mode !== 'enforce' || getRanges(namespace).problem === undefined;
 }
@@ -175,12 +178,11 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<Provisi
   );
 }
 
-/** The ranges of a namespace are read once for each version of the namespace. */
+/** Parses the ranges once for each version of a namespace. */
 const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
 
 /**
- * Returns the SCC mode of a namespace. SCCs are enforced in a namespace that the store lacks, unless its name is
- * exempt.
+ * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt.
  */
 export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
   const namespace = store.get('Namespace', name);
@@ -189,7 +191,7 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
   return { mode: mode === 'off' ? 'off' : 'enforce' };
 }
 
-/** True if SCCs are enforced in the request's namespace. See `namespaceMode` for namespaces that are not in the store. */
+/** True if SCCs are enforced in the request's namespace. */
 export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store, settings: SccSettings): boolean {
   return namespaceMode(store, namespace, settings).mode === 'enforce';
 }
@@ -202,11 +204,11 @@ function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
 
 /** A workload in a namespace where SCCs or defaults apply. */
 export interface AdmittedWorkload {
-  /** Its templates with the defaults that SCC admission or the pod defaults set. */
+  /** The workload with the defaults that SCC admission or the pod defaults set in its templates. */
   readonly object: Workload;
   /** Warnings about pods that SCC admission denies. */
   readonly warnings: readonly string[];
-  /** True if the namespace has no ranges yet, without which its pods cannot be defaulted. */
+  /** True if pods cannot be defaulted yet because the namespace has no ranges. */
   readonly isPending: boolean;
 }
 
@@ -222,8 +224,8 @@ interface WorkloadAdmissionDeps extends Pick<SccReviewDeps, 'settings' | 'previe
 }
 
 /**
- * Creates the function that defaults workload templates through SCC admission or pod defaults. Access is based on the
- * roles and bindings in the store, because warnings do not justify requests to the API server.
+ * Creates the function that defaults workload templates through SCC admission or pod defaults. It checks access based
+ * on the roles and bindings in the store, because warnings do not justify requests to the API server.
  */
 export function createWorkloadAdmission({
   settings,
@@ -292,13 +294,13 @@ type SccRecorder = (request: AdmissionRequest, outcome: DecisionInMode) => void;
 
 const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
 
-/** Creates the recorder of SCC decisions. Only the first decision in a series looks up its counter. */
+/** Creates the recorder of SCC decisions. It looks up the counter of each series only once. */
 export function createSccRecorder(decisions: Metrics['scc']['decisions']): SccRecorder {
   const cells = new Map<string, Cell>();
   return (request, { mode: { mode }, decision: { allowed, facts } }) => {
     const operation = operationLabel(request);
     const { scc = '', subjectType: subject_type = '' } = facts ?? {};
-    // SCCs do not apply to some pods, such as Windows pods, which therefore have no facts.
+    // Decisions have no facts for pods to which SCCs do not apply, such as Windows pods.
     const result = !allowed ? 'deny' : facts ? 'allow' : 'skip';
     const key = `${operation} ${mode} ${result} ${subject_type} ${scc}`;
     let cell = cells.get(key);
@@ -307,7 +309,7 @@ export function createSccRecorder(decisions: Metrics['scc']['decisions']): SccRe
   };
 }
 
-/** Returns one of a fixed set of label values. */
+/** Returns a label value from a fixed set. */
 function operationLabel({ operation, subResource = '' }: AdmissionRequest): string {
   if (subResource !== '') return SUBRESOURCES.has(subResource) ? subResource : 'other';
   return operation === 'CREATE' || operation === 'UPDATE' ? operation.toLowerCase() : 'other';

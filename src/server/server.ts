@@ -1,6 +1,5 @@
 /**
- * The admission server, which uses Fastify over TLS. It reads the store and answers reviews. It never writes to the
- * cluster.
+ * The admission server, which responds to reviews over TLS based on the store. It never writes to the cluster.
  */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
@@ -23,8 +22,8 @@ export interface ServerDeps extends ReviewDeps, ConnectionDeps {
   /** Certificate, key and protocol settings. */
   readonly tls: SecureContextOptions;
   /**
-   * Common names of client certificates that may send reviews. If empty, every certificate from a trusted CA is
-   * accepted. If absent, every client is accepted.
+   * Common names of client certificates that may send reviews. An empty list accepts every certificate from a trusted
+   * CA. If absent, every client is accepted.
    */
   readonly clientNames?: readonly string[] | undefined;
   /** Input of the authorization webhook. Absent without the `kubelet` feature. */
@@ -36,17 +35,17 @@ export interface AdmissionServer {
   readonly connections: Connections;
   /**
    * Switches to another certificate. Open connections close after their next response, so clients reconnect and receive
-   * it.
+   * the new certificate.
    */
   useCertificate(tls: SecureContextOptions): void;
 }
 
-/** Creates the server, which is not listening yet. */
+/** Creates the server without starting it. */
 export function createServer(deps: ServerDeps): AdmissionServer {
   const app = Fastify({
     https: {
       ...deps.tls,
-      // A rejected client receives an HTTP response with the reason, which a failed handshake could not carry.
+      // Accept the handshake in any case, because a rejected client can receive the reason only in an HTTP response.
       ...(deps.clientNames ? { requestCert: true, rejectUnauthorized: false } : {}),
       // API servers use HTTP/1.1 for Services.
       ALPNProtocols: ['http/1.1'],
@@ -56,10 +55,10 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       connectionsCheckingInterval: 5_000,
       maxHeaderSize: 16 * 1024,
     },
-    // Longer than the 90 s after which API servers close idle connections, so the server never closes them first.
+    // API servers close idle connections after 90 s. The timeout is longer, so the server never closes them first.
     keepAliveTimeout: 100_000,
     requestTimeout: 35_000,
-    // The server responds while it drains, and `Connection: close` moves clients to another replica.
+    // The server still responds while it drains. `Connection: close` makes clients connect to another replica.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
@@ -74,7 +73,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   const closeIfLast = ({ raw }: FastifyRequest, reply: FastifyReply, isReviewed: boolean): void => {
     if (connections.finish(raw.socket, isReviewed)) reply.header('connection', 'close');
   };
-  // Reviews are answered without this hook.
+  // Reviews bypass this hook.
   app.addHook('onSend', (request, reply, _payload, done) => {
     closeIfLast(request, reply, request.method === 'POST' && reply.statusCode === 200);
     done();
@@ -117,19 +116,19 @@ function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps): void {
   };
   app.setNotFoundHandler(sendNotFound);
   app.setErrorHandler<FastifyError>((error, request, reply) => {
-    // Any other error for a request without a route is also reported as 404.
+    // All errors for requests without a route are reported as 404.
     if (request.is404) return sendNotFound(request, reply);
     recordError(error, request, deps);
     return sendError(reply, error);
   });
 }
 
-/** Response statuses for clients that may not send reviews. */
+/** Response statuses for rejected clients. */
 const REJECTIONS: ReadonlySet<number> = new Set([401, 403]);
 
 /**
- * Counts and logs a request that fails before its body becomes a review. `registerReviews` does so for all other
- * requests.
+ * Counts and logs a request that fails before its body is processed as a review. `registerReviews` counts and logs all
+ * other requests.
  */
 function recordError(error: FastifyError, request: FastifyRequest, { webhooks, logger, metrics }: ServerDeps): void {
   const status = errorStatus(error);
@@ -160,7 +159,7 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
-/** True for internal errors. 503 results from a limit or an unsynced store. */
+/** True for internal errors. 503 is not one, because it results from a limit or an unsynced store. */
 function isDefect(status: number): boolean {
   return status >= 500 && status !== 503;
 }
@@ -179,9 +178,9 @@ const CLIENT_ERRORS = new Map<string | undefined, readonly [status: number, reas
 ]);
 const INVALID_REQUEST = [400, 'invalid HTTP request'] as const;
 
-/** Answers an invalid HTTP request and closes the connection once the response is flushed. */
+/** Responds to an invalid HTTP request and closes the connection once the response is flushed. */
 function handleClientError({ code }: ConnectionError, socket: Socket): void {
-  // Node calls the handler again for each further chunk.
+  // Node calls the handler again for each later chunk.
   if (code === 'ECONNRESET' || !socket.writable) return;
   const [status, reason] = CLIENT_ERRORS.get(code) ?? INVALID_REQUEST;
   socket.end(
@@ -199,7 +198,7 @@ function handleClientError({ code }: ConnectionError, socket: Socket): void {
 
 // Client certificates
 
-/** Reason why a client may not send reviews. */
+/** Returns the reason why a client may not send reviews. */
 interface ClientRejection {
   readonly status: number;
   readonly reason: string;
@@ -210,12 +209,12 @@ function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejec
     return { status: 401, reason: 'a client certificate is required' };
   }
   if (!socket.authorized) {
-    // Node's types declare an Error, but Node sets its code.
+    // The type in Node is Error, but the value is the error code.
     const code = String(socket.authorizationError);
     return { status: 401, reason: `the client certificate is not accepted: ${CERTIFICATE_ERRORS.get(code) ?? code}` };
   }
   if (allowed.size === 0) return undefined;
-  // If a certificate has several common names, none is used.
+  // A certificate with several common names is rejected.
   const commonName: unknown = socket.getPeerCertificate().subject.CN;
   if (typeof commonName !== 'string') {
     return {
@@ -241,7 +240,7 @@ const CERTIFICATE_ERRORS: ReadonlyMap<string, string> = new Map([
 
 /** Rejects reviews of unauthenticated clients before their bodies are read. TLS has verified the certificates. */
 function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<string>): void {
-  // The client certificate of a connection does not change.
+  // The result is cached because the client certificate of a connection does not change.
   const known = new WeakMap<Socket, { readonly rejection: ClientRejection | undefined }>();
   const findRejection = (socket: Socket): ClientRejection | undefined => {
     const result = known.get(socket) ?? { rejection: rejectClient(socket, names) };
@@ -255,7 +254,7 @@ function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<strin
       done();
       return;
     }
-    // The body follows on the connection.
+    // The connection closes because the unread body follows on it.
     reply.header('connection', 'close');
     done(withStatus(new Error(rejection.reason), rejection.status));
   });

@@ -1,4 +1,4 @@
-/** Decision for a review that cannot be evaluated because of a limit. It is the same for all routes. */
+/** Decides reviews that cannot be evaluated because of a limit, in the same way for all routes. */
 import type { Store } from '../cluster/store.ts';
 import { type AdmissionRequest, type Decision, type Denied, deny } from '../kube/admission.ts';
 import { createStatus, tooLarge } from '../kube/status.ts';
@@ -6,7 +6,7 @@ import type { Webhook } from './webhook.ts';
 
 /** Reason why a review is not evaluated. */
 export interface Limit {
-  /** 413: every attempt fails. 429: a later attempt may succeed, and API clients retry after a second. */
+  /** 413 if every attempt fails. 429 if a later attempt may succeed. API clients then retry after a second. */
   readonly code: 413 | 429;
   readonly message: string;
 }
@@ -19,8 +19,8 @@ export function denyUnreviewed({ code, message }: Limit): Denied {
 }
 
 /**
- * Returns a webhook's decision for a request. If a limit is exceeded, the request is denied where the webhook enforces
- * a policy. If the webhook only warns, the request is allowed with a warning.
+ * Returns the decision of a webhook. If a limit is exceeded, denies the request if the webhook enforces a policy, and
+ * allows it with a warning if the webhook only warns.
  */
 export function applyLimits(
   { enforces }: Webhook,
@@ -36,8 +36,8 @@ export function applyLimits(
 const LIMIT_CODES: ReadonlySet<number> = new Set<Limit['code']>([413, 429]);
 
 /**
- * HTTP status if the first bytes of the review do not identify its request. API servers always send the identifying
- * fields first.
+ * Returns the HTTP status if the first bytes of the review do not identify its request. API servers always send the
+ * identifying fields first.
  */
 export function statusOf({ code }: Limit): 413 | 503 {
   return code === 413 ? 413 : 503;

@@ -7,8 +7,8 @@ import type { Postponed, WebhookContext } from './webhook.ts';
 /** Maximum total size of the request bodies of waiting reviews. */
 const MAX_BYTES = 16 * 1024 * 1024;
 /**
- * Size that a smaller body counts as, so at most 2,048 reviews wait. This exceeds the default concurrency limits of
- * three API servers.
+ * Minimum size for which a review is counted, so at most 2,048 reviews wait. This exceeds the default concurrency
+ * limits of three API servers.
  */
 const MIN_BYTES = 8 * 1024;
 
@@ -16,7 +16,7 @@ type IsReady = (namespace: Namespace) => boolean;
 
 export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
-/** Bounds the reviews that wait. */
+/** Limits the number and size of waiting reviews. */
 export function createWaitingRoom(maxBytes = MAX_BYTES) {
   const shares = createShares(maxBytes);
   const turn = createTurn();
@@ -33,9 +33,9 @@ export function createWaitingRoom(maxBytes = MAX_BYTES) {
   };
   return {
     /**
-     * Postpones a review until the namespace is ready, its deadline is reached, the client disconnects, or the review is
-     * displaced. Reviews of a namespace that becomes ready continue in separate turns of the event loop, so many of them
-     * do not block it. Returns `undefined` if the review has already waited.
+     * Postpones a review until the namespace is ready, the deadline is reached, the client disconnects, or the review
+     * is displaced. When a namespace becomes ready, its reviews continue in separate turns of the event loop to avoid
+     * blocking it. Returns `undefined` if the review has already waited.
      */
     wait(name: string, context: WebhookContext, isReady: IsReady): Postponed | undefined {
       return postpone(context, namespaceReady(context.store, name, isReady));
@@ -44,20 +44,20 @@ export function createWaitingRoom(maxBytes = MAX_BYTES) {
     waitForPods(context: WebhookContext): Postponed | undefined {
       return postpone(context, podsRead(context.store));
     },
-    /** Counts a review that waits for something else. Returns the function that ends its wait. */
+    /** Counts a review that waits for another reason. Returns the function that ends its wait. */
     enter: shares.add,
   };
 }
 
-/** The waiting reviews from one address, oldest first, by the function that displaces them. */
+/** The waiting reviews from one address, oldest first. The keys are the functions that displace them. */
 interface Share {
   bytes: number;
   readonly reviews: Map<() => void, number>;
 }
 
 /**
- * Shares the limit among addresses. Beyond it, the oldest review of the address with the largest share is displaced, so
- * a client cannot displace reviews from an address that uses less.
+ * Shares the limit among client addresses. Above the limit, displaces the oldest review of the address with the largest
+ * share, so a client cannot displace reviews from an address with a smaller share.
  */
 function createShares(maxBytes: number) {
   const shares = new Map<string, Share>();
@@ -94,7 +94,7 @@ function createShares(maxBytes: number) {
 
 type Client = Pick<WebhookContext, 'address' | 'bodyBytes'>;
 
-/** Kinds whose changes may satisfy the condition in all namespaces. */
+/** Kinds whose changes may fulfill the condition in all namespaces. */
 const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
 
 /** Condition for which a review waits. It is evaluated after each event, without polling. */
@@ -122,8 +122,8 @@ function podsRead(store: Store): Condition {
 }
 
 /**
- * Starts a wait until the condition is fulfilled, the deadline is reached, or the client disconnects. It resolves to true
- * if the condition is fulfilled.
+ * Starts a wait that ends when the condition is fulfilled, the deadline is reached, or the client disconnects. `ended`
+ * resolves to true if the condition is fulfilled.
  */
 function createWait(context: WebhookContext, { isFulfilled, subscribe }: Condition) {
   const signal = context.getSignal?.();
@@ -151,12 +151,12 @@ function createWait(context: WebhookContext, { isFulfilled, subscribe }: Conditi
   return { ended: ended.promise, end };
 }
 
-/** Time for which OpenShift waits for a namespace's ranges. */
+/** Maximum wait. OpenShift waits equally long for the ranges of a namespace. */
 export const MAX_WAIT_MS = 10_000;
 /** Reserved for the decision after the wait. */
 export const MARGIN_MS = 100;
 
-/** Returns how long a review may wait while its response can still arrive in time. */
+/** Returns the time that a review may wait if its response must still arrive in time. */
 export function remainingMs({ deadlineMs, now }: Pick<WebhookContext, 'deadlineMs' | 'now'>): number {
   if (deadlineMs === undefined) return MAX_WAIT_MS;
   return Math.max(0, Math.min(MAX_WAIT_MS, deadlineMs - now() - MARGIN_MS));

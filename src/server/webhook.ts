@@ -6,7 +6,7 @@ import type { Wire } from '../kube/types.ts';
 /** Context of a decision. Webhooks read the store and do not call the API server on the hot path. */
 export interface WebhookContext {
   readonly store: Store;
-  /** Time by which the review is answered, in milliseconds of `now()`. Absent if the request has no timeout. */
+  /** Deadline for the response, on the clock of `now()`. Absent if the request has no timeout. */
   readonly deadlineMs?: number | undefined;
   /** Creates a signal that is aborted if the connection closes before the response. */
   getSignal?(): AbortSignal;
@@ -14,7 +14,7 @@ export interface WebhookContext {
   readonly address?: string;
   /** Length of the request body. */
   readonly bodyBytes?: number;
-  /** True for the second attempt, after waiting. It does not wait again. */
+  /** True for the second attempt, after the review has waited. The second attempt does not wait. */
   readonly isRepeated?: boolean;
   /** Monotonic clock in milliseconds. */
   now(): number;
@@ -25,21 +25,21 @@ export interface Webhook {
   /** URL path, as in the webhook configurations. */
   readonly path: string;
   /**
-   * True if decisions depend on all members of the objects. Otherwise, large objects are reduced to what `POD_SPEC`
-   * selects.
+   * True if decisions depend on all members of the objects. Otherwise, large objects are reduced to the fields that
+   * `POD_SPEC` selects.
    */
   readonly readsWholeObjects?: boolean;
   /**
-   * True if the webhook may deny the request, without regard to its objects. It determines how a request that is not
-   * evaluated is handled. If absent, the webhook may deny every request.
+   * Returns true if the webhook may deny the request, regardless of its objects. Requests that exceed a limit are then
+   * denied instead of allowed with a warning. If absent, the webhook may deny every request.
    */
   enforces?(request: AdmissionRequest, store: Store): boolean;
-  /** Decides. A denial is a value. An exception is a bug and results in HTTP 500. */
+  /** Returns the decision. Denials are values. An exception is a bug and results in HTTP 500. */
   decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision | Postponed>;
 }
 
 /**
- * A decision that must wait. In the meantime, only the bytes of the review are kept. Afterwards, it is parsed and
+ * A decision that must wait. Only the bytes of the review are kept during the wait. The review is then parsed and
  * decided again.
  */
 export interface Postponed {
@@ -50,10 +50,10 @@ export function isPostponed(outcome: object | undefined): outcome is Postponed {
   return outcome !== undefined && 'until' in outcome;
 }
 
-/** A value or a promise. Most reviews are answered without waiting. */
+/** A value or a promise. Most decisions are available without waiting. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** Continues as soon as the value is available. */
+/** Calls `next` as soon as the value is available. */
 export function whenAvailable<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
   return value instanceof Promise ? value.then(next) : next(value);
 }
@@ -61,7 +61,7 @@ export function whenAvailable<T, U>(value: MaybePromise<T>, next: (value: T) => 
 /** The operations that write objects. */
 export const WRITES = ['CREATE', 'UPDATE'] as const;
 
-/** Returns a registration's rule for the resources of one API group. */
+/** Returns the rule of a registration for the resources of one API group. */
 export function rule(
   operations: readonly string[],
   group: string,
@@ -72,7 +72,8 @@ export function rule(
 }
 
 /**
- * A CEL expression that compares a metadata map with the map in the old object. An absent map is equal to an empty one.
+ * Returns a CEL expression that compares a metadata map with the map in the old object. An absent map is equal to an
+ * empty one.
  */
 function isChanged(field: 'labels' | 'annotations'): string {
   const map = (object: string): string => `(has(${object}.metadata.${field}) ? ${object}.metadata.${field} : {})`;

@@ -1,4 +1,4 @@
-/** Charts in a folder, and the objects that helm renders of them. */
+/** Reads charts in a folder and renders them with helm. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,20 +9,22 @@ import { objectMetadata } from '../support/answers.ts';
 import { runHelm } from '../support/helm.ts';
 
 export interface Chart {
-  /** The name of its folder. */
+  /** The folder name of the chart. */
   readonly name: string;
   readonly folder: string;
   readonly version: string;
-  /** The address of the project or of its sources. */
+  /** URL of the project or of its sources. */
   readonly home: string;
-  /** The values that the chart requires: as YAML, and by path. */
+  /** The values that the chart requires, as YAML and by path. */
   readonly values: { readonly text: string; readonly settings: readonly (readonly [string, string])[] } | undefined;
 }
 
-/** Stands for the namespace of the release in values. */
+/** Placeholder in values for the namespace of the release. */
 const RELEASE_NAMESPACE = /RELEASE_NAMESPACE/g;
 
-/** Reads the charts in the folders of a folder. The file `NAME.yaml` next to the folder `NAME` has its values. */
+/**
+ * Reads the charts in the subfolders of a folder. The file `NAME.yaml` next to the folder `NAME` contains its values.
+ */
 export function readCharts(root: string): readonly Chart[] {
   const names = readdirSync(root).filter((name) => existsSync(join(root, name, 'Chart.yaml')));
   return names.sort().map((name) => {
@@ -50,7 +52,7 @@ function parse(text: string, file: string): readonly JsonObject[] {
   return documents.map(({ value }) => value).filter(isObject);
 }
 
-/** Certificates and keys are of no interest. */
+/** Certificates and keys do not affect admission. */
 function flatten(value: unknown, path = ''): readonly (readonly [string, string])[] {
   if (typeof value === 'string' && value.includes('\n')) return [[path, '…']];
   if (typeof value !== 'object' || value === null) return [[path, String(value)]];
@@ -60,10 +62,10 @@ function flatten(value: unknown, path = ''): readonly (readonly [string, string]
   });
 }
 
-/** What a cluster with the CRD of SCCs has in addition, which charts for OpenShift look up. */
+/** API of a cluster with the SCC CRD, which charts for OpenShift look up. */
 const SCC_APIS = ['security.openshift.io/v1', 'security.openshift.io/v1/SecurityContextConstraints'];
 
-/** Renders a chart for a namespace as `helm install` does. Rejects with the message of helm. */
+/** Renders a chart for a namespace as `helm install` does. Rejects with helm's message. */
 export function render(
   { name, folder, values }: Chart,
   options: { readonly namespace: string; readonly kubeVersion: string; readonly hasSccs: boolean },
@@ -84,14 +86,14 @@ export function render(
   return parse(stdout, name);
 }
 
-/** A workload whose controller is built into Kubernetes, and the pod that the controller creates. */
+/** A workload with a built-in controller, and the pod that the controller creates. */
 export interface Workload {
   /** Such as `Deployment/web`. */
   readonly id: string;
   readonly pod: JsonObject;
 }
 
-/** The workloads in a namespace. */
+/** Returns the workloads in a namespace. */
 export function findWorkloads(objects: readonly JsonObject[], namespace: string): readonly Workload[] {
   return objects
     .filter((object) => (objectMetadata(object)['namespace'] ?? namespace) === namespace)
@@ -119,7 +121,7 @@ function toPod(owner: JsonObject, template: JsonObject): JsonObject {
   return { apiVersion: 'v1', kind: 'Pod', metadata, spec: { ...spec, volumes } };
 }
 
-/** The kinds on which the admission of pods depends. */
+/** The kinds on which pod admission depends. */
 const INPUT_KINDS = new Set([
   'ServiceAccount',
   'Role',
@@ -136,7 +138,7 @@ export function isClusterScoped({ kind }: JsonObject): boolean {
   return CLUSTER_SCOPED.test(String(kind));
 }
 
-/** The objects of a chart on which the admission of its pods in a namespace depends. */
+/** Returns the objects of a chart on which the admission of its pods in a namespace depends. */
 export function findInputs(objects: readonly JsonObject[], namespace: string): readonly JsonObject[] {
   return objects
     .filter(({ kind }) => INPUT_KINDS.has(String(kind)))

@@ -1,9 +1,10 @@
 /**
  * `npm run test:charts -- DIRECTORY [--record] [NAME...]`: renders the charts in a folder, and compares the verdicts of
- * `check`, `rollout plan`, `scc plan` and a cluster with two replicas about each workload. Any difference fails the run.
+ * `check`, `rollout plan`, `scc plan` and a cluster with two replicas for each workload. Any difference fails the run.
  *
- * Each folder in FOLDER is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` has values that the
- * chart requires. Without KUBEBUILDER_ASSETS, the cluster is the development cluster. --record writes results.json.
+ * Each folder in FOLDER is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` contains
+ * values that the chart requires. Without KUBEBUILDER_ASSETS, the cluster is the development cluster. --record writes
+ * results.json.
  */
 import assert from 'node:assert/strict';
 import { parseArgs } from 'node:util';
@@ -30,7 +31,7 @@ import {
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const SCC = 'portcullis.dev/scc';
 
-/** The labels of the namespaces in which each chart is tried. */
+/** The labels of the namespaces in which each chart is tested. */
 const SETTINGS = {
   baseline: { [ENFORCE]: 'baseline' },
   restricted: { [ENFORCE]: 'restricted' },
@@ -42,13 +43,13 @@ const NAMES = Object.keys(SETTINGS) as readonly Setting[];
 
 const WAIT_MS = 60_000;
 
-/** A chart that is rendered for a namespace. */
+/** A chart rendered for a namespace. */
 interface Rendered {
   readonly namespace: string;
   readonly workloads: readonly Workload[];
   /** The created objects. */
   readonly inputs: readonly JsonObject[];
-  /** The standard input of the commands: the namespace and the objects of the chart. */
+  /** Standard input of the commands, which contains the namespace and the objects of the chart. */
   readonly stdin: string;
 }
 
@@ -67,7 +68,7 @@ async function prepare(plane: ControlPlane, chart: Chart, setting: Setting, kube
   return { namespace, workloads: findWorkloads(objects, namespace), inputs, stdin: toText([home, ...others]) };
 }
 
-/** Waits until admission is in force in a namespace, and the replicas have observed the grants. */
+/** Waits until the replicas enforce admission in a namespace and have observed the grants. */
 async function untilEnforced({ admin }: ControlPlane, namespace: string, setting: Setting): Promise<void> {
   const privileged = { containers: PLAIN['containers'] ?? [], hostPID: true, securityContext: { runAsUser: 0 } };
   await eventually(async () => {
@@ -87,7 +88,7 @@ async function untilEnforced({ admin }: ControlPlane, namespace: string, setting
   }, WAIT_MS);
 }
 
-/** The verdicts about a rendered chart, and what they depend on. */
+/** The verdicts for a rendered chart, and the input on which they depend. */
 interface Comparison {
   readonly cluster: Verdicts;
   readonly checks: FailedChecks;
@@ -125,7 +126,7 @@ interface AllVerdicts {
   readonly sccPlan: Verdicts;
 }
 
-/** API servers copy the AppArmor annotations of a pod into its fields, and the message lists both. */
+/** API servers copy the AppArmor annotations of a pod to its fields, so the message lists both. */
 const APPARMOR = /forbidden AppArmor profiles? \([^)]*\)/;
 
 function findDifferences(
@@ -176,7 +177,7 @@ function levelResult({ cluster, checks }: Comparison): LevelResult {
   };
 }
 
-/** The field of a path without its container: `hostPort` of `spec.containers[0].ports[1].hostPort`. */
+/** Returns the field at a path without its container, such as `hostPort` for `spec.containers[0].ports[1].hostPort`. */
 function fieldName(path: string): string {
   if (path.startsWith('spec.volumes[')) return 'volumes';
   return path.replace(/^.*securityContext\.|^.*\.(?=hostPort$)|^spec\./, '');
@@ -195,14 +196,14 @@ function sccResult({ cluster, advice }: Comparison): SccResult {
   };
 }
 
-/** Tries a chart in the namespaces of all settings. */
+/** Tests a chart in a namespace for each of the settings. */
 async function tryChart(plane: ControlPlane, chart: Chart, kubeVersion: string) {
   const comparisons: Comparison[] = [];
   for (const setting of NAMES) {
     const rendered = await prepare(plane, chart, setting, kubeVersion);
     await untilEnforced(plane, rendered.namespace, setting);
     comparisons.push(await compare(plane, rendered, setting));
-    // SCCs of a chart would admit pods of others, and name their namespace.
+    // The SCCs of a chart would also admit pods of other charts, and contain the namespace of the chart.
     for (const object of rendered.inputs) if (isClusterScoped(object)) await remove(plane.admin, object);
   }
   const [baseline, restricted, scc] = comparisons;
@@ -246,7 +247,7 @@ async function run(charts: readonly Chart[], isRecorded: boolean): Promise<reado
   }
 }
 
-/** Replaces the results of these charts. */
+/** Replaces the recorded results of these charts. */
 function record(cluster: string, results: Readonly<Record<string, ChartResult>>): void {
   const all = Object.entries({ ...readResults().charts, ...results }).sort(([a], [b]) => a.localeCompare(b, 'en'));
   writeResults({ cluster, date: new Date().toISOString().slice(0, 10), charts: Object.fromEntries(all) });

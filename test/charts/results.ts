@@ -4,28 +4,28 @@ import { join } from 'node:path';
 
 const FILE = join(import.meta.dirname, 'results.json');
 
-/** The workloads of a chart in a namespace with a level. */
+/** Results for the workloads of a chart in a namespace that enforces a level. */
 export interface LevelResult {
   readonly allowed: number;
-  /** The checks that other workloads fail, with the number of the workloads. */
+  /** The number of denied workloads by failed check. */
   readonly checks: Readonly<Record<string, number>>;
 }
 
-/** The workloads of a chart in a namespace with SCC enforcement. */
+/** Results for the workloads of a chart in a namespace that enforces SCCs. */
 export interface SccResult {
-  /** The number of workloads by the SCC that admits them. */
+  /** The number of admitted workloads by SCC. */
   readonly sccs: Readonly<Record<string, number>>;
-  /** By the closest usable SCC, the fields that it does not allow in other workloads, with the number of the workloads. */
+  /** For each closest usable SCC, the number of denied workloads by disallowed field. */
   readonly closest: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** The least permissive SCCs that admit other workloads, separated by spaces. */
+  /** The least permissive SCCs that would admit the denied workloads, separated by spaces. */
   readonly grants: string;
 }
 
 export interface ChartResult {
   readonly version: string;
-  /** The address of the project or of its sources. */
+  /** URL of the project or of its sources. */
   readonly home: string;
-  /** The values that differ from the defaults of the chart, by path. */
+  /** Values that differ from the defaults of the chart, by path. */
   readonly values: Readonly<Record<string, string>>;
   readonly workloads: number;
   readonly baseline: LevelResult;

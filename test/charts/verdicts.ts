@@ -1,4 +1,4 @@
-/** The verdicts about the workloads of a chart: of the commands, and of a cluster. */
+/** Reads the verdicts of the commands and of a cluster for the workloads of a chart. */
 import assert from 'node:assert/strict';
 import { POD_SCC_ANNOTATIONS } from '../../src/kube/scc.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -11,7 +11,7 @@ import type { Workload } from './chart.ts';
 
 export interface Verdict {
   readonly isAllowed: boolean;
-  /** The SCC that admits the pod, or the reason of the denial. */
+  /** The SCC that admits the pod, or the reason for the denial. */
   readonly text: string;
 }
 
@@ -31,7 +31,7 @@ interface Violation {
 
 const idOf = ({ kind, name }: Named): string => `${kind}/${name}`;
 
-/** The manifests with their namespace, as the standard input of a command. */
+/** The namespace and the manifests as standard input of a command. */
 export function toText(objects: readonly JsonObject[]): string {
   return objects.map((object) => JSON.stringify(object)).join('\n---\n');
 }
@@ -42,12 +42,12 @@ async function runJson(args: readonly string[], stdin: string): Promise<unknown>
   return JSON.parse(stdout);
 }
 
-/** Prints violations as Pod Security admission does. */
+/** Prints violations in the format of Pod Security Admission. */
 function printViolations(violations: readonly Violation[]): string {
   return violations.map(({ reason, detail }) => (detail === '' ? reason : `${reason} (${detail})`)).join(', ');
 }
 
-/** The checks that a workload fails, by its ID. */
+/** Returns the checks that each workload fails, by workload ID. */
 export type FailedChecks = ReadonlyMap<string, readonly string[]>;
 
 /** `portcullis check`. */
@@ -75,7 +75,7 @@ export async function runCheck(
   };
 }
 
-/** `portcullis rollout plan`: the verdicts of the level in force. */
+/** Returns the verdicts of `portcullis rollout plan` for the level in force. */
 export async function runRolloutPlan(
   stdin: string,
   namespace: string,
@@ -99,7 +99,7 @@ export async function runRolloutPlan(
   );
 }
 
-/** What `portcullis scc plan` recommends for a denied workload. */
+/** The recommendation of `portcullis scc plan` for a denied workload. */
 export interface SccAdvice {
   /** The closest usable SCC. */
   readonly scc: string;
@@ -109,7 +109,7 @@ export interface SccAdvice {
   readonly grantable: string | undefined;
 }
 
-/** `portcullis scc plan`. */
+/** Returns the verdicts of `portcullis scc plan`. */
 export async function runSccPlan(
   stdin: string,
   namespace: string,
@@ -143,7 +143,7 @@ export async function runSccPlan(
   };
 }
 
-/** What the user may do. The development cluster does not have the roles of controllers. */
+/** Permissions of the test user. The development cluster does not have the roles of controllers. */
 export const CREATOR_RIGHTS: readonly JsonObject[] = [
   {
     apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -160,7 +160,7 @@ export const CREATOR_RIGHTS: readonly JsonObject[] = [
   },
 ];
 
-/** The cluster: creates the pods by dry runs, as the controllers of Kubernetes do. */
+/** Returns the verdicts of the cluster. Creates the pods in dry runs, with the users of the Kubernetes controllers. */
 export async function tryPods(admin: ApiClient, namespace: string, workloads: readonly Workload[]): Promise<Verdicts> {
   const verdicts = new Map<string, Verdict>();
   for (const { id, pod } of workloads) {

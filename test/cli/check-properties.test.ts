@@ -13,7 +13,7 @@ const FIELDS =
   drop runAsUser runAsNonRoot seccompProfile appArmorProfile seLinuxOptions type user role procMount windowsOptions hostProcess
   hostPath emptyDir livenessProbe httpGet host lifecycle postStart resources limits __proto__ constructor`.split(/\s+/);
 
-/** Values of every type in the fields of pods and workloads. */
+/** Generates values of every type for the fields of pods and workloads. */
 const hostile = fc.letrec((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },

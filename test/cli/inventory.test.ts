@@ -119,7 +119,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     assert.equal(store.get('ClusterRoleBinding', 'system:openshift:scc:restricted-v2')?.roleRef.name, 'cluster-admin');
   });
 
-  test('without a namespace get that of --namespace', async () => {
+  test('without a namespace get the one from --namespace', async () => {
     const text = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}';
     const { store, namespace } = await readText(text, { namespace: 'shop' });
     assert.deepEqual([getNames(store.list('Pod')), namespace], [['shop/a'], 'shop']);
@@ -130,7 +130,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     assert.equal(assumptions.length, 1);
   });
 
-  test('with many names are summarized', async () => {
+  test('with many names are abbreviated', async () => {
     const pods = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(
       (name) => `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"${name}"}}`,
     );
@@ -260,7 +260,7 @@ describe('a cluster', () => {
     assert.equal(store.list('SecurityContextConstraints').length, 13);
   });
 
-  test('is that of KUBECONFIG', async () => {
+  test('comes from KUBECONFIG', async () => {
     const { store } = await readInventory(NOTHING, ioWith('', { KUBECONFIG: kubeconfig }), {
       kinds: ['Namespace', 'SecurityContextConstraints'],
     });
@@ -275,7 +275,7 @@ describe('a cluster', () => {
     assert.deepEqual(getNames(store.list('ServiceAccount')), ['kube-public/default']);
   });
 
-  test('is read with the pod templates of the resources that the settings name', async () => {
+  test('is read with the pod templates of the resources in the settings', async () => {
     const send = async (method: string, path: string, object: object): Promise<void> => {
       const { status, text } = await cluster.admin.send(method, path, object);
       assert.equal(status, 201, text);

@@ -1,4 +1,7 @@
-/** The bindings of a plan admit their workloads, and change other workloads only as announced. */
+/**
+ * Checks that the bindings in a plan admit their workloads, and that the plan lists all other workloads that they
+ * change.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -81,7 +84,7 @@ function isContradictory(workload: Workload | undefined, result: PlannedWorkload
   );
 }
 
-test('with the bindings applied, their workloads and all previously admitted workloads are admitted', () => {
+test('once the bindings are applied, their workloads and all previously admitted workloads are admitted', () => {
   let granted = 0;
   fc.assert(
     fc.property(cluster, (given) => {
@@ -101,7 +104,7 @@ test('with the bindings applied, their workloads and all previously admitted wor
         if (isGranted) granted++;
         const { result } = one;
         const now: PlannedWorkload['result'] | undefined = after.workloads[index]?.result;
-        // A grant for another workload of the same account may also admit it.
+        // A grant for another workload with the same service account may also admit it.
         if (
           result.outcome === 'denied' &&
           (result.suggestedScc || isContradictory(given.workloads[Number(one.name.slice(1))], now))

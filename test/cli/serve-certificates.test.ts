@@ -111,7 +111,7 @@ suite('the readiness check serving-certificate', () => {
   const expired = new Date(START_DATE.getTime() + 8 * DAY_MS);
   const AUTOMATIC = { annotations: { 'cert-manager.io/inject-ca-from': 'portcullis/portcullis' } };
 
-  /** The problem, and a logged webhook that does not affect readiness. */
+  /** The expected problem, and the logged webhook that does not affect readiness. */
   interface Expected {
     readonly problem?: string;
     readonly logged?: string;

@@ -1,4 +1,4 @@
-/** The server as a process that reads the cluster of a kubeconfig. */
+/** Runs the server as a process that connects to the cluster of a kubeconfig. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,7 @@ async function configuration(scc: object): Promise<string> {
 
 interface Answer {
   readonly status: number;
-  /** Whether the pod is admitted, or the body of another response. */
+  /** Returns whether the pod is admitted, or the body of an error response. */
   readonly verdict: boolean | string;
 }
 
@@ -114,7 +114,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await cluster.stop();
   });
 
-  /** Waits until the status has the lines: the generations, then one for each condition. */
+  /** Waits until the status has the given lines, which are the generations and then one line for each condition. */
   const reported = (...expected: readonly RegExp[]): Promise<void> =>
     eventually(async () => {
       const { status, metadata } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
@@ -132,7 +132,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.equal(status, 200);
   };
 
-  test('is created with the defaults, and its changes take effect without a restart', async () => {
+  test('is created with the defaults, and changes to it take effect without a restart', async () => {
     await reported(/^generation 1, replicas 1$/, VALID, APPLIED);
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
     await change({ podSecurity: { exemptions: { namespaces: ['strict'] } }, rollout: { phase: 'Evaluate' } });
@@ -143,7 +143,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await eventually(async () => assert.equal((await cluster.admin.send('GET', enforcement)).status, 200));
   });
 
-  test('stays in effect while a later one is invalid', async () => {
+  test('stays in effect while a later version is invalid', async () => {
     await change({ podSecurity: { exemptions: { namespaces: ['strict'] } }, scc: { exemptNamespaces: ['Bad_Name'] } });
     const inForce = /^Applied False NotInForce: the leader applies the settings of generation 2$/;
     await reported(/^generation 3, replicas 2$/, INVALID, inForce);
@@ -160,7 +160,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
   });
 
-  test('receives initial settings when these change, and keeps later changes', async () => {
+  test('receives changed initial settings, and keeps later changes by other clients', async () => {
     const restart = async (mode: string): Promise<void> => {
       await running.stop();
       const initial = `--initial-settings={"scc":{"mode":"${mode}"}}`;
@@ -180,7 +180,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await eventually(async () => assert.equal(await mode(), 'report'));
   });
 
-  test('keeps fields that other clients have changed, and receives the other initial settings', async () => {
+  test('keeps fields that other clients have changed, and receives all other initial settings', async () => {
     await change({ scc: { mode: 'off' } });
     await running.stop();
     const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
@@ -266,7 +266,7 @@ test('a replica whose pod list does not complete is ready, and only controllers 
       /^\[\+\]informer-sync ok: the controllers are waiting for Pod$/m,
     );
     assert.ok(!started().includes('unreviewed-pods-controller'));
-    // Ends the list.
+    // Completes the list response.
     await proxy.set('resets');
     await proxy.set('none');
     await eventually(() => assert.ok(started().includes('unreviewed-pods-controller')), 60_000);

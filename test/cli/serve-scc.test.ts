@@ -1,4 +1,4 @@
-/** SCC modes of `serve`, and SCCs in its initial manifests. */
+/** Tests the SCC modes of `serve`, and SCCs in its initial manifests. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -208,7 +208,7 @@ suite('off', () => {
   });
   after(() => stop(started));
 
-  test('a namespace label has no effect', async () => {
+  test('a namespace label is ignored', async () => {
     await createNamespace(started, 'shop', { 'portcullis.dev/scc': 'enforce' });
     const answer = await createPod(started, 'shop', { privileged: true });
     assert.deepEqual([answer.status, buildScc(answer), answer.warnings], [201, undefined, []]);

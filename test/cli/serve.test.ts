@@ -1,4 +1,4 @@
-/** The server as a separate process, with real files and signals. */
+/** Runs the server as a separate process with real files and signals. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -122,7 +122,7 @@ suite('a running server', () => {
     async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'portcullis-terminal-'));
       t.after(() => rm(folder, { recursive: true }));
-      // Without `exec`, some shells stay as the parent and report Ctrl-C as exit code 130.
+      // Without `exec`, some shells remain the parent process and report Ctrl-C as exit code 130.
       const command = `exec ${[process.execPath, MAIN, 'serve', '--dev-cluster', ...FREE_PORTS, `--cert-dir=${folder}`].join(' ')}`;
       const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
       let output = '';

@@ -97,7 +97,7 @@ describe('the cluster', () => {
     assert.equal((await find({ env: { HOME: join(folder, 'home') } })).server, 'https://b.test');
   });
 
-  test('may have a context without a user', async () => {
+  test('may have a context that sets no user', async () => {
     const { credentials } = await find({ kubeconfig: await file('a/config', FIRST), context: 'anonymous' });
     assert.deepEqual((await credentials()).headers, {});
   });
@@ -106,7 +106,7 @@ describe('the cluster', () => {
 const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
 
 describe('no cluster is found', () => {
-  test('findCluster: a missing file in KUBECONFIG is an error, an absent home configuration is not', async () => {
+  test('findCluster: a missing file in KUBECONFIG is an error, but a missing file in the home directory is not', async () => {
     const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
     await assert.rejects(findCluster({ env }), {
       name: 'UserError',
@@ -139,7 +139,7 @@ describe('no cluster is found', () => {
       'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig',
     ],
     [
-      'with a missing file of the options',
+      'with a missing file in the options',
       () => ({ kubeconfig: join(folder, 'missing') }),
       'cannot read <folder>/missing: there is no such file',
     ],

@@ -79,7 +79,7 @@ describe('a live cluster', () => {
   const getNames = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
-  test('stores all objects; equal pods share their spec', () => {
+  test('stores all objects, and equal pods share their spec', () => {
     for (const kind of ALL) {
       assert.deepEqual(getNames(live.store.list(kind)), getNames(server.cluster.store.list(kind)), kind);
     }
@@ -88,7 +88,7 @@ describe('a live cluster', () => {
     for (const other of others) assert.equal(other.spec, first?.spec);
   });
 
-  test('stores changes of other clients', async () => {
+  test('stores changes by other clients', async () => {
     await server.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'bank', labels: { a: 'b' } } });
     assert.deepEqual(await found(() => live.store.get('Namespace', 'bank')?.metadata?.labels?.['a']), 'b');
     await server.admin.send('DELETE', `${PODS}/p3`);
@@ -161,7 +161,7 @@ describe('a live cluster', () => {
     await found(() => scoped.store.get('ServiceAccount', 'last', 'shop'));
     const accounts = getNames(scoped.store.list('ServiceAccount'));
     await scoped.stop();
-    // Nothing would stop a watch that starts now.
+    // No later code would stop a watch that starts now.
     await scoped.follow(['Role']);
     assert.deepEqual(scoped.unsyncedKinds(), []);
     assert.deepEqual(new Set(accounts.map((name) => name.split('/')[0])), new Set(['shop']));

@@ -29,7 +29,7 @@ async function connectTo(responders: readonly Responder[], setup?: ConnectionSet
   return server.connect(setup);
 }
 
-/** Returns the error with which a request rejects. */
+/** Returns the error of a rejected request. */
 async function failure(request: Promise<unknown>): Promise<Error> {
   const error = await request.then(
     () => undefined,
@@ -74,7 +74,7 @@ describe('responses', () => {
     });
   }
 
-  test('unknown fields of a response are kept', async () => {
+  test('unknown fields in a response are kept', async () => {
     const text = '{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}';
     const { request } = await connectTo([json(text)]);
     const list = await request({ ...GET, query: { limit: '5', continue: 'a/b=' } });
@@ -162,12 +162,8 @@ describe('an unreachable server', () => {
       { cluster: { 'tls-server-name': 'other.test' } },
       `${UNTRUSTED} is valid for api.test, not other.test`,
     ],
-    [
-      'an authority that is not a certificate',
-      { cluster: authority('x') },
-      /^the certificates for <server> cannot be used: /,
-    ],
-    ['a missing file of the authority', { cluster: noFile }, 'cannot read /nowhere/ca.crt: there is no such file'],
+    ['a CA that is not a certificate', { cluster: authority('x') }, /^the certificates for <server> cannot be used: /],
+    ['a missing CA file', { cluster: noFile }, 'cannot read /nowhere/ca.crt: there is no such file'],
     [
       'a client certificate without a key',
       { user: noKey },
@@ -231,7 +227,7 @@ describe('credentials', () => {
     assert.deepEqual(await headersFor({ username: 'alice', password: 'secret' }), [expected]);
   });
 
-  test('a renewed token file takes effect, and a token file takes precedence over a token', async (t) => {
+  test('a renewed token file takes effect, and takes precedence over a token', async (t) => {
     t.mock.timers.enable({ apis: ['Date'] });
     const tokenFile = await server.file('token', 'first\n');
     const { request } = await connectTo([json({})], { user: { tokenFile, token: 'old' } });

@@ -1,4 +1,4 @@
-/** The contract of a Cluster: the same tests for every implementation. */
+/** Tests the contract of `Cluster` for every implementation. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
@@ -6,14 +6,14 @@ import { ApiError } from '../../src/kube/status.ts';
 
 export interface ContractCluster {
   readonly cluster: Cluster;
-  /** Reads the reasons of the events that were written. */
+  /** Returns the reasons of all written events. */
   events(): Promise<readonly string[]>;
   stop(): Promise<void>;
 }
 
 const options = { fieldManager: 'contract' };
 
-/** Tests an implementation. The cluster must not have objects in the namespaces `contract-*`. */
+/** Tests an implementation. The cluster must not have objects in `contract-*` namespaces. */
 export function clusterContract(name: string, makeCluster: () => Promise<ContractCluster>): void {
   describe(`${name} implements the cluster contract`, () => {
     let made: ContractCluster;
@@ -115,7 +115,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.equal(ignored.status?.phase, 'Running');
     });
 
-    test('applyStatus owns single conditions', async () => {
+    test('applyStatus owns individual conditions', async () => {
       const place = { name: 'conditions', namespace: 'contract-a' };
       await cluster.create('Pod', { metadata: place, spec: { containers: [{ name: 'c', image: 'i' }] } }, options);
       const apply = async (manager: string, types: readonly string[]) => {
@@ -129,7 +129,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(getTypes(await apply('one', ['B'])), ['B', 'C']);
     });
 
-    test('apply owns its fields, removes omitted fields and keeps those of other managers', async () => {
+    test('apply owns its fields, removes omitted fields and keeps the fields of other managers', async () => {
       const labels = (wanted: Record<string, string>) => account('applied', { labels: wanted });
       await cluster.apply('ServiceAccount', labels({ a: '1', b: '1' }), { fieldManager: 'one' });
       await cluster.apply('ServiceAccount', labels({ c: '2' }), { fieldManager: 'two' });

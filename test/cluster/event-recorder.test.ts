@@ -67,7 +67,7 @@ describe('events', () => {
     });
   });
 
-  test('become a series when they repeat, even concurrently', async () => {
+  test('become a series when they are repeated, even concurrently', async () => {
     begin();
     await Promise.all([tell(note('a')), tell(note('a')), tell(note('b'))]);
     clock.advance(599_999);
@@ -83,7 +83,7 @@ describe('events', () => {
     );
   });
 
-  test('that repeat after ten minutes are new', async () => {
+  test('that are repeated after ten minutes are new', async () => {
     begin();
     await tell(note('a'));
     clock.advance(600_000);
@@ -105,7 +105,7 @@ describe('events', () => {
     );
   });
 
-  test('rejected by the server are an error and are created at the next attempt', async () => {
+  test('that the server rejects cause an error and are created at the next attempt', async () => {
     begin();
     server.respond(json({ kind: 'Status', message: 'no', code: 403 }, 403), json({}));
     await assert.rejects(tell(note('a')), (error) => error instanceof ApiError && error.status.code === 403);

@@ -1,4 +1,4 @@
-/** The exceptions that apply in a namespace, after changes of exceptions, settings and time. */
+/** Tests which exceptions apply in a namespace after exceptions, settings and time change. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { activeExceptions, hashSpec } from '../../src/cluster/exceptions.ts';
@@ -35,7 +35,7 @@ test('active exceptions', () => {
   assert.deepEqual(active(first), ['a', 'b']);
   assert.deepEqual(active('2027-01-02T23:59:59.999Z'), ['a', 'b']);
   assert.deepEqual(active(second), ['b']);
-  // The clock may be set back.
+  // The clock can be set back.
   assert.deepEqual(active(first), ['a', 'b']);
   assert.deepEqual(active(third), []);
   assert.deepEqual(active(first, SETTINGS, 'other'), ['c']);

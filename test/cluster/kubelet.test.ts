@@ -1,4 +1,4 @@
-/** The minimum kubelet version and the nodes, as the store contains them. */
+/** Tests how the minimum kubelet version and the nodes are read from the store. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import {
@@ -12,7 +12,7 @@ import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { JsonObject, Node } from '../../src/kube/types.ts';
 
-/** Returns the scope of settings with the section `kubelet`, over a store that a function fills. */
+/** Returns the scope of settings with a `kubelet` section and a store that a function fills. */
 function scopeOf(
   kubelet: JsonObject | undefined,
   fill: (store: WritableStore) => void = () => undefined,
@@ -33,8 +33,8 @@ suite('the requested minimum', () => {
   const cases: readonly (readonly [name: string, scope: KubeletScope, expected: string])[] = [
     ['of the settings', scopeOf(MINIMUM), '1.33.0'],
     ['none', scopeOf({}), ''],
-    ['of the configuration of nodes', scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '1.30.0' })), '1.30.0'],
-    ['none in the configuration of nodes', scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '' })), ''],
+    ['in the node configuration', scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '1.30.0' })), '1.30.0'],
+    ['none in the node configuration', scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '' })), ''],
     ['a CRD without the field', scopeOf(MINIMUM, putConfig(null)), ''],
   ];
   for (const [name, scope, expected] of cases) {
@@ -49,7 +49,7 @@ suite('the minimum in force', () => {
     ['of the status', scopeOf(MINIMUM, putStatus('1.30.0')), '1.30.0'],
     ['not yet in the status', scopeOf(MINIMUM), undefined],
     ['not a version', scopeOf(MINIMUM, putStatus('12')), undefined],
-    ['without the section of the settings', scopeOf(undefined, putStatus('1.30.0')), undefined],
+    ['without the section in the settings', scopeOf(undefined, putStatus('1.30.0')), undefined],
     ['of a file', scopeOf(MINIMUM, putStatus('1.30.0'), false), '1.33.0'],
     ['none in a file', scopeOf({}, undefined, false), undefined],
   ];

@@ -1,4 +1,4 @@
-/** The store and the log during an outage of the API server. */
+/** Tests the store and the log during an outage of the API server. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -33,7 +33,7 @@ describe('an outage of the API server', () => {
   interface Scene {
     readonly live: LiveCluster;
     readonly clock: FakeClock;
-    /** Waits for the number of responses and returns the lines of the log. */
+    /** Waits for the given number of responses and returns the log lines. */
     said(requests: number): Promise<readonly string[]>;
   }
 
@@ -90,7 +90,7 @@ describe('an outage of the API server', () => {
       assert.deepEqual([...live.failures()], []);
     }));
 
-  test('later keeps the store; the age of the last event increases', () =>
+  test('after startup keeps the store, and the age of the last event increases', () =>
     play([list, broken, broken], async ({ live, clock, said }) => {
       await said(2);
       clock.advance(800);
@@ -145,19 +145,19 @@ describe('an outage of the API server', () => {
     ['404 of a built-in kind', 'ClusterRole', [notServed], true],
     ['404 of all resources', 'SecurityContextConstraints', [notServed, notServed], true],
     [
-      'not found, for a resource in its discovery',
+      '404 for a resource in its discovery',
       'SecurityContextConstraints',
       [notServed, groups('security.openshift.io'), resources(SCCS)],
       true,
     ],
     [
-      'not found, of a resource that it does not serve',
+      '404 for a resource that it does not serve',
       'SecurityContextConstraints',
       [notServed, groups('security.openshift.io'), resources('others')],
       false,
     ],
     [
-      'not found, of a kind that older API servers do not serve',
+      '404 for a kind that older API servers do not serve',
       'ValidatingAdmissionPolicy',
       [notServed, groups('admissionregistration.k8s.io'), resources('others')],
       false,

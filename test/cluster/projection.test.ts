@@ -50,7 +50,7 @@ function withUnreadFields(pod: JsonObject, suffix: string): JsonObject {
 
 const suffix = fc.string({ minLength: 5, maxLength: 5 });
 
-/** Pods with a value with the wrong type in one field. */
+/** Pods in which one field has a value of the wrong type. */
 const odd = fc.tuple(pods(), fc.nat(), fc.constantFrom(null, 7, 'x', true, [], {}, [null])).map(([pod, at, value]) => {
   const changed = structuredClone(pod) as JsonObject;
   const places: (() => void)[] = [];
@@ -86,7 +86,7 @@ describe('a projected pod', () => {
     });
   }
 
-  test('gets the same SCC or the same denial as the complete pod', () => {
+  test('gets the same SCC or denial as the complete pod', () => {
     fc.assert(
       fc.property(create, suffix, (input, end) => {
         const whole = withUnreadFields(input.object as JsonObject, end);
@@ -165,7 +165,7 @@ describe('a pool of objects', () => {
 const metadata = (more: JsonObject): JsonObject => ({ name: 'a', namespace: 'shop', ...more });
 
 describe('metadata', () => {
-  test('of pods keeps the annotations that are relevant to decisions', () => {
+  test('of pods keeps the annotations that affect decisions', () => {
     const annotations = {
       plain: 'kept',
       'openshift.io/scc': 'kept',
@@ -216,7 +216,7 @@ describe('metadata', () => {
   });
 });
 
-test('a pod keeps its phase and the times at which its ephemeral containers were added and started', () => {
+test('a pod keeps its phase and the creation and start times of its ephemeral containers', () => {
   const running = { startedAt: '2026-01-02T03:04:05Z' };
   const status = {
     phase: 'Running',

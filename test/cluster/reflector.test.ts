@@ -14,14 +14,14 @@ import { json, type Responder, type ScriptedServer, startScriptedServer } from '
 interface Scene {
   readonly clock: FakeClock;
   readonly reflector: Reflector;
-  /** The changes of the store: `put a@1`. */
+  /** The changes to the store, such as `put a@1`. */
   readonly changes: readonly string[];
   readonly failures: readonly string[];
   /** The number of recoveries after failures. */
   recovered(): number;
   unserved(): number;
   listed(): number;
-  /** Waits until the server has received the number of requests; returns all requests. */
+  /** Waits until the server has received the given number of requests, and returns all requests. */
   requests(count: number): Promise<readonly string[]>;
   /** Waits for a condition. The fake clock does not advance. */
   soon(condition: () => boolean): Promise<void>;
@@ -37,7 +37,7 @@ const list = (version: number, items: readonly object[], more: object = {}): Res
 const status = (code: number, message: string, headers = {}): Responder =>
   json({ kind: 'Status', message, code }, code, headers);
 
-/** Opens a watch and sends events; the connection stays open. */
+/** Opens a watch and sends events. The connection stays open. */
 const watching =
   (...events: readonly (readonly [type: string, object: object])[]): Responder =>
   (response) => {
@@ -125,7 +125,7 @@ describe('a reflector', () => {
     }
   };
 
-  /** Formats a request: `list`, `list c` (with a continue token) or `watch 5`. */
+  /** Formats a request as `list`, `list c` (with a continue token) or `watch 5`. */
   const said = (url: string): string => {
     const query = new URLSearchParams(url.slice(PAGE.length));
     if (query.get('watch') !== 'true') return ['list', ...query.getAll('continue')].join(' ');
@@ -257,7 +257,7 @@ describe('a reflector', () => {
       ));
   }
 
-  test('an expired list starts over, and objects deleted in the meantime are removed', () =>
+  test('an expired list starts again, and objects deleted in the meantime are removed', () =>
     play(
       [
         list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
@@ -342,7 +342,7 @@ describe('a reflector', () => {
     );
   });
 
-  test('a resource that is not served counts as empty and is listed again about once a minute', () => {
+  test('a resource that is not served is treated as empty and is listed again about once a minute', () => {
     const missing = json('404 page not found', 404);
     return play(
       [list(5, [role('a', 1)]), missing, missing, missing, list(9, [role('b', 8)])],

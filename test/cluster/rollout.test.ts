@@ -1,4 +1,4 @@
-/** The default level of a replica according to its store. */
+/** Tests the default level that a replica derives from its store. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { getRolloutView } from '../../src/cluster/rollout.ts';
@@ -38,12 +38,12 @@ function enforcedBy({
 suite('the default level of a replica', () => {
   const CASES: readonly (readonly [name: string, seen: Seen, expected: string])[] = [
     ['follows the published level', {}, 'restricted'],
-    ['is not raised by the replica', { published: 'privileged' }, 'privileged'],
+    ['is not raised by the replica itself', { published: 'privileged' }, 'privileged'],
     ['is privileged for an invalid published level', { published: 'highest' }, 'privileged'],
-    ['is lowered: the feature gate is off', { gate: false }, 'privileged'],
-    ['is lowered: the phase is Evaluate', { phase: 'Evaluate' }, 'privileged'],
-    ['is lowered: mode Legacy is decided', { status: 'Legacy' }, 'privileged'],
-    ['is lowered: mode Legacy is requested and no leader has decided', { spec: 'Legacy' }, 'privileged'],
+    ['is lowered if the feature gate is off', { gate: false }, 'privileged'],
+    ['is lowered in the Evaluate phase', { phase: 'Evaluate' }, 'privileged'],
+    ['is lowered if Legacy mode is decided', { status: 'Legacy' }, 'privileged'],
+    ['is lowered if Legacy mode is requested and no leader has decided', { spec: 'Legacy' }, 'privileged'],
     ['is not lowered by an invalid mode', { spec: 'Privileged' }, 'restricted'],
   ];
   for (const [name, seen, expected] of CASES) {

@@ -1,4 +1,4 @@
-/** The version of an API server: its document at /version, and how upgrades are detected. */
+/** Tests how the version of an API server is read from /version, and how upgrades are detected. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { createServerVersion, parseServerVersion } from '../../src/cluster/server-version.ts';

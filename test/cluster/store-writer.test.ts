@@ -26,20 +26,20 @@ function run(writer: StoreWriter, clock: FakeClock, step: string): void {
 describe('a store writer', () => {
   const cases: readonly (readonly [name: string, steps: string, changes: string])[] = [
     ['stores watch events', 'put 1, put 2, remove 3', 'put 1, put 2, remove 2'],
-    ['ignores the watch event of an own write', 'written 10, put 10', 'put 10'],
-    ['ignores events older than an own write', 'put 8, written 10, put 9, put 10, put 11', 'put 8, put 10, put 11'],
+    ['ignores the watch event of its own write', 'written 10, put 10', 'put 10'],
+    ['ignores events older than its own write', 'put 8, written 10, put 9, put 10, put 11', 'put 8, put 10, put 11'],
     ['ignores a write that the watch has passed', 'put 10, put 11, reached 11, written 10', 'put 10, put 11'],
     ['ignores a write after its removal', 'put 9, remove 10, reached 10, written 9', 'put 9, remove 9'],
-    ['ignores events older than an own deletion', 'put 8, deleted, put 9, remove 10', 'put 8, remove 8'],
+    ['ignores events older than its own deletion', 'put 8, deleted, put 9, remove 10', 'put 8, remove 8'],
     [
-      'keeps a new object of the same name',
+      'keeps a new object with the same name',
       'put 8, deleted, written 12 u2, remove 10, put 12 u2',
       'put 8, remove 8, put 12',
     ],
     ['removes objects that a list lacks', 'put 8, list 9 u2', 'put 8, remove 8'],
-    ['ignores an unchanged object of a list', 'put 8, put 8, list 9 u1', 'put 8'],
-    ['keeps a write that is later than a list', 'written 10, list 9 none', 'put 10'],
-    ['removes a write that is earlier than a list', 'written 10, list 11 none', 'put 10, remove 10'],
+    ['ignores an unchanged object in a list', 'put 8, put 8, list 9 u1', 'put 8'],
+    ['keeps a write that is newer than a list', 'written 10, list 9 none', 'put 10'],
+    ['removes a write that is older than a list', 'written 10, list 11 none', 'put 10, remove 10'],
     [
       'accepts lower versions after a restore of the cluster',
       'put 900, list 900 u1, put 7, list 20 u1, written 21',

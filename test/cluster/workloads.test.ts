@@ -14,7 +14,7 @@ function ownedBy(apiVersion: string, kind: string, name: string, controller = tr
   return { apiVersion, kind, name, controller };
 }
 
-test('pods of other workloads are omitted, pods of other owners are included', () => {
+test('pods of listed workloads are omitted, and pods with other owners are included', () => {
   const objects: readonly (readonly [Kind, Kinds[Kind]])[] = [
     ['Pod', object('web-1-a', ownedBy(APPS, 'ReplicaSet', 'web-1'))],
     ['ReplicaSet', object('web-1', ownedBy(APPS, 'Deployment', 'web'))],
@@ -24,7 +24,8 @@ test('pods of other workloads are omitted, pods of other owners are included', (
     ['Job', object('report-1', ownedBy('batch/v1', 'CronJob', 'report'))],
     ['CronJob', object('report')],
     ['PodTemplate', object('template')],
-    // The owners: custom resources, deleted objects, objects of another group, and objects that are not the controller.
+    // The owners are custom resources, deleted objects, objects of another group, and objects that are not the
+    // controller.
     ['ReplicaSet', object('canary', ownedBy('argoproj.io/v1alpha1', 'Rollout', 'canary'))],
     ['Pod', object('task', ownedBy('tekton.dev/v1', 'TaskRun', 'task'))],
     ['Pod', object('kube-proxy', ownedBy('v1', 'Node', 'n1'))],
@@ -52,7 +53,7 @@ test('pods of other workloads are omitted, pods of other owners are included', (
   );
 });
 
-test('ReplicaSets and pods of a listed custom resource are omitted, its other objects are included', () => {
+test('ReplicaSets and pods of a listed custom resource are omitted, and its other objects are included', () => {
   const owner = ownedBy('argoproj.io/v1alpha1', 'Rollout', 'web');
   const store = createStore();
   const objects: readonly (readonly [Kind, Kinds[Kind]])[] = [

@@ -1,4 +1,4 @@
-/** Fixes of manifests: the exact text of each form of YAML and JSON, and properties of all fixed pods. */
+/** Tests the exact text of fixed manifests in each form of YAML and JSON, and properties of all fixed pods. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { build } from 'esbuild';
@@ -37,7 +37,7 @@ describe('values that cannot be fixed are listed with the reason', () => {
       'hostNamespaces spec.hostPID: not set to false: the field is merged from the anchor "x" on line 1, which other fields also use: replace the merge key with a copy',
     ],
     [
-      'a volume of the host',
+      'a hostPath volume',
       `${HEAD}spec: {containers: [], volumes: [{name: v, hostPath: {path: /}}]}\n`,
       'hostPathVolumes spec.volumes[0].hostPath: volume "v": use a persistentVolumeClaim for data that must outlive the pod | use an emptyDir for the data of a single pod | use a configMap, secret, downwardAPI or projected volume for files from the cluster | keep the volume, and move the pod to a separate namespace that enforces a less strict level',
     ],
@@ -65,7 +65,7 @@ describe('unreadable text', () => {
       `a key must be a string. ${template}`,
     ],
     [
-      'a template in a line of its own',
+      'a template on a separate line',
       `${HEAD}{{- if .Values.x }}\nspec: {}\n{{- end }}\n`,
       `Implicit keys need to be on a single line. ${template}`,
     ],
@@ -90,17 +90,17 @@ describe('the description of a fix', () => {
   const pod = 'runAsNonRoot: true';
   const cases: readonly (readonly [name: string, before: string, after: string])[] = [
     [
-      'block YAML with comments, CRLF, four spaces, and no line end at the end',
+      'block YAML with comments, CRLF, four spaces, and no final newline',
       `${HEAD}spec:\n    # c1\n    containers:\n      - securityContext:\n            privileged: true # why\n        name: a # tail\nmetadata:\n    name: p`,
       `${HEAD}spec:\n    # c1\n    containers:\n      - securityContext:\n            privileged: false # why\n            ${container}\n            capabilities:\n                drop: ["ALL"]\n        name: a # tail\n    securityContext:\n        ${pod}\n        seccompProfile:\n            type: RuntimeDefault\nmetadata:\n    name: p`,
     ],
     [
-      'a spec at the end of a text without a last line end',
+      'a spec at the end of a text without a final newline',
       `${HEAD}spec:\n  containers:\n  - name: a\n    securityContext:`,
       `${HEAD}spec:\n  containers:\n  - name: a\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n  securityContext:\n    ${pod}\n    seccompProfile:\n      type: RuntimeDefault`,
     ],
     [
-      'removed fields: the first of an item, the last, items of lists, and empty parents',
+      'removed fields, such as the first and last field of an item, list items, and empty parents',
       `${HEAD}spec:\n  containers:\n  - name: a\n    ports:\n    - hostPort: 80\n      containerPort: 80\n    - containerPort: 81\n      hostPort: 81 # x\n    securityContext: {runAsUser: 0, capabilities: {add: [NET_ADMIN, 'NET_BIND_SERVICE'], drop: ['x']}, ${container}}\n  securityContext:\n    ${pod}\n    seccompProfile: {type: Unconfined}\n    sysctls:\n    - name: kernel.x\n      value: "1"\n    # next\n    - {name: net.ipv4.tcp_syncookies, value: "1"}\n    - name: kernel.y\n    seLinuxOptions:\n      user: a\n`,
       `${HEAD}spec:\n  containers:\n  - name: a\n    ports:\n    - containerPort: 80\n    - containerPort: 81\n    securityContext: {capabilities: {add: ['NET_BIND_SERVICE'], drop: ['x', 'ALL']}, ${container}}\n  securityContext:\n    ${pod}\n    seccompProfile: {type: RuntimeDefault}\n    sysctls:\n    # next\n    - {name: net.ipv4.tcp_syncookies, value: "1"}\n`,
     ],
@@ -115,7 +115,7 @@ describe('the description of a fix', () => {
       `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}, ${container}}\n  - args:\n    - |+\n      x\n\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n---\na: b\n`,
     ],
     [
-      'a key of its own overrides a merged one',
+      'an explicit key overrides a merged key',
       `x: &x {securityContext: {runAsUser: 1}}\n${HEAD}spec:\n  containers:\n  - <<: *x\n    hostPort: 1\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
       `x: &x {securityContext: {runAsUser: 1}}\n${HEAD}spec:\n  containers:\n  - <<: *x\n    hostPort: 1\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
     ],
@@ -153,7 +153,7 @@ test('the fix runs in a browser', async () => {
   assert.deepEqual(warnings, []);
 });
 
-/** Prints a value in the style of a number, with a comment at the end of each line of YAML. */
+/** Prints a value in the style with the given number, with a comment at the end of each YAML line. */
 function printStyled(value: object, style: number): string {
   if (style % 3 === 0) return `${JSON.stringify(value, undefined, [0, 2, '\t'][(style % 4) % 3])}\n`;
   const yaml = stringify(value, {
@@ -165,7 +165,10 @@ function printStyled(value: object, style: number): string {
   return style % 5 === 0 ? yaml : yaml.replaceAll(/$(?=\n)/gm, () => ' # comment');
 }
 
-/** Every line remains, in its order, unless it has the name of a changed field or belongs to an item of a changed list. */
+/**
+ * Checks that all lines keep their order, except lines with the name of a changed field and lines in items of a changed
+ * list.
+ */
 function assertLinesKept(before: string, after: string, { changes }: FixedText): void {
   const names = new Set(changes.flatMap(({ field }) => field.map(String)));
   const lines = after.split('\n');
@@ -177,7 +180,7 @@ function assertLinesKept(before: string, after: string, { changes }: FixedText):
   }
 }
 
-test('after the fix the checks pass, and nothing else has changed', () => {
+test('after the fix, the checks pass and no other field has changed', () => {
   let changed = 0;
   const other = '# other\na:   {b: "c"}  # d\n\n';
   fc.assert(

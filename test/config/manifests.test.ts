@@ -12,7 +12,7 @@ import { readManifests } from '../../src/config/manifests.ts';
 import { manifestObjects } from '../../src/config/objects.ts';
 import { type Path, printYaml, readDocuments } from '../../src/config/yaml.ts';
 
-/** The scalars that kubectl (sigs.k8s.io/yaml v1.6.0) reads as a JSON value. */
+/** Scalars, and the JSON values that kubectl (sigs.k8s.io/yaml v1.6.0) decodes them to. */
 const SCALARS: Readonly<Record<string, readonly string[]>> = {
   true: ['y', 'Yes', 'ON', '!!bool yes'],
   false: ['n', 'off', 'No'],
@@ -38,7 +38,7 @@ const SCALARS: Readonly<Record<string, readonly string[]>> = {
   '"aGk="': ['!!binary aGk='],
   '"2001-01-01"': ['2001-01-01', '!!timestamp 2001-01-01'],
 };
-/** Scalars that kubectl reads as strings. */
+/** Scalars that kubectl decodes to strings. */
 const STRINGS = ['tRue', 'yEs', '0o8', '0x', '0b12', '_1', '.', '1e', '1e400', '1.2.3', 'e1', '1:30'];
 
 const scalars = [
@@ -48,9 +48,9 @@ const scalars = [
 
 const documents: readonly (readonly [name: string, text: string, json: string])[] = [
   ['keys are strings', '{1: a, 1.5: b, yes: c, 0x10: d}', '{"1":"a","16":"d","1.5":"b","true":"c"}'],
-  ['the last of equal keys is in effect', 'a: 1\na: 2', '{"a":2}'],
+  ['the last of several equal keys takes precedence', 'a: 1\na: 2', '{"a":2}'],
   ['a key overrides a merged key', '<<: {a: 2, b: 3}\na: 1', '{"a":1,"b":3}'],
-  ['of several merged maps the first is in effect', '<<: [{a: 1}, {a: 2, b: 3}]', '{"a":1,"b":3}'],
+  ['the first of several merged maps takes precedence', '<<: [{a: 1}, {a: 2, b: 3}]', '{"a":1,"b":3}'],
   ['a quoted merge key is an ordinary key', '"<<": {a: 1}', '{"<<":{"a":1}}'],
   ['aliases are expanded', 'a: &x {b: 1}\nc:\n  <<: *x\n  d: *x', '{"a":{"b":1},"c":{"b":1,"d":{"b":1}}}'],
   ['an alias refers to the last preceding anchor', 'a: &x 1\nb: *x\nc: &x 2\nd: *x', '{"a":1,"b":1,"c":2,"d":2}'],
@@ -65,7 +65,7 @@ const documents: readonly (readonly [name: string, text: string, json: string])[
   ['JSON with trailing commas', '{"a": [1,],\n"b": {"c": 1,}}', '{"a":[1],"b":{"c":1}}'],
 ];
 
-/** Texts with syntax errors: the errors, and the documents that can be read. */
+/** Texts with syntax errors, the errors, and the documents that can be read. */
 const broken: readonly (readonly [name: string, text: string, errors: readonly string[], others: readonly string[]])[] =
   [
     [
@@ -110,7 +110,7 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
     ['a long message is truncated', '!'.repeat(1000), [`f:1:1: The ${'!'.repeat(196)}…`], []],
   ];
 
-/** Streams: each document with its index and line. */
+/** Streams, and the index and line of each document. */
 const streams: readonly (readonly [name: string, text: string, documents: readonly string[]])[] = [
   ['empty text', '', []],
   ['null documents are omitted', '---\n~\n---\na: 1\n---\nnull\n', ['0:4:{"a":1}']],
@@ -147,10 +147,10 @@ const positions: readonly (readonly [name: string, path: Path, position: string]
   ['an item', ['spec', 'containers', 0], '6:7'],
   ['a field of an item', ['spec', 'containers', 0, 'image'], '7:7'],
   ['a field in flow style', ['spec', 'containers', 1, 'securityContext', 'privileged'], '8:35'],
-  ['a missing field: its nearest ancestor', ['spec', 'containers', 1, 'ports', 0, 'hostPort'], '8:7'],
+  ['a missing field (position of its nearest ancestor)', ['spec', 'containers', 1, 'ports', 0, 'hostPort'], '8:7'],
   ['a missing item: its list', ['spec', 'containers', 7], '5:3'],
   ['a merged field: its anchor', ['other', 'containers', 0, 'name'], '6:7'],
-  ['a field of an alias: its anchor', ['copy', 'containers', 1], '8:7'],
+  ['a field of an alias (position in the anchor)', ['copy', 'containers', 1], '8:7'],
   ['a missing top-level field', ['metadata', 'name'], '2:1'],
 ];
 
@@ -208,7 +208,7 @@ describe('readDocuments', () => {
     assert.deepEqual(position, { line: 4, column: 4 });
   });
 
-  test('duplicate keys are reported, overridden merged keys are not', () => {
+  test('duplicate keys are reported, but overridden merged keys are not', () => {
     const text = 'a:\n  - {b: 1, b: 2}\n<<: {c: 1}\nc: 2\nc: 3\n---\n{"d": {"e": 1,\n "e": 2}}';
     const found = readDocuments(text, 'f').documents.flatMap(({ duplicateKeys }) => duplicateKeys);
     assert.deepEqual(found, [
@@ -218,7 +218,7 @@ describe('readDocuments', () => {
     ]);
   });
 
-  test('JSON is read as JSON.parse does', () => {
+  test('JSON is decoded as by JSON.parse', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.integer({ min: 0, max: 3 }), (value, indent) => {
         const text = JSON.stringify(value, undefined, indent);
@@ -229,7 +229,7 @@ describe('readDocuments', () => {
     );
   });
 
-  test('printed YAML is read as the same value', () => {
+  test('printed YAML is decoded to the same value', () => {
     const control = ['\u0085', 'a\u009b2Jb', '\u202eb', '\u2028', '\u007f', '\u001b[31m', 'a\n\u0080\n'];
     const special = ['<<', '---', '# a', ' a', 'a: b', 'a\n', 'a\tb', '2001-01-01', ...control];
     const words = fc.constantFrom(...scalars.map(([text]) => text), ...special);
@@ -256,7 +256,7 @@ describe('readDocuments', () => {
   });
 });
 
-/** The objects in a text: kind, name and position of each. */
+/** Returns the kind, name and position of each object in a text. */
 const objects: readonly (readonly [name: string, text: string, expected: readonly string[]])[] = [
   ['one object', 'apiVersion: v1\nkind: Pod\nmetadata: {name: a}', ['v1 Pod 1:1']],
   [
@@ -305,7 +305,7 @@ describe('manifestObjects', () => {
     });
   }
 
-  test('positions in an item of a list', () => {
+  test('positions in a list item', () => {
     const text = 'apiVersion: v1\nkind: PodList\nitems:\n- metadata: {}\n  spec:\n    hostPID: true\n';
     const [object] = readDocuments(text, 'f').documents.flatMap((document) => manifestObjects(document).objects);
     assert.deepEqual(object?.locate(['spec', 'hostPID']), { line: 6, column: 5 });
@@ -346,7 +346,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('symbolic links to files are followed, links to directories are not, a broken link is an error', async (context) => {
+  test('symbolic links to files are followed, links to directories are not, and a broken link is an error', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD, 'sub/b.txt': POD });
     await symlink(folder, join(folder, 'sub', 'loop.yaml'));
     await symlink(join(folder, 'sub', 'b.txt'), join(folder, 'sub', 'c.yaml'));
@@ -433,7 +433,7 @@ describe('readManifests', () => {
     }
   });
 
-  test('a binary or too large file does not affect other files', async (context) => {
+  test('a binary or oversized file does not affect other files', async (context) => {
     const folder = await folderWith(context, {
       'a.yaml': POD,
       'binary.yaml': Buffer.concat([Buffer.from('a: 1\nb: '), Buffer.from([0xff, 0xfe, 0x00])]),
@@ -461,7 +461,7 @@ describe('readManifests', () => {
     });
   });
 
-  test('progress is reported and the signal aborts the reading', async (context) => {
+  test('progress is reported, and the signal aborts the read', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': Array(4).fill(POD).join('---\n'), 'b.yaml': POD });
     const reported: string[] = [];
     const controller = new AbortController();

@@ -1,4 +1,4 @@
-/** Decoding of PortcullisConfigurations: defaults, every field, and the errors that users see. */
+/** Tests how PortcullisConfigurations are decoded, including defaults, every field, and all errors. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createDefaultSettings, decodeSettings, type Settings } from '../../src/config/portcullis-configuration.ts';
@@ -21,7 +21,7 @@ interface Fixture {
 
 const { valid, invalid } = readFixture<Fixture>('config/portcullis-configurations.yaml');
 
-/** The settings in a form that YAML can express. */
+/** Returns the settings in a form that YAML can express. */
 function print({ podSecurity, emulationVersion, rollout, ...rest }: Settings): object {
   const { defaults, configuration } = podSecurity;
   return {

@@ -37,7 +37,7 @@ suite('an observable', () => {
     assert.deepEqual(errors.map(String), ['Error: listener failed', 'Error: listener failed']);
   });
 
-  test('is derived from another, and notifies only if the selected value changes', () => {
+  test('is derived from another value, and notifies only if the selected value changes', () => {
     const source = createObservable({ a: 1, b: 1 });
     const calls: number[] = [];
     const selected = select(source, ({ a }) => a);
@@ -65,7 +65,7 @@ function configuration(phase: string, namespace: string, mode = 'report'): strin
 interface Fixture {
   readonly file: string;
   readonly settings: CurrentSettings;
-  /** Ends the preparation of settings that the test delays. */
+  /** Completes the preparation of settings that the test delays. */
   readonly release: (() => void)[];
   /** 1 after a successful load, 0 after a failed one. */
   lastReload(): Promise<number | undefined>;
@@ -107,7 +107,7 @@ async function next(settings: Observable<Settings>): Promise<Settings> {
 }
 
 suite('settings in force', { timeout: 10_000 }, () => {
-  test('follow the file, and keep the last valid value after an error', async (t) => {
+  test('follow the file and keep the last valid value after an error', async (t) => {
     const { file, settings, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
     await writeFile(file, configuration('Nonsense', 'two'));
@@ -207,7 +207,7 @@ suite('watching a file', { timeout: 10_000 }, () => {
     assert.deepEqual(reported, ['two']);
   });
 
-  test('continues after the file has been a named pipe', async () => {
+  test('continues after the file was temporarily a named pipe', async () => {
     const file = join(folder, 'pipe');
     execFileSync('mkfifo', [file]);
     const reported = await watch(file, async (seen) => {
@@ -225,16 +225,16 @@ suite('reports after repeated reads', () => {
   /** The results of successive reads of a file that contained `one`. The content `late` is rejected twice. */
   const CASES: readonly (readonly [name: string, reads: readonly (string | Error)[], reported: readonly string[]])[] = [
     ['nothing new', ['one', 'one'], []],
-    ['another content, once it stays', ['two', 'two', 'two'], ['two']],
-    ['another content that does not stay', ['two', 'three', 'four'], []],
+    ['new content, once it is stable', ['two', 'two', 'two'], ['two']],
+    ['new content that is not stable', ['two', 'three', 'four'], []],
     ['a file that is emptied and written again', ['', 'two', 'two'], ['two']],
     ['a file that grows', ['t', 'tw', 'two', 'two'], ['two']],
     ['the content before the change', ['two', 'one', 'one'], []],
-    ['a file that stays empty', ['', ''], ['']],
+    ['a file that remains empty', ['', ''], ['']],
     ['a missing file that exists again', [gone, 'one', 'one'], ['gone', 'one']],
     ['a file that is missing while it is written', ['two', gone, 'two', 'two'], ['gone', 'two']],
     ['each reason once', [gone, gone, new Error('locked'), gone], ['gone', 'locked', 'gone']],
-    ['a content that is rejected at first', ['late', 'late', 'late', 'late', 'late'], ['rejected', 'late']],
+    ['content that is first rejected', ['late', 'late', 'late', 'late', 'late'], ['rejected', 'late']],
     ['the previous content after a rejection', ['late', 'late', 'one', 'one'], ['rejected', 'one']],
   ];
   for (const [name, reads, expected] of CASES) {

@@ -1,4 +1,6 @@
-/** Replays recorded requests to a real API server and compares the responses of the development cluster. */
+/**
+ * Replays requests that were recorded with a real API server, and compares the responses of the development cluster.
+ */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -38,9 +40,9 @@ interface Exchange {
 /** A documented difference from the recorded API server. */
 interface Exception {
   readonly reason: string;
-  /** Reduces both responses to the part that must be equal. */
+  /** Reduces both responses to the parts that must be equal. */
   readonly reduce?: (response: unknown) => unknown;
-  /** True if a webhook may be called once more than recorded. */
+  /** True if a webhook may be called one more time than recorded. */
   readonly repeatsCall?: boolean;
 }
 
@@ -74,7 +76,7 @@ const EXCEPTIONS: Readonly<Record<string, Exception>> = {
 
 const RECORDED_WEBHOOK = '127.0.0.1:30443';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
-/** The areas in which the development cluster responds as a real API server. */
+/** The areas in which the development cluster must respond as a real API server does. */
 const AREAS = ['setup', 'review', 'verdict', 'mutation'];
 const transcripts = readLines<Exchange | { readonly request?: undefined }>('apiserver/transcripts.ndjson').filter(
   (record): record is Exchange => record.request !== undefined && AREAS.includes(record.area),
@@ -83,12 +85,12 @@ const transcripts = readLines<Exchange | { readonly request?: undefined }>('apis
 describe('transcripts of a real API server', () => {
   let cluster: TestCluster;
   let webhook: RecordedWebhook;
-  /** Current resource versions by the recorded ones. */
+  /** Current resource versions by recorded resource version. */
   const versions = new Map<string, string>();
   let previous: Exchange | undefined;
 
   before(async () => {
-    // All writes get the same time, because the recorded ones took less than a second.
+    // All writes get the same time, because the recorded writes took less than a second.
     const now = new Date();
     cluster = await startEmptyCluster(() => now);
     webhook = await startRecordedWebhook();
@@ -126,7 +128,7 @@ describe('transcripts of a real API server', () => {
     });
   }
 
-  /** Replaces recorded addresses, certificates and resource versions by current ones. */
+  /** Replaces recorded addresses, certificates and resource versions with current ones. */
   function translate(request: Exchange['request']): Exchange['request'] {
     const body = replaceDeep(request.body, (name, value) => {
       if (name === 'caBundle') return webhook.caBundle;
@@ -136,7 +138,7 @@ describe('transcripts of a real API server', () => {
     return { ...request, body };
   }
 
-  /** Replaces current addresses and certificates by the recorded ones. */
+  /** Replaces current addresses and certificates with the recorded ones. */
   function toRecorded(value: unknown): unknown {
     const recorded = findText(transcripts, 'caBundle') ?? '';
     return replaceDeep(value, (name, text) =>
@@ -155,7 +157,7 @@ describe('transcripts of a real API server', () => {
 });
 
 /**
- * The recorded configurations are never deleted. Each is the only one in effect, unless two are created in succession.
+ * The recording never deletes configurations. Only the latest one is in effect, unless two are created in succession.
  */
 function configuresWebhooks({ request }: Exchange): boolean {
   return request.path.startsWith(CONFIGURATIONS);
@@ -203,7 +205,7 @@ const TOKEN_VOLUME = /kube-api-access-[a-z0-9]{5}/g;
 const CREDENTIAL = /X509SHA256=[0-9a-f]{64}/g;
 const GENERATED = /^gen-[bcdfghjklmnpqrstvwxz2456789]{5}$/;
 
-/** A value without the parts that differ from run to run. */
+/** Returns a value without the parts that differ between runs. */
 function comparable(value: unknown): unknown {
   if (typeof value === 'string') {
     return value
@@ -233,7 +235,7 @@ interface ReceivedCall {
   readonly review: { readonly request: { readonly uid: string } };
 }
 
-/** A webhook that replays recorded responses. */
+/** Webhook that replays recorded responses. */
 interface RecordedWebhook {
   readonly port: number;
   readonly caBundle: string;
@@ -263,7 +265,7 @@ async function startRecordedWebhook(): Promise<RecordedWebhook> {
       received.push({ url, review });
       const call = take(url);
       if (!call?.answer) {
-        // Without a recorded response the connection is reset, or the call times out.
+        // Without a recorded response, the connection is reset or the call times out.
         if (!url.startsWith('/slow')) request.socket.destroy();
         return;
       }
@@ -289,7 +291,7 @@ async function startRecordedWebhook(): Promise<RecordedWebhook> {
   };
 }
 
-/** Returns the recorded response with the uid of the current review instead of the recorded UID. */
+/** Returns the recorded response with the UID of the current review. */
 function withUid(call: WebhookExchange, uid: string): unknown {
   const recordedUid = call.request?.uid ?? (call.body as { request: { uid: string } }).request.uid;
   const answer = call.answer?.body as { response?: { uid?: string } };

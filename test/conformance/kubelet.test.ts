@@ -1,4 +1,4 @@
-/** User namespaces and versions of kubelets, compared with the platform. */
+/** Compares user namespaces and kubelet versions with the platform. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
@@ -48,7 +48,7 @@ const SCCS_PATH = '/apis/security.openshift.io/v1/securitycontextconstraints';
 
 const STANDARD = new Map(STANDARD_SCCS.map(({ scc }) => [scc.metadata?.name, scc]));
 
-/** The variant of `nested-container` that the design describes. */
+/** The variant of `nested-container` in the design. */
 const DESIGN: SecurityContextConstraints = {
   ...STANDARD.get('restricted-v2'),
   metadata: { name: 'nested-container-design' },
@@ -63,7 +63,7 @@ const NAMESPACE = namespaceWith({
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
 });
 
-/** A pod from its annotations and the fields of its spec. */
+/** Returns a pod with the given annotations and spec fields. */
 function buildPod({ annotations = {}, ...spec }: JsonObject): Pod {
   return { metadata: { name: 'p', namespace: 'demo', annotations }, spec } as unknown as Pod;
 }
@@ -100,7 +100,7 @@ interface ReportedNode {
   readonly kubeletVersion: string;
 }
 
-/** Nodes whose kubelets run. */
+/** Nodes with running kubelets. */
 function nodeStates(nodes: readonly ReportedNode[]): readonly NodeState[] {
   return nodes.map((node) => ({ ...node, hasReadyCondition: true, isExempt: false }));
 }
@@ -140,7 +140,7 @@ function authorize(input: AuthorizerInput, mode: AuthorizerMode): AuthorizerResu
   return { decision: decision.decision, reason, error };
 }
 
-/** Returns the first error of a list of versions, as upstream compares them. */
+/** Returns the first error for a list of versions, as upstream compares them. */
 function firstVersionError(minimum: string, versions: readonly string[]): string | null {
   const parsed = parseMinimum(minimum);
   if ('error' in parsed) return parsed.error;
@@ -187,7 +187,7 @@ interface GatesExpect {
   readonly error?: string;
 }
 
-/** Renders gates. Stored entries have the requirements of their gates, as the rendered ones do. */
+/** Renders gates. Stored entries contain the requirements of their gates, like rendered entries. */
 function renderGates({ processVersion, historyVersions, custom, knownSets, ...input }: GatesInput) {
   const requirements = new Map(
     Object.entries(input.requirements).map(([gate, components]) => [
@@ -250,7 +250,7 @@ interface ConfigExpect {
 
 const OPTIONS = { controllers: [], namespace: 'portcullis' };
 
-/** Reviews the configuration of nodes with the webhook. A server that has not synced does not call it. */
+/** Reviews the node configuration with the webhook. A server that has not synced does not call the webhook. */
 function reviewConfig(input: ConfigInput): Decision {
   const { objectName: name = 'cluster', ratchet } = input;
   const kubelet = input.featureEnabled ? { admission: { ratchet, strictNodes: true } } : undefined;
@@ -279,7 +279,7 @@ function reviewConfig(input: ConfigInput): Decision {
   return decision;
 }
 
-/** The first error of a review before the nodes are known. */
+/** Returns the first error of a review before the nodes are known. */
 function findUnsyncedError({ version }: ConfigInput): FieldError | undefined {
   const config = { name: 'cluster', minimumKubeletVersion: version, workerLatencyProfile: '' };
   return reviewNodesConfig({ config, nodes: undefined, ratchet: false, strictNodes: true }).errors[0];
@@ -294,7 +294,7 @@ function assertDenied({ status }: Denied, expected: ConfigExpect): void {
   assert.ok(cause?.message?.includes(detailContains), cause?.message);
 }
 
-/** The errors of an SCC without its name. */
+/** Returns the errors of an SCC without the name of the SCC. */
 function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly string[] {
   const errors = podErrors(createPodContext(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
   return errors.map((error) => error.replace(/^\./, ''));
@@ -305,9 +305,10 @@ interface ModesExpect {
 }
 
 /**
- * The authorizers that `install --profile=control-plane` configures, without the webhook if it has no opinion about an old
- * node. OpenShift's operator writes its list of modes in the same order. The product never writes the configuration of
- * OpenShift's API servers, which the operator would restore, so the other fields of its configuration are not compared.
+ * Returns the authorizers that `install --profile=control-plane` configures, without the webhook if it has no opinion
+ * on an old node. OpenShift's operator writes its list of modes in the same order. The other fields of its
+ * configuration are not compared, because Portcullis never writes the configuration of OpenShift's API servers, which
+ * the operator would restore.
  */
 function effectiveAuthorizers(hasMinimum: boolean): readonly string[] {
   const { text = '' } = controlPlaneFiles('image').find(({ path }) => path === 'authz/authorization.yaml') ?? {};
@@ -446,7 +447,7 @@ const AREAS: Readonly<Record<string, Area>> = {
     const modes = config.apiServerArguments['authorization-mode'];
     const isShared = (mode: string): boolean => mode === 'MinimumKubeletVersion' || mode === 'Node';
     assert.deepEqual(effectiveAuthorizers(featureOn).filter(isShared), modes.filter(isShared));
-    // The system:masters group and scopes are not authorizers of a plain API server.
+    // The system:masters group and scopes are not authorizers in a plain API server.
     const others = ['MinimumKubeletVersion', 'Scope', 'SystemMasters'];
     const required = modes.filter((mode) => !others.includes(mode));
     assert.deepEqual(new Set(required).difference(new Set(effectiveAuthorizers(featureOn))), new Set());
@@ -473,7 +474,7 @@ const AREAS: Readonly<Record<string, Area>> = {
 
 const cases = readCases<readonly Case[]>('kubelet/cases.json');
 
-/** Areas that are compared with the controllers and the schemas of a development cluster. */
+/** Areas to compare with the controllers and schemas of a development cluster. */
 const CLUSTER_AREAS = ['scc-user-namespace-default', 'crd-schema', 'config-observer'] as const;
 const isClusterArea = (area: string): boolean => CLUSTER_AREAS.some((one) => one === area);
 

@@ -1,4 +1,4 @@
-/** Hardening of Operator Lifecycle Manager pods, compared with upstream and with the design. */
+/** Compares the hardening of Operator Lifecycle Manager pods with upstream and with the design. */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
@@ -12,7 +12,7 @@ import { isKeptByOlm } from '../support/olm.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 
-/** A list of containers of a case, by name. */
+/** The containers of a case by name. */
 const named = (names: readonly string[]): readonly JsonObject[] => names.map((name) => ({ name }));
 
 /** Applies a profile to the spec of a pod. */
@@ -41,7 +41,9 @@ interface UpstreamPod {
   readonly emptyDirVolumes?: readonly string[];
 }
 
-/** A pod that OLM creates without security contexts becomes the pod that it creates in restricted mode. */
+/**
+ * Hardening turns a pod that OLM creates without security contexts into the pod that OLM creates in restricted mode.
+ */
 function verifyCatalogPod(mode: string, workloadUserId: number, expect: UpstreamPod): void {
   const { podSecurityContext, containerSecurityContext, initContainers = [], emptyDirVolumes = [] } = expect;
   const volumes = emptyDirVolumes.map((name) => ({ name, emptyDir: {} }));
@@ -80,7 +82,7 @@ interface JobExpectation {
 
 const unpackJobs = readCases<readonly Case[]>('olm/cases.json').filter((one) => one.area === 'unpack-job');
 
-/** The Job that OLM requires, as described by one of the upstream cases. */
+/** The Job that OLM requires, from one of the upstream cases. */
 function desiredJob(): JsonObject {
   const { containers, initContainers } = unpackJobs.at(-1)?.expect as JobExpectation;
   const withNames = (list: Readonly<Record<string, JsonObject>>): readonly JsonObject[] =>
@@ -159,7 +161,7 @@ const HARDENING: Readonly<Record<string, Area>> = {
       assert.deepEqual(upstream['securityContext'], expect.upstreamPod);
       const [container] = upstream['containers'] as readonly JsonObject[];
       assert.deepEqual(container?.['securityContext'], expect.container);
-      // On OpenShift, SCC admission sets runAsNonRoot in pods whose image has no user of its own.
+      // On OpenShift, SCC admission sets runAsNonRoot in pods whose image sets no user.
       const downstream = harden({ containers: named(['main']) }, profile, true).spec;
       const { seccompProfile, ...rest } = downstream['securityContext'] as JsonObject;
       assert.deepEqual(seccompProfile, { type: 'RuntimeDefault' });
@@ -222,7 +224,7 @@ const HARDENING: Readonly<Record<string, Area>> = {
       { labels }: { readonly labels: Readonly<Record<string, string>> },
     ) => {
       const proposal = proposeLabels({ namespace: { metadata: { name: namespace } }, catalogs: [], isForced: false });
-      // The marketplace operator also pins the versions of audit and warn. `privileged` is not a proposal.
+      // The marketplace operator also pins the audit and warn versions. `privileged` is never proposed.
       const expected = Object.entries(labels).filter(([key]) => key.startsWith('pod-security'));
       for (const [key, value] of labels[ENFORCE] === 'privileged' ? [] : expected)
         assert.equal(proposal?.labels[key], value);

@@ -1,4 +1,4 @@
-/** Behavior for the Operator Lifecycle Manager, compared with OpenShift and with the decision table. */
+/** Compares the behavior for the Operator Lifecycle Manager with OpenShift and with the decision table. */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import type { ClusterServiceVersion, Namespace } from '../../src/kube/types.ts';
@@ -111,7 +111,8 @@ const AREAS: Readonly<Record<string, Area>> = {
     assert.equal(row, 'seed');
     assert.deepEqual(decided, expected);
   }),
-  // The errors of the original concern its event handler: a missing namespace, a failed write, another kind of object.
+  // Errors of the original come from its event handler, for example for a missing namespace, a failed write or another
+  // kind of object.
   'labeler-shipped': area<ShippedInput, { readonly labels: Readonly<Record<string, string | null>> }>(
     ({ event, namespaces, csvs, failWrites }, { labels }) => {
       const isCsv = event.type === 'csv';

@@ -1,5 +1,5 @@
 /**
- * The recorded verdicts and texts of Pod Security, evaluated by the generated policies. `PORTCULLIS_ALL_POLICY_CASES=1`
+ * Compares the generated policies with the recorded verdicts and texts of Pod Security. `PORTCULLIS_ALL_POLICY_CASES=1`
  * evaluates all cases instead of a sample (`npm run test:policies`).
  */
 import assert from 'node:assert/strict';
@@ -19,7 +19,7 @@ import { violatingPod } from '../support/pod-security.ts';
 
 const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 
-/** A sample contains one of this number of lines. */
+/** A sample contains one in this number of lines. */
 const SAMPLE = 20;
 
 /** The policies of a mode. */
@@ -43,13 +43,16 @@ const onOldServers = { enforce: compilePolicies('enforce', 30), warn: compilePol
 interface Expectation {
   readonly level: Level;
   readonly version: Version;
-  /** The reasons with their details; empty if the pod passes. */
+  /** The reasons with their details, or an empty text if the pod passes. */
   readonly text: string;
 }
 
 const counts = { verdicts: 0, texts: 0, warnings: 0, suppressed: 0 };
 
-/** Compares the message of the policies with the recorded text; old API servers have the same verdict. */
+/**
+ * Compares the message of the policies with the recorded text, and the verdict on old API servers with the recorded
+ * verdict.
+ */
 function verify(pod: unknown, { level, version, text }: Expectation, name: string): void {
   const request = { object: pod, labels: { [POD_SECURITY_LABELS.enforceVersion]: version } };
   const expected = text === '' ? undefined : `violates PodSecurity "${level}:${version}": ${text}`;
@@ -65,7 +68,7 @@ function verify(pod: unknown, { level, version, text }: Expectation, name: strin
   if (text !== '') counts.texts++;
 }
 
-/** Compares the warning of the policies: a pod that enforce mode denies causes none. */
+/** Compares the warning of the policies. A pod that enforce mode denies causes no warning. */
 function verifyWarning(pod: unknown, enforced: Expectation, warned: Expectation, name: string): void {
   const { enforce, enforceVersion, warn, warnVersion } = POD_SECURITY_LABELS;
   const labels = {
@@ -139,7 +142,7 @@ for (const { id } of checks) {
   });
 }
 
-/** One test for the lines of a file, or for a sample of them. */
+/** Adds a test for all lines of a file, or for a sample. */
 function testSample<T>(file: string, compare: (given: T) => void): void {
   test(file, () => {
     for (const [index, line] of readLines<T>(file).entries()) if (ALL || index % SAMPLE === 0) compare(line);

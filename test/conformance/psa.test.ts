@@ -1,4 +1,4 @@
-/** Pod Security Admission and its configuration, compared with upstream. */
+/** Compares Pod Security Admission and its configuration with upstream. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { decodeConfiguration, findConfiguration, parsePodSecurity } from '../../src/config/configuration.ts';
@@ -68,7 +68,7 @@ conformance<AdmissionCase>('admission.ndjson', (given) => {
   if (given.podsListed !== undefined) assert.equal(podsListed, given.podsListed, 'pods listed');
 });
 
-/** The response in the form of the cases: without the metadata of the status, and without empty members. */
+/** Returns the response in the form of the cases, without the metadata of the status and without empty members. */
 function getResponse(decision: Decision): unknown {
   const { auditAnnotations = {}, warnings = [], ...rest } = decision;
   const response = structuredClone(rest) as { status?: { metadata?: unknown } };
@@ -113,7 +113,7 @@ interface ConfigCase {
   readonly validateError?: string;
 }
 
-/** The upstream webhook rejects the wrapper, but Portcullis accepts it. */
+/** The upstream webhook rejects the AdmissionConfiguration wrapper, but Portcullis accepts it. */
 const DEVIATION = 'wrapped AdmissionConfiguration';
 
 conformance<ConfigCase>('config.ndjson', (given) => {
@@ -140,7 +140,7 @@ conformance<ConfigCase>('config.ndjson', (given) => {
   assert.equal(invalid.length === 0 ? undefined : formatFieldErrors(invalid), given.validateError);
 });
 
-/** One suite for a file, with one test for each case. */
+/** Adds a suite for a file, with a test for each case. */
 function conformance<Case extends { readonly case: string }>(file: string, verify: (given: Case) => void): void {
   suite(`pss/${file}`, () => {
     for (const given of readLines<Case>(`pss/${file}`)) test(given.case, () => verify(given));

@@ -9,7 +9,7 @@ interface Cluster extends RbacObjects {
   readonly expect: readonly boolean[];
 }
 
-test('random clusters are authorized as the API server does', () => {
+test('random clusters are authorized as by the API server', () => {
   let requests = 0;
   for (const cluster of readLines<Cluster>('random/rbac-random.ndjson')) {
     const authorize = createAuthorizer(cluster);

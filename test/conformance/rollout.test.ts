@@ -1,4 +1,4 @@
-/** The rollout of enforcement, compared with the platform, or with the documented deviations of Portcullis. */
+/** Compares the enforcement rollout with the platform, or with the documented deviations of Portcullis. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type Case, readCases, testAreas } from '../support/conformance/cases.ts';
@@ -26,7 +26,7 @@ test('every row of the state table', () => {
   assert.equal(rows.length, 1080);
 });
 
-/** Replaces the inputs of the form `fixture:<name>` with the fixture. */
+/** Replaces `fixture:<name>` inputs with the fixture. */
 function withFixtures(one: Case, fixtures: Cases['fixtures']): Case {
   const input = Object.entries(one.input as object).map(([key, value]: [string, unknown]) => {
     const name = typeof value === 'string' && value.startsWith('fixture:') ? value.slice('fixture:'.length) : undefined;

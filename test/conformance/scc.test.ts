@@ -1,4 +1,4 @@
-/** Decisions by security context constraints, compared with those of OpenShift. */
+/** Compares SCC decisions with those of OpenShift. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
@@ -32,7 +32,7 @@ suite('SCC admission areas', () => {
   });
 });
 
-test('the standard SCCs equal those stored by OpenShift, except for their metadata', () => {
+test('the standard SCCs are equal to those of OpenShift, except for their metadata', () => {
   const withoutMetadata = (sccs: readonly SecurityContextConstraints[]) =>
     new Map(sccs.map(({ metadata, ...fields }) => [metadata?.name, fields]));
   assert.deepEqual(withoutMetadata(STANDARD_SCCS.map(({ scc }) => scc)), withoutMetadata(standard.map(defaultScc)));
@@ -125,7 +125,7 @@ suite('levels of SCCs', () => {
     readonly productExpect?: LevelExpect;
   }
 
-  /** The fields that a case does not set. */
+  /** Defaults for fields that a case does not set. */
   const strict = laxScc({
     allowPrivilegeEscalation: false,
     requiredDropCapabilities: ['ALL'],
@@ -144,7 +144,7 @@ suite('levels of SCCs', () => {
       const whole = area === 'scc-to-pss/whole' ? laxScc({ ...scc, ...part }) : { ...strict, ...part };
       const upstream = psaLevel(whole, namespace, { profile: 'upstream' });
       if (expect.error) assert.ok(upstream.error !== undefined);
-      // The part of the original that reads hostDir ignores other volumes, which raise the level.
+      // The function in the original that reads hostDir ignores other volumes, which raise the level.
       else if (area === 'scc-to-pss/hostDir')
         assert.equal(upstream.level === 'privileged', expect.level === 'privileged');
       else assert.deepEqual(upstream, { level: expect.level });

@@ -1,4 +1,6 @@
-/** The floor policies follow the settings, and webhooks fail open only while they are in force. */
+/**
+ * Tests that the floor policies follow the settings, and that webhooks fail open only while the policies are in force.
+ */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createObservable, type Settings } from '../../src/config/settings.ts';
@@ -30,7 +32,7 @@ const BREAK_GLASS = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z'
 const AUTHORITY = createAuthority({ now: START_DATE, days: 365 });
 const PAIR = createServing(AUTHORITY, NAMES, { now: START_DATE, days: 30 });
 
-/** A JSON object with its members in alphabetical order. */
+/** Returns a JSON object with its members in alphabetical order. */
 function sorted(value: unknown): unknown {
   return isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
 }
@@ -97,7 +99,7 @@ suite('the floor policies', () => {
     });
   const list = (): readonly AdmissionPolicy[] => POLICY_KINDS.flatMap((kind) => [...cluster.store.list(kind)]);
   const names = (): readonly string[] => list().map(({ metadata }) => metadata?.name ?? '');
-  /** The specs as text, in the order of the names. */
+  /** Returns the specs as text, sorted by name. */
   const specs = (): readonly string[] =>
     list()
       .map(({ metadata, spec }) => `${metadata?.name} ${JSON.stringify(spec, (_key, value: unknown) => sorted(value))}`)
@@ -161,7 +163,7 @@ suite('the floor policies', () => {
     assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
   });
 
-  test('follow the version of the API server and the version in the settings', async () => {
+  test('follow the API server version and the version in the settings', async () => {
     version.set(undefined);
     await start();
     assert.deepEqual(names(), []);
@@ -194,7 +196,7 @@ suite('the floor policies', () => {
     assert.equal(metadata.annotations?.['note'], 'kept');
   });
 
-  test('are the only policies that change', async () => {
+  test('are the only policies that the controller changes', async () => {
     await start();
     const { spec, metadata } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
     for (const name of ['enforce-baseline.psa.portcullis.dev', 'floor.copy']) {
@@ -225,7 +227,7 @@ suite('the floor policies', () => {
     await idle();
     assert.equal(names().length, 5);
     assert.ok(!specs().join().includes('Audit'));
-    // The note on a policy is sufficient, for example with static webhooks.
+    // The break-glass annotation on a policy is sufficient, for example with static webhooks.
     await edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
       one.metadata = { ...one.metadata, annotations: BREAK_GLASS };
     });
@@ -273,7 +275,7 @@ suite('the floor policies', () => {
     assert.deepEqual(specs(), changed);
   });
 
-  test('are not created by every replica during break-glass, and without the controller', async () => {
+  test('are not created by every replica during break-glass or without the controller', async () => {
     const standby = await start(admissionPolicyStandby);
     const configuration = { metadata: { name: 'psa.portcullis.dev', annotations: BREAK_GLASS } };
     await cluster.create('ValidatingWebhookConfiguration', configuration, TEST_MANAGER);
@@ -318,7 +320,7 @@ suite('the floor policies', () => {
     assert.equal(names().length, 4);
   });
 
-  test('let webhooks fail open after they have settled, and fail closed again as soon as one changes', async () => {
+  test('let webhooks fail open once the policies are stable, and fail closed again as soon as one changes', async () => {
     const policies = await start();
     await change({ scc: { ...settings.value.scc, mode: 'enforce' } });
     const run = await start(webhookConfigurations);
@@ -360,11 +362,11 @@ suite('the floor policies', () => {
       });
     await annotate(BREAK_GLASS);
     await run.pass(10_000);
-    assert.equal(policy(), 'Ignore', 'while break-glass switches policies off before webhooks');
+    assert.equal(policy(), 'Ignore', 'while break-glass switches off policies before webhooks');
     await annotate({});
     await run.pass(10_000);
     assert.equal(policy(), 'Ignore');
-    // A new leader keeps open webhooks open, even before it reads the version of the API server.
+    // A new leader keeps fail-open webhooks, even before it reads the version of the API server.
     await run.stop();
     const versions = () =>
       cluster.store.list('ValidatingWebhookConfiguration').map(({ metadata }) => metadata?.resourceVersion);

@@ -1,4 +1,4 @@
-/** The default level is raised after all namespaces are labeled, and lowered immediately. */
+/** Tests that the default level is raised after all namespaces are labeled, and lowered immediately. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { configObserver } from '../../src/controllers/config-observer.ts';
@@ -62,7 +62,7 @@ suite('the default level', () => {
     await cluster.apply('Namespace', { metadata: { name: 'shop', labels } }, BY_TEST);
     await running.idle();
   };
-  /** Publishes the level that a replica runs in its Lease. */
+  /** Publishes the level of a replica in its Lease. */
   const report = async (name: string, level: string, generation: number): Promise<void> => {
     const metadata = {
       name,
@@ -137,7 +137,7 @@ plugins:
     });
   });
 
-  test('is raised after labels have settled, and takes effect once all replicas apply it', async () => {
+  test('is raised once all labels are stable, and takes effect once all replicas apply it', async () => {
     await run();
     await report('a', 'privileged', 1);
     await decide('Restricted');
@@ -198,7 +198,7 @@ plugins:
     ],
   ];
   for (const [way, go, reason] of WAYS_DOWN) {
-    test(`is lowered immediately by ${way}, then labels are released`, async () => {
+    test(`is lowered immediately by ${way}, before labels are released`, async () => {
       await raise();
       await go();
       assert.equal(published(), 'privileged 3 Hold', 'replicas may still run it');
@@ -244,7 +244,7 @@ plugins:
     assert.match(published(), /^(privileged|restricted) 3 Enforce$/);
   });
 
-  test('is raised again after a raise with a wrong clock', async () => {
+  test('is raised again if it was raised with a wrong clock', async () => {
     await raise();
     await decide('Legacy');
     await report('a', 'privileged', 3);

@@ -1,4 +1,4 @@
-/** The status, the metric and the events of PodSecurityExceptions. */
+/** Tests the status, metric and events of PodSecurityExceptions. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { hashSpec } from '../../src/cluster/exceptions.ts';
@@ -99,7 +99,7 @@ suite('the status of exceptions', () => {
   const expiry = async (): Promise<string | undefined> =>
     /^portcullis_exception_expiry_timestamp_seconds(\{.*)$/m.exec(await metrics.expose())?.[1];
 
-  test('before and after the approval, and after the end', async () => {
+  test('before and after the approval, and after expiry', async () => {
     assert.deepEqual(await conditions(), [
       'Approved=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',
@@ -150,7 +150,7 @@ suite('the status of exceptions', () => {
     );
   });
 
-  test('uses that replicas report are added up', async () => {
+  test('the uses that replicas report are summed', async () => {
     await approve();
     await run.idle();
     const uses = (count: number): JsonObject => ({

@@ -1,4 +1,6 @@
-/** Whether API servers call the authorization webhook of the minimum kubelet version. */
+/**
+ * Tests how the controller detects whether API servers call the authorization webhook for the minimum kubelet version.
+ */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
@@ -20,10 +22,10 @@ const BY_TEST = { fieldManager: 'test' };
 const MINIMUM = { fieldManager: 'kubelet-minimum-controller' };
 const MINUTES = 60_000;
 
-/** Response of an API server to a review, as recorded from kube-apiserver 1.36.3. */
+/** Response of an API server to a review, recorded from kube-apiserver 1.36.3. */
 type Answer = (review: Parameters<Cluster['reviewAccess']>) => AccessReviewStatus;
 
-/** Calls the webhook, which applies the minimum 1.33.0 and finds no node. */
+/** Calls the webhook, which applies the minimum 1.33.0 and does not find the node. */
 const webhook: Answer = ([{ username = '', groups = [] }, { verb, resource = '' }]) => {
   const parsed = parseMinimum('1.33.0');
   assert.ok('value' in parsed);
@@ -33,7 +35,7 @@ const webhook: Answer = ([{ username = '', groups = [] }, { verb, resource = '' 
   assert.ok(status);
   return status;
 };
-/** The authorizer of OpenShift returns the error without a reason. */
+/** OpenShift's authorizer returns the error without a reason. */
 const openshift: Answer = (review) => {
   const { reason = '' } = webhook(review);
   return { allowed: false, denied: true, evaluationError: reason };
@@ -63,7 +65,7 @@ const CONNECTED = 'the connected API server, the only one checked';
 const FORBIDDEN = 'subjectaccessreviews.authorization.k8s.io is forbidden: not permitted';
 const TIMEOUT = 'Unable to connect to the server: dial tcp 10.0.0.1:6443: i/o timeout';
 
-/** The answers by the address of the API server; the key `''` is the connected one. */
+/** The responses by API server address. The key `''` is the connected API server. */
 const cases: readonly (readonly [name: string, answers: Readonly<Record<string, Answer>>, condition: string])[] = [
   [
     'all API servers call the webhook',
@@ -71,7 +73,7 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
     `${CALLED}${AT}the authorization webhook was called by 10.0.0.1:6443, 10.0.0.2:6443, [fd00::1]:6443`,
   ],
   [
-    'the API server of OpenShift has the authorizer',
+    'the OpenShift API server has the authorizer',
     { '10.0.0.1:6443': openshift },
     `${CALLED}${AT}the authorization webhook was called by 10.0.0.1:6443`,
   ],
@@ -101,7 +103,7 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
     `${UNKNOWN}${AT}the authorization webhook was called by 10.0.0.2:6443. ${AT}the SubjectAccessReview failed at 10.0.0.1:6443 (${TIMEOUT})`,
   ],
   [
-    'no API server can be reached by its address',
+    'no API server can be reached at its address',
     { '10.0.0.1:6443': unreachable, '': webhook },
     `${CALLED}${AT}the authorization webhook was called by ${CONNECTED}`,
   ],
@@ -162,7 +164,7 @@ suite('the condition KubeletMinimumEnforced', () => {
     };
     await cluster.create('EndpointSlice', slice, BY_TEST);
   };
-  /** Starts the controller. The users of the reviews are recorded. */
+  /** Starts the controller and records the users in reviews. */
   const run = async (answers: Readonly<Record<string, Answer>>): Promise<readonly string[]> => {
     const users: string[] = [];
     const reviewAccess: Cluster['reviewAccess'] = async (...review) => {
@@ -210,7 +212,7 @@ suite('the condition KubeletMinimumEnforced', () => {
     assert.notEqual(users[0], users[1]);
   });
 
-  test('it is checked five seconds after a change and every five minutes, and removed if there is no minimum', async () => {
+  test('it is updated five seconds after a change and every five minutes, and removed if there is no minimum', async () => {
     const users = await run({ '': node });
     await pass(5 * MINUTES);
     assert.deepEqual([users.length, condition()], [0, undefined]);

@@ -1,4 +1,4 @@
-/** The minimum kubelet version: how it is raised and lowered, and what nodes report. */
+/** Tests how the minimum kubelet version is raised and lowered, and what nodes report. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
@@ -86,7 +86,7 @@ suite('the minimum kubelet version', () => {
     return events.map(({ type, reason }) => `${type} ${reason}`).sort();
   };
 
-  test('a raise waits for all nodes, and is rendered once it is in effect', async () => {
+  test('a higher minimum waits for all nodes, and is rendered once it is in effect', async () => {
     await addNode('old', 'v1.29.0');
     await addNode('new', 'v1.30.1', {}, {});
     request({ minimumVersion: '1.30.0' });
@@ -132,7 +132,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
-  test('an invalid or deleted request keeps the minimum in effect', async () => {
+  test('the minimum stays in effect after the request becomes invalid or is deleted', async () => {
     const apply = (minimumKubeletVersion: string) => {
       const config = { metadata: { name: 'cluster' }, spec: { minimumKubeletVersion } };
       return cluster.apply('NodesConfig', config, BY_TEST);

@@ -1,4 +1,4 @@
-/** The Pod Security labels of namespaces follow the SCCs that their service accounts may use. */
+/** Tests that the Pod Security labels of namespaces follow the SCCs that their service accounts may use. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
@@ -26,7 +26,7 @@ const ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard
 const FLOOR = 'floor.enforce-baseline.psa.portcullis.dev';
 const RANGE = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
 
-/** The values of the six labels and of the annotation in one line; `-` for absent ones. */
+/** The values of the six labels and the annotation on one line, with `-` for absent values. */
 function printed(namespace: Namespace | undefined): string {
   const { labels, annotations } = namespace?.metadata ?? {};
   const value = (mode: string): string => labels?.[`pod-security.kubernetes.io/${mode}`] ?? '-';
@@ -104,7 +104,7 @@ suite('the label syncer', () => {
       .list({ group: '', resource: 'events' })
       .map(({ reason, message, note }) => `${String(reason)}: ${String(message ?? note)}`);
   };
-  /** Counts the changes of a kind during a function. */
+  /** Counts the changes to objects of a kind while a function runs. */
   const getChanges = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
     const before = cluster.store.revision(kind);
     await go();
@@ -135,7 +135,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('changes no labels during break-glass, and labels new namespaces afterwards', async () => {
+  test('does not change labels during break-glass, and labels new namespaces afterwards', async () => {
     const annotations = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
     const on = { metadata: { name: 'psa.portcullis.dev', annotations } };
     await run();
@@ -174,7 +174,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('baseline'));
   });
 
-  test('follows changes of SCCs and writes only namespaces that differ', async () => {
+  test('follows changes to SCCs and writes only namespaces that differ', async () => {
     await run();
     await create('shop');
     await create('bank');
@@ -209,7 +209,7 @@ suite('the label syncer', () => {
     });
   }
 
-  test('keeps labels set by users and adds the others', async () => {
+  test('keeps labels set by users and adds the missing labels', async () => {
     await createLabeled('shop', 'privileged');
     await run();
     assert.equal(getLabels('shop'), 'privileged:latest restricted:latest privileged:latest restricted');
@@ -257,7 +257,7 @@ suite('the label syncer', () => {
     await settle();
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
     await create('late');
-    assert.equal(getLabels('late'), ADVISED('restricted'), 'mode Hold adds no enforce label');
+    assert.equal(getLabels('late'), ADVISED('restricted'), 'does not add enforce labels in Hold mode');
     await publish('Advise');
     await settle();
     assert.equal(getLabels('shop'), ADVISED('restricted'));
@@ -280,7 +280,7 @@ suite('the label syncer', () => {
     assert.equal(writes, 0);
   });
 
-  test('removes no labels in the Disabled phase after the end of the rollout', async () => {
+  test('does not remove labels in the Disabled phase after the end of the rollout', async () => {
     await run();
     await create('shop');
     await publish('Hold');
@@ -289,7 +289,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('starts when the phase is no longer Disabled', async () => {
+  test('starts when the Disabled phase ends', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await create('shop');
@@ -299,7 +299,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('labels no namespace while SCCs are not enforced', async () => {
+  test('does not label namespaces while SCCs are not enforced', async () => {
     const optIn = { 'security.openshift.io/scc.podSecurityLabelSync': 'true' };
     settings.sccMode = 'report';
     await run();
@@ -353,7 +353,7 @@ suite('the run-level-zero labeler', () => {
     await started.cluster.apply('Namespace', object, { fieldManager: 'kubectl', force: true });
   };
 
-  test('changes nothing while SCCs are not enforced', async () => {
+  test('does not change labels while SCCs are not enforced', async () => {
     await label('kube-public', 'pod-security.kubernetes.io/enforce', 'restricted');
     assert.deepEqual(await labels(), [NONE, NONE, 'restricted:- -:- -:- -', NONE]);
   });

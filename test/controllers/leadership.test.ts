@@ -136,7 +136,7 @@ suite('leader election', () => {
     assert.deepEqual(candidate.told, ['started']);
   });
 
-  test('one of several candidates that create the Lease at the same time leads', async () => {
+  test('exactly one of several candidates that create the Lease at the same time leads', async () => {
     for (const identity of ['a', 'b', 'c', 'd']) election.candidate(identity);
     await election.settle();
     assert.equal(leaders().length, 1);
@@ -147,7 +147,7 @@ suite('leader election', () => {
     assert.deepEqual(told, ['started']);
   });
 
-  test('one of several candidates that take over at the same time leads', async () => {
+  test('exactly one of several candidates that take over at the same time leads', async () => {
     const [first, second] = await pair();
     const third = election.candidate('c', { random: () => 0 });
     first.machine.pause();
@@ -189,7 +189,7 @@ suite('leader election', () => {
     assert.equal(spec().leaseDurationSeconds, 15);
   });
 
-  test('the Lease expires if the running work does not end', async () => {
+  test('the Lease expires if the running controllers do not stop', async () => {
     let end = (): void => undefined;
     const first = election.candidate('a', { onStopped: () => new Promise((resolve) => (end = resolve)) });
     await election.settle();
@@ -231,7 +231,7 @@ suite('leader election', () => {
     assert.deepEqual(leaders(), ['a']);
   });
 
-  test('a candidate that stops while it acquires the Lease releases it and starts no work', async () => {
+  test('a candidate that stops while it acquires the Lease releases the Lease and starts no controllers', async () => {
     const first = election.candidate('a');
     overNetwork(first, { outcome: 'fine', thereMs: 100 });
     await election.settle();
@@ -264,7 +264,7 @@ suite('leader election', () => {
       assert.deepEqual(first.told, ['started', 'stopped']);
       assert.match((await masterStatus(first)) ?? '', / 0$/);
       assert.ok(messages(first).includes('leadership ended the lease was not renewed in time'));
-      // One candidate leads once the API server is reachable again.
+      // Exactly one candidate leads once the API server is reachable again.
       for (const one of [first, second]) overNetwork(one, { outcome: 'fine' });
       await election.pass(30_000);
       assert.equal(leaders().length, 1);
@@ -284,7 +284,7 @@ suite('leader election', () => {
     assert.ok(tookMs >= 9_900 && tookMs <= 10_000, `${tookMs} ms`);
   });
 
-  test('a renewal that succeeds after leadership has ended starts it again once the old work has ended', async () => {
+  test('after a renewal that succeeds too late, leadership starts again once the old controllers have stopped', async () => {
     let end = (): void => undefined;
     const told: string[] = [];
     const first = election.candidate('a', {
@@ -364,7 +364,7 @@ suite('leader election', () => {
     }
     await election.pass(60_000);
     assert.deepEqual(leaders(), ['clock-0']);
-    // With a wall clock that does not advance, a renewal still changes the time.
+    // A renewal changes the time even if the wall clock does not advance.
     assert.equal(spec().renewTime, '2001-01-01T00:00:00.000030Z');
     assert.equal(spec().leaseTransitions, 0);
   });
@@ -423,7 +423,7 @@ suite('leader election', () => {
     await takeoverMs(second, 5_000);
   });
 
-  test('an empty Lease is free, and a Lease without a duration lasts the configured duration', async () => {
+  test('an empty Lease can be acquired, and a Lease without a duration expires after the configured duration', async () => {
     const metadata = { name, namespace: NAMESPACE };
     await started.cluster.create('Lease', { metadata }, BY_TEST);
     const first = election.candidate('a');
@@ -450,7 +450,7 @@ suite('leader election', () => {
     ],
   ];
   for (const [what, verdict, message] of errors) {
-    test(`no candidate leads while a webhook causes writes to be ${what}`, async () => {
+    test(`no candidate leads while a webhook causes ${what} writes`, async () => {
       let isAllowed = false;
       webhook = await startVerdictWebhook(started.cluster, ['leases'], () => (isAllowed ? allow() : verdict()));
       const first = election.candidate('a');
@@ -465,7 +465,7 @@ suite('leader election', () => {
       assert.deepEqual(first.told, ['started', 'stopped']);
       isAllowed = true;
       await takeoverMs(first, 5_000);
-      // The candidate held the Lease the whole time.
+      // The candidate held the Lease throughout.
       assert.equal(spec().leaseTransitions, 0);
     });
   }
@@ -479,7 +479,7 @@ suite('leader election', () => {
     assert.ok((await takeoverMs(second)) >= 12_000);
   });
 
-  test('a release that hangs does not delay shutdown', async () => {
+  test('a release without a response does not delay shutdown', async () => {
     const [first] = await pair();
     overNetwork(first, HANGS);
     const stopping = first.stop();
@@ -494,7 +494,7 @@ suite('leader election', () => {
     assert.ok(held);
     let reads = 0;
     first.machine.network(() => {
-      // A delayed write arrives between the read and the write of the release.
+      // A delayed renewal arrives between the read and the write of the release.
       if (++reads === 3)
         void started.cluster.update(
           'Lease',
@@ -711,7 +711,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([second.isLeading(), former()], [true, written]);
   });
 
-  test('a new leader keeps an earlier renewal, whose pods no leader has reported', async () => {
+  test('a new leader keeps an earlier renewal if no leader has reported the pods since then', async () => {
     const annotations = { 'portcullis.dev/former-leader-renewed': '2026-01-01T00:00:00Z' };
     const spec = { holderIdentity: 'gone', leaseDurationSeconds: 1, renewTime: '2026-01-01T00:05:00.000000Z' };
     const metadata = { name, namespace: NAMESPACE, annotations };
@@ -729,7 +729,7 @@ suite('replicas that share a Lease', () => {
     await pass(4_000);
     const renewed = read()?.managedFields?.at(-1)?.time;
     assert.ok(renewed);
-    // Creation times have whole seconds.
+    // Creation times are whole seconds.
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     first.machine.network(() => ({ outcome: 'hangs' }));
     await pass(10_000);
@@ -828,7 +828,7 @@ suite('replicas that share a Lease', () => {
     });
   }
 
-  test('running reconciles end before the Lease is released', async () => {
+  test('running reconciles finish before the Lease is released', async () => {
     let goOn = (): void => undefined;
     const slow: Controller = {
       ...watcher('a', 'leader'),
@@ -849,20 +849,22 @@ suite('replicas that share a Lease', () => {
   });
 });
 
-// Random failures of requests and processes: at most one candidate leads, and one leads after they end.
+// During random failures of requests and processes, at most one candidate leads. After the failures, exactly one leads.
 
 const RUNS = 30;
-/** The lease expires after 15 s and a candidate retries after 4.4 s at most; doubled for a pending request. */
+/**
+ * The Lease expires after 15 s, and a candidate retries after at most 4.4 s. The sum is doubled for a pending request.
+ */
 const RECOVERY_MS = 40_000;
 
-/** An incident of one of the candidates, after a delay. */
+/** A failure of one candidate after a delay. */
 interface Incident {
   readonly afterMs: number;
   readonly victim: number;
   readonly what: 'pause' | 'resume' | 'stop' | 'join' | 'cut' | 'repair';
 }
 
-/** The outcomes of the requests of a candidate, in turn. */
+/** The results of a candidate's requests, in order. */
 type Weather = readonly RequestFault[];
 
 const travel: fc.Arbitrary<RequestFault> = fc.record({
@@ -962,7 +964,7 @@ suite('candidates with random failures', () => {
       { numRuns: RUNS },
     );
     assert.deepEqual(started.errors, []);
-    // The property is not trivial: candidates lead most of the time.
+    // Candidates lead most of the time, so the property is not trivial.
     assert.ok(seen.led > seen.steps / 4, JSON.stringify(seen));
     assert.ok(seen.handovers > RUNS / 10, JSON.stringify(seen));
     t.diagnostic(JSON.stringify(seen));

@@ -1,4 +1,4 @@
-/** The label syncer is enabled in namespaces with operators. */
+/** Tests that the label syncer is enabled in namespaces with operators. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
@@ -84,7 +84,7 @@ suite('the OLM auto-labeler', () => {
     await cluster.patch('Namespace', { name }, { metadata }, { fieldManager: 'kubectl' });
     await settle();
   };
-  /** The label and the annotation; `-` for absent ones. */
+  /** The label and the annotation, with `-` for absent values. */
   const state = (name = NAME): string => {
     const { labels, annotations } = cluster.store.get('Namespace', name)?.metadata ?? {};
     return `${labels?.[LABEL_SYNC_LABEL] ?? '-'} ${annotations?.[OLM_MANAGED_ANNOTATION] ?? '-'}`;
@@ -102,7 +102,7 @@ suite('the OLM auto-labeler', () => {
   };
   const rows = (): unknown[] => running.log.flatMap(({ msg, row }) => (msg === 'namespace evaluated' ? [row] : []));
 
-  test('labels the namespace of an operator, and releases it some time after the last operator is removed', async () => {
+  test('labels the namespace of an operator, and releases it with a delay after the last operator is removed', async () => {
     await installOlm();
     await createNamespace(NAME);
     await run();
@@ -153,7 +153,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
   });
 
-  test('releases at startup the namespaces that lost their operators while no replica was running', async () => {
+  test('releases namespaces at startup if their operators were removed while no replica was running', async () => {
     await installOlm();
     const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
     await createNamespace(NAME, managed);
@@ -163,7 +163,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual([state(), state('openshift-by-admin')], ['- -', 'true -']);
   });
 
-  test('copies, exempt namespaces and other names are ignored', async () => {
+  test('copies, exempt namespaces and namespaces with other names are ignored', async () => {
     await installOlm();
     await run();
     const names = ['openshift-copies', 'openshift-old-copies', 'openshift-marketplace', 'openshiftx', 'shop'];
@@ -184,7 +184,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state('openshift-marketplace'), 'true true');
   });
 
-  test('an operator that becomes a copy counts as removed', async () => {
+  test('an operator that becomes a copy is treated as removed', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -212,7 +212,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual(rows().slice(-1), ['2']);
   });
 
-  test('the event mentions the owner of an enforce label that the label syncer overwrites', async () => {
+  test('the event contains the owner of an enforce label that the label syncer overwrites', async () => {
     await installOlm();
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     await cluster.apply('Namespace', { metadata: { name: NAME, labels } }, { fieldManager: 'argocd' });
@@ -283,7 +283,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual([state('openshift-other'), condition()], ['true true', missing]);
   });
 
-  test('a terminating or deleted namespace needs no work', async () => {
+  test('a terminating or deleted namespace is ignored', async () => {
     await installOlm();
     await createNamespace(NAME, { finalizers: ['example.org/hold'] });
     await createCsv('a.v1', NAME);

@@ -1,4 +1,7 @@
-/** Pod defaults are set by a policy in the API server, or by a webhook if it does not serve such policies. */
+/**
+ * Tests that a policy in the API server sets the pod defaults, or a webhook if the API server does not serve such
+ * policies.
+ */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createObservable, type Settings } from '../../src/config/settings.ts';
@@ -67,7 +70,7 @@ suite('pod defaults', () => {
   const pass = async (ms: number): Promise<void> => {
     for (const one of running) await one.pass(ms);
   };
-  /** The kinds of the objects that set defaults. */
+  /** Returns the kinds of the objects that set defaults. */
   const kinds = (): readonly string[] =>
     [...DEFAULTS_KINDS, 'MutatingWebhookConfiguration' as const].filter((kind) =>
       cluster.store.get(kind, DEFAULTS_POLICY),
@@ -81,7 +84,7 @@ suite('pod defaults', () => {
     await start();
     await pass(10_000);
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
-    // The label of policies without a server selects other objects.
+    // The label of serverless policies must not select these objects.
     const { labels } = cluster.store.get('MutatingAdmissionPolicy', DEFAULTS_POLICY)?.metadata ?? {};
     assert.equal(labels?.['app.kubernetes.io/component'], 'floor');
     await setMode('off');
@@ -90,7 +93,7 @@ suite('pod defaults', () => {
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
   });
 
-  test('are set by a webhook until the API server serves policies, and by both until it has observed the policy', async () => {
+  test('are set by a webhook until the API server serves policies, and by both until the API server has observed the policy', async () => {
     isServed = false;
     await start();
     assert.deepEqual(kinds(), ['MutatingWebhookConfiguration']);

@@ -1,4 +1,4 @@
-/** The readiness controller evaluates namespaces, reports violations and decides whether to enforce. */
+/** Tests that the readiness controller evaluates namespaces, reports violations and decides whether to enforce. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { readiness } from '../../src/controllers/readiness.ts';
@@ -80,7 +80,7 @@ interface ReportDefinition {
 }
 
 /**
- * Reads a report as Policy Reporter does: the first resource, else the scope, and an identity of each result.
+ * Reads a report as Policy Reporter does: the first resource or else the scope, and the ID of each result.
  * @see https://github.com/kyverno/policy-reporter/blob/main/pkg/report/result/id_generator.go
  */
 function readAsConsumer({ source, scope, summary, results, metadata }: Report): void {
@@ -133,7 +133,7 @@ suite('readiness', () => {
     running = runController(createController(readiness, { settings, metrics, date: () => date() }), cluster);
     await running.idle();
   };
-  /** Replaces the controller with that of a new process. */
+  /** Replaces the controller with a controller in a new process. */
   const restart = async (): Promise<void> => {
     await running.stop();
     passedMs += running.clock.now();
@@ -230,7 +230,7 @@ suite('readiness', () => {
     assert.ok(time() >= firstMs + 4 * 3_600_000);
   });
 
-  test('violations are listed, reported once and result in Legacy mode', async () => {
+  test('violations are listed and reported once, and result in Legacy mode', async () => {
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
     await create('bank', { labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } });
@@ -299,7 +299,7 @@ suite('readiness', () => {
     await minute();
     await minute();
     assert.deepEqual(listed(), ['shop Current']);
-    assert.equal(decided(), '/Restricted', 'later violations are reported and do not change the decision');
+    assert.equal(decided(), '/Restricted', 'later violations are reported but do not change the decision');
   });
 
   test('an empty mode owned by another manager is not overwritten', async () => {
@@ -397,7 +397,7 @@ suite('readiness', () => {
     await ask('Restricted');
     await deploy('shop', 'web', ON_HOST);
     await settle();
-    assert.deepEqual(listed(), [], 'a short violation is not reported');
+    assert.deepEqual(listed(), [], 'a brief violation is not reported');
     assert.match(
       await metrics.expose(),
       /psa_rollout_violating_workloads\{namespace="shop",verdict="wouldBeDenied"\} 1/,
@@ -488,7 +488,7 @@ suite('readiness', () => {
     await cluster.create('SecurityContextConstraints', scc.scc, BY_TEST);
     await running.idle();
     await running.pass(4_000);
-    assert.equal(decided(), '/', 'without the grant the namespace would violate');
+    assert.equal(decided(), '/', 'without the grant, the namespace would have violations');
     await cluster.create('ClusterRoleBinding', binding, BY_TEST);
     await minute();
     assert.equal(decided(), '/Restricted');
@@ -568,7 +568,7 @@ suite('readiness', () => {
       await webhook.stop();
     });
 
-    test('a failed dry run is inconclusive', async () => {
+    test('a failed dry run has an inconclusive result', async () => {
       settings.rollout = {
         ...settings.rollout,
         phase: 'Enforce',
@@ -729,7 +729,7 @@ suite('readiness', () => {
         skip: 0,
       });
       assert.equal(cluster.store.get('ClusterReport', NAME)?.summary.fail, 0);
-      assert.deepEqual(count('Report'), [before], 'the report of a namespace with a label is kept');
+      assert.deepEqual(count('Report'), [before], 'the report for a namespace with a label is kept');
       await cluster.remove('ClusterReport', NAME);
       for (const { metadata } of cluster.store.list('Report'))
         await cluster.remove('Report', NAME, metadata?.namespace);
@@ -777,7 +777,7 @@ suite('readiness', () => {
       assert.deepEqual(await measured('psa_rollout_violating_workloads'), denied(2));
       assert.deepEqual(await measured('psa_rollout_namespaces'), [], 'no level is planned');
       assert.equal(cluster.store.get('PSAEnforcementConfig', 'cluster'), undefined, 'nothing is decided');
-      assert.deepEqual(events(), [], 'no change of a workload');
+      assert.deepEqual(events(), [], 'no change to a workload');
       await deploy('own', 'web', GOOD);
       await cluster.remove('Pod', 'debug', 'own');
       await settle();
@@ -790,10 +790,10 @@ suite('readiness', () => {
       await cluster.remove('ClusterReport', NAME);
       for (let half = 0; half < 9; half++) await running.pass(1_800_000);
       await running.pass(5_000);
-      assert.deepEqual(count('ClusterReport'), [1], 'restored after an interval');
+      assert.deepEqual(count('ClusterReport'), [1], 'reports are restored after an interval');
     });
 
-    test('the verdicts follow changes from and to the Disabled phase', async () => {
+    test('the verdicts change with the start and end of the Disabled phase', async () => {
       await serve('openreports.io');
       await create('shop');
       await deploy('shop', 'web', ON_HOST);

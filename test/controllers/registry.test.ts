@@ -49,7 +49,7 @@ const OBSERVER = 'pod-security-config-observer';
 const READINESS = 'PodSecurityReadinessController';
 const OLM = 'olm-auto-labeler';
 
-/** The controllers of an installation with all features that are on by default, in order. */
+/** The controllers of an installation with all default features, in order. */
 const NAMES = [
   ...[
     CERTIFICATE,
@@ -110,7 +110,7 @@ suite('the enabled controllers', () => {
       NAMES.filter((one) => one !== RANGES),
     ));
 
-  test('every definition creates a controller of that name, and has a one-line description', () => {
+  test('every definition creates a controller with its name, and has a one-line description', () => {
     assert.equal(new Set(CONTROLLER_NAMES).size, CONTROLLERS.length);
     for (const definition of CONTROLLERS) {
       const { name, runsOn } = createController(definition);

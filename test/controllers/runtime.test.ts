@@ -59,7 +59,7 @@ suite('the runtime of controllers', () => {
   const createNamespace = (name: string, team: string) =>
     cluster.create('Namespace', { metadata: { name, labels: { team } } }, { fieldManager: 'test' });
 
-  test('starts with the initial keys, then those of existing objects', async () => {
+  test('starts with the initial keys, followed by the keys of existing objects', async () => {
     const running = start(
       controller(fine, {
         initialKeys: ['first'],
@@ -71,7 +71,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
-  test('created, changed and deleted objects enqueue keys; equal keys merge', async () => {
+  test('created, changed and deleted objects enqueue keys, and equal keys are merged', async () => {
     const running = start(controller(fine, { sources: [byLabel] }));
     await createNamespace('hears-1', 'red');
     await running.idle();
@@ -94,7 +94,7 @@ suite('the runtime of controllers', () => {
     assert.ok(!seen.includes('late'));
   });
 
-  test('an error in a source is logged and does not reach the writer', async () => {
+  test('an error in a source is logged and does not affect the writer', async () => {
     const broken = watch('Namespace', ({ metadata }) => {
       if (metadata?.name === 'broken-source') throw new Error('boom');
       return [];
@@ -116,7 +116,7 @@ suite('the runtime of controllers', () => {
   ])[] = [
     ['an exception', new TypeError('boom'), { level: 50, msg: 'failed to reconcile, retrying' }],
     [
-      'an error of the API',
+      'an API error',
       new ApiError(createStatus(403, 'Forbidden', 'no')),
       { level: 50, msg: 'failed to reconcile, retrying' },
     ],
@@ -189,7 +189,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
-  test('keys are processed in order, each once', async () => {
+  test('keys are processed in order, and each key once', async () => {
     const initialKeys = ['a', 'b', 'a', '__proto__', 'constructor', 'b'];
     const running = start(controller(fine, { initialKeys }));
     await running.idle();
@@ -287,7 +287,7 @@ suite('the runtime of controllers', () => {
   });
 
   for (const concurrency of [1, 3]) {
-    test(`processes ${concurrency} at a time, and never one key twice`, async () => {
+    test(`processes ${concurrency} keys at a time, and never the same key concurrently`, async () => {
       const keys = Array.from({ length: 12 }, (_, index) => `key-${index}`);
       const running = new Set<string>();
       let most = 0;
@@ -313,7 +313,7 @@ suite('the runtime of controllers', () => {
   }
 
   for (const concurrency of [1, 16]) {
-    test(`yields the thread under load, ${concurrency} at a time`, async () => {
+    test(`yields to the event loop under load, with ${concurrency} keys at a time`, async () => {
       const keys = Array.from({ length: 32 }, (_, index) => `key-${index}`);
       let turns = 0;
       const timer = setInterval(() => turns++, 0);

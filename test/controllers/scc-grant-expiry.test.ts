@@ -1,4 +1,4 @@
-/** The end of grants: the deletion of the binding, and the events before and after it. */
+/** Tests the expiry of grants: the deletion of the binding, and the events before and after it. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { sccGrantExpiry } from '../../src/controllers/scc-grant-expiry.ts';
@@ -13,7 +13,7 @@ const END = '2026-02-01T00:00:00Z';
 const NAME = `portcullis:scc-until:anyuid:${END}`;
 const SUBJECTS = [{ kind: 'ServiceAccount', name: 'builder', namespace: 'shop' }];
 
-suite('grants with an end', () => {
+suite('grants that expire', () => {
   let cluster: DevCluster;
   let time: string;
   let run: ControllerRun;
@@ -63,7 +63,7 @@ suite('grants with an end', () => {
   const ANNOUNCEMENT = `GrantExpires: the binding will be deleted at ${END}. Running pods continue, but new pods can no longer use the SCC`;
   const ANNOUNCED = [`ClusterRoleBinding ${ANNOUNCEMENT}`, `RoleBinding ${ANNOUNCEMENT}`];
 
-  test('are announced seven days before it, and deleted at it', async () => {
+  test('cause an event seven days before they expire, and are deleted on expiry', async () => {
     await pass('2026-01-24T23:00:00Z', 23 * DAY_MS);
     assert.deepEqual(events(), []);
     await pass('2026-01-25T00:00:00Z', 3_600_000);
@@ -79,7 +79,7 @@ suite('grants with an end', () => {
     ]);
   });
 
-  test('are kept if the end is moved or removed', async () => {
+  test('are kept if the expiry time is changed or removed', async () => {
     const change = (end: string | null) =>
       cluster.patch(
         'RoleBinding',

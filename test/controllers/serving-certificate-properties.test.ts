@@ -20,7 +20,7 @@ import {
   TEST_MANAGER,
 } from '../support/certificates.ts';
 
-/** An event of an installation. */
+/** An event in an installation. */
 type Happening =
   | { readonly type: 'time passes'; readonly ms: number; readonly stepMs: number }
   | { readonly type: 'a replica comes'; readonly lagMs: number }
@@ -72,7 +72,7 @@ const harmful: fc.Arbitrary<Happening>[] = [
   fc.record({ type: fc.constant('configuration created again' as const), which }),
 ];
 
-/** Plays events on an installation and inspects its replicas. */
+/** Applies events to an installation and inspects its replicas. */
 async function play(
   happenings: readonly Happening[],
   look: (stage: Stage, replica: StagedReplica) => void,
@@ -203,7 +203,7 @@ async function play(
 }
 
 test(
-  'a ready replica serves a certificate that API servers trust, whatever happened before',
+  'a ready replica serves a certificate that API servers trust, regardless of earlier events',
   { timeout: 120_000 },
   async () => {
     const happening = fc.oneof(...peaceful, ...harmful);
@@ -228,7 +228,7 @@ test(
   },
 );
 
-test('no replica becomes unready without damage', { timeout: 120_000 }, async () => {
+test('no replica becomes unready if no object is damaged', { timeout: 120_000 }, async () => {
   const happening = fc.oneof(...peaceful);
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 15 }), async (happenings) => {

@@ -57,7 +57,7 @@ suite('the serving certificate controller', () => {
     return { replica, leader };
   };
 
-  test('creates, distributes and serves the certificate once', async () => {
+  test('creates, distributes and serves a single certificate', async () => {
     const { replica, leader } = await begin();
     assert.deepEqual(Object.keys(stage.texts()).sort(), ['ca.crt', 'ca.key', 'tls.crt', 'tls.key']);
     assert.equal(stage.secret()?.type, 'Opaque');
@@ -104,7 +104,7 @@ suite('the serving certificate controller', () => {
     ]);
   });
 
-  test('changes only caBundle in a configuration', async () => {
+  test('changes only the caBundle in a configuration', async () => {
     await begin();
     const before = configuration(PSA, ['a.portcullis.dev', 'b.portcullis.dev']);
     const { webhooks = [], metadata } = psa();
@@ -350,7 +350,7 @@ suite('the serving certificate controller', () => {
     await cluster.stop();
   });
 
-  test('two concurrent leaders keep all replicas trusted', async () => {
+  test('all replicas stay trusted with two concurrent leaders', async () => {
     const { replica } = await begin();
     const other = stage.leader(2_000);
     await stage.askFor('ca');
@@ -401,7 +401,7 @@ suite('a replica', () => {
 });
 
 suite('the Lease of a replica', () => {
-  test('contains the certificate fingerprint, is renewed, and is deleted at the end', async () => {
+  test('contains the certificate fingerprint, is renewed, and is deleted when the replica stops', async () => {
     const stage = await createStage();
     const replica = stage.replica('r');
     stage.leader();

@@ -1,5 +1,5 @@
 /**
- * Several replicas that allocate at the same time, each with a delayed view of the cluster, never allocate a block
+ * Tests that replicas that allocate at the same time, each with a delayed view of the cluster, never allocate a block
  * twice.
  */
 import assert from 'node:assert/strict';
@@ -37,7 +37,7 @@ const MCS = 'openshift.io/sa.scc.mcs';
 const BY_TEST = { fieldManager: 'test' };
 const MINUTE = 60_000;
 
-/** Twelve blocks, four of which the default namespaces use. */
+/** Twelve blocks. The default namespaces use four of them. */
 const SETTINGS: RangeSettings = {
   uidRange: { start: 1000, end: 1119, blockSize: 10 },
   mcsRange: { prefix: 's0:', length: 2, categories: 1024 },
@@ -231,7 +231,7 @@ suite('range allocation', () => {
   });
 
   suite('with existing annotations', () => {
-    test('blocks in use are adopted unchanged', async () => {
+    test('existing blocks are adopted unchanged', async () => {
       const own = { [UIDS]: '1020/10', [GROUPS]: '5/5', [MCS]: 's0:c9,c8' };
       await create('adopted', own);
       const before = cluster.store.get('Namespace', 'adopted');
@@ -242,7 +242,7 @@ suite('range allocation', () => {
       assert.equal(cluster.store.get('Namespace', 'adopted'), before);
     });
 
-    test('IDs that are not a block are kept and not allocated again', async () => {
+    test('IDs that do not form a block are kept and not allocated again', async () => {
       await create('large', { [UIDS]: '1005/20' });
       await create('elsewhere', { [UIDS]: '77/3' });
       await create('odd', { [UIDS]: 'whatever' });
@@ -322,7 +322,7 @@ suite('range allocation', () => {
   });
 
   suite('the RangeAllocation', () => {
-    test('with a different range is reported and recreated', async () => {
+    test('is reported and recreated if its range differs', async () => {
       const one = await run();
       await setState({ range: '1000-1999/10', data: 'AA==' });
       await create('shop');
@@ -332,7 +332,7 @@ suite('range allocation', () => {
       assert.deepEqual([state().range, taken()], ['1000-1119/10', [0, 1, 2, 3, 4]]);
     });
 
-    test('without some blocks in use is corrected at startup', async () => {
+    test('is corrected at startup if blocks in use are missing', async () => {
       await run();
       await runs.pop()?.stop();
       await setState({ range: '1000-1119/10', data: '' });
@@ -385,10 +385,10 @@ suite('range allocation', () => {
     });
   });
 
-  test('with invalid data is reported and recreated', async () => {
+  test('is reported and recreated if its data is invalid', async () => {
     const one = await run();
     await runs.pop()?.stop();
-    // The schema rejects this data; a cluster without the schema may contain it.
+    // The schema rejects this data, but a cluster without the schema may contain it.
     const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
     await cluster.writer.remove(definitions, '', 'rangeallocations.security.internal.openshift.io');
     await cluster.idle();
@@ -487,7 +487,7 @@ suite('range allocation', () => {
       await webhook.stop();
     });
 
-    test('after a failure that may have written, the block is reserved for that namespace', async () => {
+    test('after a write with an unknown result, the block stays reserved for the namespace', async () => {
       const one = await run();
       let isFailing = true;
       const webhook = await verdict(['namespaces'], ({ operation, name }) => {
@@ -509,7 +509,7 @@ suite('range allocation', () => {
       await webhook.stop();
     });
 
-    test('after a failure that may have written, no other namespace receives the block from a new RangeAllocation', async () => {
+    test('after a write with an unknown result, no other namespace receives the block from a new RangeAllocation', async () => {
       const one = await run();
       // This namespace is older, so it is the first to receive a block.
       await create('other', { [UIDS]: '5000/10' });
@@ -552,7 +552,7 @@ suite('range allocation', () => {
       assert.equal(getAnnotations('shop')[UIDS], '1070/10');
     });
 
-    test('a block that is reserved for too long is released', async () => {
+    test('a block is released if it has been reserved for too long', async () => {
       const one = await run();
       let isFailing = true;
       const webhook = await verdict(['namespaces'], ({ operation, name }) => {
@@ -571,7 +571,7 @@ suite('range allocation', () => {
       await webhook.stop();
     });
 
-    test('no block is allocated while writes of the RangeAllocation are denied', async () => {
+    test('no block is allocated while writes to the RangeAllocation are denied', async () => {
       const one = await run();
       const webhook = await verdict(['rangeallocations'], () =>
         deny(forbidden({ group: '', resource: 'rangeallocations' }, 'scc-uid', 'not now')),
@@ -585,7 +585,7 @@ suite('range allocation', () => {
       assert.deepEqual(getAnnotations('shop')[UIDS], '1040/10');
     });
 
-    test('the block of a namespace that was deleted during the write is allocated to the next', async () => {
+    test('the block of a namespace that is deleted during the write is allocated to the next namespace', async () => {
       const one = await run();
       const webhook = await verdict(['rangeallocations'], () => {
         void cluster.remove('Namespace', 'shop');
@@ -602,7 +602,7 @@ suite('range allocation', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('another replica does not release a block that is being written', async () => {
+    test('another replica does not release a block during the write', async () => {
       await run();
       let letGo = (): void => undefined;
       let isHolding = true;
@@ -718,7 +718,7 @@ suite('a burst of namespaces', () => {
     await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
     await run.idle();
     const blocks = cluster.store.list('Namespace').map(({ metadata }) => metadata?.annotations?.[UIDS]);
-    // Blocks of the four default namespaces, of the burst and of late namespaces.
+    // Blocks for the four default namespaces, the burst and later namespaces.
     assert.equal(blocks.filter((block) => block !== undefined).length, 310);
     assert.equal(new Set(blocks).size, 311);
     assert.deepEqual(run.errors(), [
@@ -731,7 +731,7 @@ suite('replicas that allocate at the same time', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   const running: RunningController[] = [];
-  /** The namespaces that have a block or label now. */
+  /** The namespaces that currently have a block or label. */
   const holders = new Map<string, Set<string>>();
   const violations: string[] = [];
 
@@ -805,7 +805,7 @@ suite('replicas that allocate at the same time', () => {
     assert.deepEqual(violations, []);
   });
 
-  test('a replica that restarts and repairs while others write', async () => {
+  test('a replica that restarts and repairs the allocation while others write', async () => {
     const coming = (async () => {
       for (let round = 0; round < 15; round++) {
         const one = start(10);
@@ -833,12 +833,12 @@ suite('replicas that allocate at the same time', () => {
       used.filter((block) => !taken.has(block)),
       [],
     );
-    // Races lose few blocks, and only until the next repair.
+    // Races waste few blocks, and only until the next repair.
     assert.ok(taken.size < used.length + 150);
   });
 });
 
-/** The same cluster with a store that receives all changes after a delay. */
+/** Returns the same cluster with a store that receives all changes after a delay. */
 function lateView(cluster: DevCluster, lagMs: number): Cluster {
   const store = createStore();
   for (const kind of ['Namespace', 'RangeAllocation'] satisfies Kind[]) {

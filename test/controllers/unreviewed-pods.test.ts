@@ -1,4 +1,4 @@
-/** Pods that were admitted without a review are reported if the policy denies them. */
+/** Tests that pods that were admitted without a review are reported if the policy denies them. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { unreviewedPods } from '../../src/controllers/unreviewed-pods.ts';
@@ -20,12 +20,12 @@ const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline', 'portcullis
 const HOST_NETWORK = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
 const HOST = { hostNetwork: true };
 const ROOT = { securityContext: { runAsUser: 0 } };
-/** As SCC admission defaults it with the SCC anyuid. */
+/** The pod with the defaults of the anyuid SCC. */
 const BY_ANYUID = {
   securityContext: { runAsUser: 0, seLinuxOptions: { level: RANGES['openshift.io/sa.scc.mcs'] } },
   containers: [{ name: 'app', image: 'a', securityContext: { capabilities: { drop: ['MKNOD'] } } }],
 };
-/** As SCC admission defaults it with the SCC restricted-v2. */
+/** The pod with the defaults of the restricted-v2 SCC. */
 const BY_RESTRICTED = {
   securityContext: {
     fsGroup: 1_000_000_000,
@@ -98,14 +98,14 @@ suite('unreviewed pods', () => {
     const body = { ...pod, spec: { ...pod.spec, ephemeralContainers } };
     await cluster.writer.update({ group: '', resource: 'pods' }, body, 'ephemeralcontainers');
   };
-  /** Writes the status that the kubelet writes when the ephemeral container starts. */
+  /** Writes the same status as the kubelet when the ephemeral container starts. */
   const startEphemeral = async (path: string, startedAt: string) => {
     const [namespace = '', name = ''] = path.split('/');
     const debug = { name: 'debug', image: '', imageID: '', ready: false, restartCount: 0 };
     const status = { ephemeralContainerStatuses: [{ ...debug, state: { running: { startedAt } } }] };
     await cluster.applyStatus('Pod', { metadata: { namespace, name }, status }, TEST_MANAGER);
   };
-  /** Starts a leader in a process that began at a time, after a former leader. */
+  /** Starts a leader after a former leader, in a process that was started at the given time. */
   const start = async (processStart: string, renewed?: string, exemptions = NO_EXEMPTIONS): Promise<ControllerRun> => {
     if (renewed !== undefined) {
       const annotations = { 'portcullis.dev/former-leader-renewed': renewed };
@@ -169,7 +169,7 @@ suite('unreviewed pods', () => {
     ]);
     assert.equal(events().length, 6);
     assert.equal(cluster.store.list('Pod').length, 12);
-    // The next leader keeps the report, and repeats no event.
+    // The next leader keeps the report and does not repeat events.
     await run.stop();
     assert.equal(await count(), '0');
     const next = await start('2026-01-01T10:30:00Z', '2026-01-01T10:29:00Z');
@@ -186,7 +186,7 @@ suite('unreviewed pods', () => {
     ]);
   });
 
-  test('with an ephemeral container that was added during an outage, or later without a review', async () => {
+  test('with an ephemeral container that was added without a review, during or after an outage', async () => {
     const limited = ['limited/before', 'limited/debugged', 'limited/late-clock', 'limited/later', 'limited/no-owners'];
     for (const name of [...limited, 'shop/debugged', 'shop/plain']) {
       await createPod(name, name.startsWith('shop') ? BY_RESTRICTED : {}, name.startsWith('shop') ? RECORDED : {});

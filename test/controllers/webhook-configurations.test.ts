@@ -1,4 +1,7 @@
-/** The webhook configurations follow the settings, the readiness of replicas, and the trust in their certificate. */
+/**
+ * Tests that the webhook configurations follow the settings, the readiness of replicas, and the trust in their
+ * certificate.
+ */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createObservable, type Settings } from '../../src/config/settings.ts';
@@ -23,7 +26,7 @@ const PAIR = createServing(AUTHORITY, NAMES, { now: START_DATE, days: 30 });
 const ROLE = 'portcullis-webhook-configurations';
 const PODS = ['exec.scc', 'mutate.scc', 'validate.scc'];
 
-/** An EndpointSlice of the service. */
+/** An EndpointSlice of the Service. */
 function slice(ready: boolean): EndpointSlice {
   const labels = { 'kubernetes.io/service-name': SERVICE.name };
   return {
@@ -72,7 +75,7 @@ suite('the webhook configurations', () => {
   const list = (): readonly WebhookConfiguration[] =>
     CONFIGURATION_KINDS.flatMap((kind) => cluster.store.list(kind) as readonly WebhookConfiguration[]);
   const names = () => list().map(({ metadata }) => metadata?.name);
-  /** The webhooks that fail closed, without the domain. */
+  /** The names of fail-closed webhooks, without the domain. */
   const closed = (): readonly string[] =>
     list()
       .flatMap(({ webhooks = [] }) => webhooks)
@@ -117,7 +120,7 @@ suite('the webhook configurations', () => {
     await cluster.update('EndpointSlice', slice(true), TEST_MANAGER);
     await running.idle();
     const installed = CONFIGURATION_KINDS.flatMap((kind) => INSTALLED_CONFIGURATIONS[kind]);
-    // The hardening of OLM's pods, the defaults of pods and exceptions are off.
+    // OLM hardening, pod defaults and exceptions are off.
     const off = ['olm.portcullis.dev', 'defaults.portcullis.dev', 'exceptions.portcullis.dev'];
     assert.deepEqual(names().sort(), installed.filter((name) => !off.includes(name)).sort());
     await trust();
@@ -174,7 +177,7 @@ suite('the webhook configurations', () => {
     }
   });
 
-  test('stay open with the caBundle of another CA, next to webhooks that fail closed', async () => {
+  test('stay fail-open with the caBundle of another CA, next to fail-closed webhooks', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();
@@ -189,7 +192,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(closed(), PODS);
   });
 
-  test('keep failing closed while trust is interrupted', async () => {
+  test('stay fail-closed while trust is interrupted', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();

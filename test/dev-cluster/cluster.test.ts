@@ -4,7 +4,7 @@ import { clusterContract } from '../cluster/contract.ts';
 clusterContract('the development cluster', async () => {
   const cluster = createDevCluster({
     clock: () => new Date(),
-    call: () => Promise.resolve({ ok: false, error: 'there are no webhooks here' }),
+    call: () => Promise.resolve({ ok: false, error: 'this cluster has no webhooks' }),
   });
   await cluster.start();
   return {

@@ -1,4 +1,4 @@
-/** Connections of clients that do not complete the TLS handshake. */
+/** Tests connections of clients that do not complete the TLS handshake. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -88,7 +88,7 @@ describe('the default objects', () => {
     });
   }
 
-  test('authenticated users can read discovery, anonymous users only the version', async () => {
+  test('authenticated users can read discovery documents, and anonymous users only the version', async () => {
     const eve = { username: 'eve', groups: ['system:authenticated'] };
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), { allowed: true });
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), {

@@ -1,4 +1,4 @@
-/** Objects that webhooks have changed. */
+/** Tests objects that webhooks have changed. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
@@ -8,7 +8,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 
 const WEBHOOKS = { group: 'admissionregistration.k8s.io', resource: 'mutatingwebhookconfigurations' };
 
-/** A cluster with one mutating webhook, which answers with these operations. */
+/** A cluster with one mutating webhook, which responds with the given operations. */
 async function clusterWith(ops: readonly object[]): Promise<DevCluster> {
   const patch = Buffer.from(JSON.stringify(ops)).toString('base64');
   const cluster = createDevCluster({

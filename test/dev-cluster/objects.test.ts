@@ -1,4 +1,4 @@
-/** Validation and server-side fields of the kinds. */
+/** Tests the validation and the server-side fields of each kind. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { definedResources } from '../../src/dev-cluster/objects/custom-resources.ts';
@@ -10,7 +10,7 @@ import { CRDS } from '../../src/install/index.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 
-/** An object with defaults, by default with the name `x` in the namespace `a`. */
+/** Returns an object with defaults. The name defaults to `x`, and the namespace to `a`. */
 function make(apiVersion: string, kind: string, rest: object = {}, metadata: object = {}): ApiObject {
   const object: ApiObject = { apiVersion, kind, metadata: { name: 'x', namespace: 'a', ...metadata }, ...rest };
   strategyFor(object).defaults(object);
@@ -29,7 +29,7 @@ function createErrors(object: ApiObject, strategy = strategyFor(object)): string
   return strategy.validateCreate(object).map(formatFieldError);
 }
 
-/** The object after an update, and the errors of the update. */
+/** Returns the object after an update, and the errors of the update. */
 function update(old: ApiObject, next: ApiObject, subresource = ''): { object: ApiObject; errors: string[] } {
   const object = structuredClone(next);
   const strategy = strategyFor(old);
@@ -283,7 +283,7 @@ describe('other kinds', () => {
   });
 });
 
-/** The resource of a kind of the project. */
+/** The resource of a Portcullis kind. */
 function getResource(kind: string): ResourceInfo {
   const definition = CRDS.find(({ spec }) => spec.names.kind === kind);
   const [resource] = definition ? definedResources(definition) : [];
@@ -322,7 +322,7 @@ describe('custom resources', () => {
       'status.observedGeneration: Invalid value: "number": status.observedGeneration in body must be of type integer: "number"',
     ],
     [
-      'a short and a long text',
+      'text that is too short and too long',
       'PSAEnforcementConfig',
       namespaces({ name: '' }, { name: 'x'.repeat(64) }),
       'status.violatingNamespaces[0].name: Invalid value: "": status.violatingNamespaces[0].name in body should be at least 1 chars long',
@@ -341,7 +341,7 @@ describe('custom resources', () => {
       '<nil>: Invalid value: psaenforcementconfig is a singleton; its name must be cluster',
     ],
     [
-      'a text that matches none of two schemas',
+      'text that matches neither of two schemas',
       'RangeAllocation',
       allocation('?'),
       'data: Invalid value: "": "data" must validate at least one schema (anyOf)',

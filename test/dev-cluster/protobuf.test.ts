@@ -5,7 +5,9 @@ import { ApiError } from '../../src/kube/status.ts';
 
 type Content = string | number | boolean | Buffer;
 
-/** A message with the given fields: numbers and booleans as varints, all other values as bytes. */
+/**
+ * Returns a message with the given fields. Numbers and booleans are encoded as varints, and all other values as bytes.
+ */
 function message(...fields: readonly (readonly [number: number, content: Content])[]): Buffer {
   return Buffer.concat(
     fields.flatMap(([number, content]) => {

@@ -31,14 +31,14 @@ describe('reading', () => {
   });
 
   describe('lists', () => {
-    test('are complete and sorted by name', async () => {
+    test('contain all objects, sorted by name', async () => {
       const answer = await send('GET', `${MAPS}?${SELECTOR}`);
       assert.equal(responseObject(answer)['kind'], 'ConfigMapList');
       assert.deepEqual(responseNames(answer), ['a', 'b', 'c', 'd', 'e']);
       assert.ok(responseItems(answer).every((item) => item['kind'] === undefined && item['apiVersion'] === undefined));
     });
 
-    test('have pages with the resource version of the first page', async () => {
+    test('consist of pages with the resource version of the first page', async () => {
       const first = await send('GET', `${MAPS}?${SELECTOR}&limit=2`);
       assert.deepEqual(responseNames(first), ['a', 'b']);
       await create('aa');

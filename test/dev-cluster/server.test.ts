@@ -50,7 +50,7 @@ describe('the API over HTTP', () => {
       assert.equal(answer.status, 401);
     });
 
-    test('anonymous clients can read public paths', async () => {
+    test('anonymous clients can access public paths', async () => {
       const answer = await cluster.as().send('GET', '/version');
       assert.equal(answer.status, 200);
       for (const path of ['/healthz', '/livez', '/readyz']) {
@@ -58,7 +58,7 @@ describe('the API over HTTP', () => {
       }
     });
 
-    test('anonymous clients cannot read other paths', async () => {
+    test('anonymous clients cannot access other paths', async () => {
       const answer = await cluster.as().send('GET', '/openapi/v2');
       assert.equal(responseMessage(answer), 'forbidden: User "system:anonymous" cannot get path "/openapi/v2"');
       assert.equal(answer.status, 403);
@@ -148,7 +148,7 @@ describe('the API over HTTP', () => {
         "'/api/v1/namespaces/%zz' is not a valid url component",
       ],
       [
-        'a name of a built-in property',
+        'the name of a built-in property',
         ['GET', '/api/v1/namespaces/__proto__'],
         404,
         'namespaces "__proto__" not found',

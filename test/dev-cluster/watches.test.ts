@@ -32,7 +32,7 @@ describe('watching', () => {
     send('POST', secrets, { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels } });
   const now = async (): Promise<string> =>
     String(objectMetadata(responseObject(await send('GET', secrets)))['resourceVersion']);
-  /** Watches for a second and returns the events: the type and the name, or the message. */
+  /** Watches for a second and returns the type and name, or the message, of each event. */
   const watch = async (query: string, headers?: Record<string, string>): Promise<string[]> => {
     const { text } = await send('GET', `${secrets}?watch=true&timeoutSeconds=1&${query}`, undefined, headers);
     return text
@@ -125,7 +125,7 @@ describe('watching', () => {
   });
 });
 
-/** Waits until a request has reached the server. */
+/** Waits until the server has received a request. */
 function requestStarted(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 200));
 }

@@ -88,7 +88,7 @@ describe('writing objects', () => {
     await send('DELETE', `${hooks}/slow`);
   });
 
-  test('an object with finalizers exists until the last one is removed', async () => {
+  test('an object with finalizers exists until the last finalizer is removed', async () => {
     await send('POST', MAPS, { ...map(name), metadata: { name, finalizers: ['example.com/a'] } });
     const deleted = metadata(await send('DELETE', `${MAPS}/${name}`));
     assert.ok(deleted['deletionTimestamp']);
@@ -111,7 +111,7 @@ describe('writing objects', () => {
     assert.equal((await remove({ uid: made['uid'] })).status, 200);
   });
 
-  test('a dry run of a deletion deletes no object', async () => {
+  test('a dry run of a deletion does not delete the object', async () => {
     await send('POST', MAPS, map(name));
     assert.equal(
       (await send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', dryRun: ['All'] })).status,

@@ -1,4 +1,7 @@
-/** During break-glass with SCC enforcement and enforced Pod Security labels, ordinary pods start. Afterwards, everything is restored. */
+/**
+ * Tests that ordinary pods start during break-glass with SCC enforcement and enforced Pod Security labels, and that
+ * everything is restored afterwards.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -24,7 +27,7 @@ const RECORD = 'portcullis.dev/break-glass-enforce';
 const WAIT_MS = 60_000;
 const CONTROLLER = 'system:serviceaccount:kube-system:replicaset-controller';
 const NAMES = Array.from({ length: 40 }, (_, index) => `shop-${index}`);
-/** The namespaces in which pods are created. */
+/** The namespaces in which the test creates pods. */
 const SAMPLES = [NAMES[0], NAMES[20], NAMES[39]].map(String);
 
 interface Outcome {
@@ -56,7 +59,7 @@ suite('break-glass', () => {
     const { body } = await plane.admin.send('GET', `/api/v1/namespaces?labelSelector=${encodeURIComponent(labels)}`);
     return (body as { readonly items: readonly Namespace[] }).items;
   };
-  /** Labels and owners, without the fields that each write changes. */
+  /** Returns labels and owners, without the fields that each write changes. */
   const state = async (): Promise<unknown> =>
     (await list()).map(({ metadata: { name, labels, annotations, managedFields = [] } = {} }) => ({
       name,
@@ -113,7 +116,7 @@ suite('break-glass', () => {
         [],
       );
       assert.deepEqual(await denials(), []);
-      // Webhooks fail closed some seconds after they are registered. Break-glass restores their failure policies.
+      // Webhooks fail closed a few seconds after they are registered. Break-glass restores their failure policies.
       assert.match(
         (await plane.admin.send('GET', WEBHOOKS)).text,
         /"name":"validate.scc.portcullis.dev".*?"failurePolicy":"Fail"/,
@@ -139,7 +142,7 @@ suite('break-glass', () => {
 
   test('after an interruption and a second run, it admits ordinary pods, then restores all labels and owners', async () => {
     const original = await state();
-    /** Interrupts the command after the first of its writes. */
+    /** Interrupts the command after its first write. */
     const interrupt = async (action: string, isStarted: () => Promise<boolean>): Promise<void> => {
       const running = start([action]);
       for (const deadline = Date.now() + WAIT_MS; !(await isStarted());) assert.ok(Date.now() < deadline);
@@ -160,7 +163,7 @@ suite('break-glass', () => {
     assert.equal((await list(RECORD)).length, NAMES.length);
     await eventually(async () => assert.deepEqual(await denials(), []));
 
-    // The replicas neither restore a label nor label a new namespace.
+    // The replicas do not restore labels or label new namespaces.
     await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'new' } });
     await pause(3_000);
     assert.equal(await label('new'), undefined);

@@ -1,4 +1,4 @@
-/** Pod defaults from the policy and from the webhook, with the same pods on a kube-apiserver. */
+/** Compares the pod defaults from the policy and from the webhook for the same pods on a kube-apiserver. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/kube/admission-policies.ts';
@@ -27,7 +27,7 @@ after(() => shared?.stop());
 
 const LEVEL = 'pod-security.kubernetes.io/enforce';
 const ENFORCED = { 'portcullis.dev/scc': 'enforce' };
-/** The namespaces, which the label `defaults` selects. */
+/** The namespaces, by the value of the label `defaults`. */
 const NAMESPACES = {
   none: {},
   policy: { defaults: 'policy' },
@@ -49,7 +49,7 @@ function settings(delivery: 'policy' | 'webhook') {
   return { defaults, scc: { mode: 'report', exemptNamespaces: [] } } as const;
 }
 
-/** The pods of the cases, and recorded ones, with the fields that API servers require. */
+/** The pods of the cases and recorded pods, with the fields that API servers require. */
 function readPods(): readonly JsonObject[] {
   const cases = readFixture<readonly JsonObject[]>('psa/defaults.yaml').map(({ annotations, spec }) => ({
     metadata: { annotations },
@@ -64,7 +64,7 @@ function readPods(): readonly JsonObject[] {
       list.map((container) => ({ image: 'registry.example.com/i:1', ...container }));
     const { annotations } = (pod['metadata'] ?? {}) as JsonObject;
     const lists = { containers: complete(spec['containers']), initContainers: complete(spec['initContainers']) };
-    // Pods with ephemeral containers cannot be created. The volume of a token has a random name.
+    // Pods with ephemeral containers cannot be created. Token volumes have random names.
     const others = { ephemeralContainers: undefined, automountServiceAccountToken: false };
     return {
       apiVersion: 'v1',
@@ -75,7 +75,7 @@ function readPods(): readonly JsonObject[] {
   });
 }
 
-/** Each member of the first value, except for empty lists, is in the second. */
+/** Checks that the second value contains all members of the first, except for empty lists. */
 function isKept(before: unknown, after: unknown): boolean {
   if (Array.isArray(before) && Array.isArray(after)) return before.every((item, index) => isKept(item, after[index]));
   if (!isObject(before) || !isObject(after)) return Object.is(before, after);
@@ -130,14 +130,14 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
     });
   });
   after(async () => {
-    // The API server keeps connections open.
+    // The API server keeps its connections to the server open, so it stops first.
     await plane.stop();
     await server.stop();
   });
 
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-  test('are the same from the policy and the webhook, keep explicit values, and keep valid pods valid', async (t) => {
+  test('do not differ between the policy and the webhook, keep explicit values, and keep valid pods valid', async (t) => {
     const counts = { pods: 0, accepted: 0, changed: 0 };
     const compare = async (pod: JsonObject): Promise<void> => {
       const [none, byPolicy, byWebhook] = await Promise.all([
@@ -171,7 +171,7 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
     for (const { spec } of enforced) assert.ok(isKept(spec?.['securityContext'], none?.spec?.['securityContext']));
   });
 
-  test('the leader maintains the policy, with the permissions of the manifests', async () => {
+  test('the leader maintains the policy with the permissions in the manifests', async () => {
     const defaults = { mode: 'apply', namespaceSelector: { matchLabels: { defaults: 'leader' } } };
     const objectsFor = (port: number) => localObjects(port, { policy: { defaults } });
     const system = await createSystem(plane, { objectsFor });
@@ -193,7 +193,7 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
       await isSet();
       for (const kind of DEFAULTS_KINDS) {
         const answer = await plane.admin.send('GET', objectPath(kind, DEFAULTS_POLICY));
-        // The leader finds nothing to correct.
+        // The leader does not correct the policy.
         assert.equal(objectMetadata(responseObject(answer))['generation'], 1);
       }
       await system.configure({ defaults: { mode: 'off' } });

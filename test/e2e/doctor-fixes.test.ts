@@ -1,4 +1,7 @@
-/** The fixes that `doctor` prints, executed by a shell, which change only the faulty fields of a customized installation. */
+/**
+ * Executes the fixes that `doctor` prints in a shell, and checks that they change only the faulty fields of a
+ * customized installation.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
@@ -36,7 +39,7 @@ const SPEC = {
 const LABELS = { 'example.com/team': 'platform' };
 const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
 
-/** A webhook that matches the pods of the replicas, and fails closed. */
+/** A fail-closed webhook that matches the pods of the replicas. */
 const OTHER_PRODUCT = {
   apiVersion: ADMISSION,
   kind: 'ValidatingWebhookConfiguration',
@@ -53,10 +56,10 @@ const OTHER_PRODUCT = {
   ],
 };
 
-/** The cases delete these objects with their user-defined labels. */
+/** The cases delete these objects, including their user-defined labels. */
 const PLAIN: readonly unknown[] = ['zz.scc.portcullis.dev', 'psaenforcementconfigs.config.openshift.io'];
 
-/** The objects of an installation with another image and number of replicas. */
+/** The objects of an installation with a different image and number of replicas. */
 function customized(objects: readonly JsonObject[]): readonly JsonObject[] {
   return objects.map((object) => {
     if (object['kind'] !== 'Deployment') return object;
@@ -76,7 +79,7 @@ async function label({ admin }: ControlPlane, objects: readonly JsonObject[]): P
   }
 }
 
-/** A running control plane, with `portcullis` as a command of a shell. */
+/** A running control plane, with `portcullis` as a shell command. */
 async function startShell() {
   const plane = await startControlPlane();
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
@@ -105,7 +108,7 @@ async function startShell() {
 
 type Shell = Awaited<ReturnType<typeof startShell>>;
 
-/** The content of the objects that neither API servers nor replicas change. */
+/** Returns the content of objects that neither API servers nor replicas change. */
 async function readAll({ admin }: ControlPlane, objects: readonly JsonObject[]): Promise<ReadonlyMap<string, unknown>> {
   const settings = {
     apiVersion: 'config.portcullis.dev/v1alpha1',
@@ -126,7 +129,7 @@ async function readAll({ admin }: ControlPlane, objects: readonly JsonObject[]):
   return contents;
 }
 
-/** Without the fields that API servers set. The order of webhooks and of rules has no effect. */
+/** Removes the fields that API servers set, and sorts webhooks and rules, whose order is irrelevant. */
 function content(object: JsonObject): JsonObject {
   const { name, namespace, labels, annotations } = objectMetadata(object);
   const { webhooks, rules, ...rest } = object;
@@ -140,7 +143,7 @@ function content(object: JsonObject): JsonObject {
   };
 }
 
-/** One text for each permission. */
+/** Returns a text for each permission. */
 function grants(rules: readonly unknown[]): readonly string[] {
   return rules
     .filter(isObject)
@@ -162,10 +165,10 @@ const APPLY = /^portcullis install \| kubectl apply --server-side --force-confli
 
 interface Repair {
   readonly name: string;
-  /** Expected content of the fix. */
+  /** Expected text in the fix. */
   readonly fix: RegExp;
   damage(): Promise<unknown>;
-  /** Checks the result of the fix, and removes the other objects of the case. */
+  /** Checks the result of the fix, and removes the remaining objects of the case. */
   verify?(): Promise<unknown>;
 }
 
@@ -183,7 +186,7 @@ async function repair(shell: Shell): Promise<string> {
   return executed.join('\n');
 }
 
-/** Damages, executes all fixes, and compares the objects with their previous state. */
+/** Damages the installation, executes all fixes, and compares the objects with their previous state. */
 async function checkRepair(
   shell: Shell,
   objects: readonly JsonObject[],
@@ -309,7 +312,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
       },
     },
     {
-      name: 'policies of an installation without a server, which enforce more',
+      name: 'policies of an installation without a server that are stricter',
       fix: /^kubectl patch portcullisconfiguration cluster --type=merge -p '\{"spec":\{"podSecurity":\{"defaults":\{"enforce":"restricted"\},"exemptions":\{"usernames":null\}\}\}\}'(?:.|\n)*^kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l /m,
       damage() {
         const set =
@@ -359,7 +362,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
 
   test('webhooks that the leader manages are not changed', async () => {
     await system.configure({ ...SPEC, webhooks: { management: 'managed' } });
-    // The manifests have no permissions for it.
+    // The manifests do not contain permissions for it.
     await eventually(async () => {
       const findings = await shell.diagnose();
       for (const { fix = '' } of findings.filter(({ check }) => check === 'installation')) shell.execute(fix);
@@ -377,7 +380,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
     await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
   });
 
-  test('SCC admission ends on a cluster that has its own', async () => {
+  test('SCC admission ends on a cluster with its own SCC admission', async () => {
     const group = 'route.openshift.io';
     const names = { plural: 'routes', singular: 'route', kind: 'Route', listKind: 'RouteList' };
     const schema = { openAPIV3Schema: { type: 'object' } };
@@ -465,11 +468,11 @@ suite('fixes for webhooks with a Service', { skip: needed }, () => {
     const changed = [...created]
       .filter(([name, one]) => !isDeepStrictEqual(one, before.get(name)))
       .map(([name]) => name.replace(/^.*[/ ]/, ''));
-    // The settings have another owner, so they are no longer among the initial settings in the Deployment.
+    // The settings have another owner, so the Deployment no longer contains them as initial settings.
     assert.deepEqual(changed, ['portcullis', 'psa.portcullis.dev', 'psa.portcullis.dev']);
   });
 
-  test('a feature that the settings configure is installed, and its objects are deleted after it', async () => {
+  test('a feature in the settings is installed, and its objects are deleted after it is removed', async () => {
     const { admin } = shell.plane;
     const { path } = await resolvePaths(admin, find('Deployment'));
     const readArguments = async (): Promise<string> => {
@@ -491,7 +494,7 @@ suite('fixes for webhooks with a Service', { skip: needed }, () => {
     assert.deepEqual(await fixes(/^roles/), []);
   });
 
-  test('a single replica is scaled', async () => {
+  test('a single replica is scaled up', async () => {
     const before = await readAll(shell.plane, objects);
     const { path } = await resolvePaths(shell.plane.admin, find('Deployment'));
     await shell.plane.admin.send('PATCH', path, { spec: { replicas: 1 } }, MERGE);

@@ -1,4 +1,7 @@
-/** PodSecurityExceptions from the proposal to the end: authority, matching, and the level of the namespace. */
+/**
+ * Tests PodSecurityExceptions from the proposal to expiry, including authority, matching, and the level of the
+ * namespace.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
@@ -111,7 +114,7 @@ suite('exceptions', () => {
 
   let manifest: JsonObject;
 
-  test('the smallest exception of a live workload is proposed', async () => {
+  test('the smallest exception for a live workload is proposed', async () => {
     const { code, stdout, stderr } = await run(
       'alice',
       ...['create', 'deployment/gateway', '--for', '14d', '--reason', 'SEC-123'],
@@ -129,14 +132,14 @@ suite('exceptions', () => {
 
   test('exceptions are off by default', async () => {
     const message = await send('POST', GROUP, manifest, as('alice'));
-    // The development cluster has no policy, and its webhooks read the settings.
+    // The development cluster has no policy, but its webhooks read the settings.
     assert.match(
       message,
       ASSETS === undefined ? /mode is off|podsecurityexceptions/ : /mode (?:of|in) the settings is off/,
     );
   });
 
-  test('a proposal has no effect until another user approves it', async () => {
+  test('a proposal does not apply until another user approves it', async () => {
     await system.configure({ podSecurity: { exceptions: { mode: 'approved' } } });
     await eventually(async () => {
       assert.equal(await send('POST', `${GROUP}?dryRun=All`, manifest, as('alice')), '');
@@ -182,8 +185,8 @@ suite('exceptions', () => {
     });
   }
 
-  test('an approved exception admits exactly what it names', async () => {
-    // The exception needs a level that the plugin does not enforce.
+  test('an approved exception admits only the violations that it lists', async () => {
+    // The exception requires a level that the plugin does not enforce.
     assert.equal(await label({ 'pod-security.kubernetes.io/enforce': 'privileged' }), '');
     const { code, stdout, stderr } = await run('bob', 'approve', 'gateway');
     assert.equal(code, 0, stderr);
@@ -282,7 +285,7 @@ suite('exceptions', () => {
     );
   });
 
-  test('the list, the explanation and the audit name the exception', async () => {
+  test('list, explain and audit print the exception', async () => {
     const { stdout } = await run('bob', 'list');
     assert.match(stdout, /^shop +gateway +gateway +(?:Active|Unused) +\S+ +bob +\d+$/m);
     const explained = await runProgram([
@@ -306,7 +309,7 @@ suite('exceptions', () => {
     );
   });
 
-  test('an edit ends the approval, also after it is reverted by the approver', async () => {
+  test('an edit ends the approval, even if the approver reverts the edit', async () => {
     const edit = (reason: string, user: string): Promise<string> =>
       send('PATCH', `${GROUP}/gateway`, { spec: { reason } }, { ...MERGE, ...as(user) });
     assert.equal(await edit('other', 'bob'), '');
@@ -329,7 +332,7 @@ suite('exceptions', () => {
     );
   });
 
-  test('a short exception ends while pods run', async () => {
+  test('a short exception expires while pods run', async () => {
     assert.equal((await plane.admin.send('DELETE', `${GROUP}/gateway`)).status, 200);
     const expiresAt = new Date(Date.now() + 8_000).toISOString();
     const short = { ...manifest, spec: { ...(manifest['spec'] as JsonObject), expiresAt } };

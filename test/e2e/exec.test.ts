@@ -1,4 +1,4 @@
-/** `exec` and `attach` decide on the current pod, even if the watches of the replica are frozen. */
+/** Tests that decisions on `exec` and `attach` use the current pod, even if the watches of the replica are frozen. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -23,7 +23,7 @@ const PODS = '/api/v1/namespaces/shop/pods';
 const ALICE = { 'Impersonate-User': 'alice' };
 const STRATEGIC = { 'content-type': 'application/strategic-merge-patch+json' };
 const DEBUGGER = { name: 'debug', image: 'registry.example.com/debug:1', securityContext: { privileged: true } };
-/** Requests for each fault. */
+/** Number of requests for each fault. */
 const COUNT = 25;
 
 const pod = (name: string): JsonObject => ({
@@ -64,7 +64,7 @@ suite('exec', () => {
     await plane.stop();
   });
 
-  /** Admission has allowed the request: no pod of a control plane without nodes has a host. */
+  /** The error if admission allows the request. Pods in a control plane without nodes have no host. */
   const ADMITTED = /does not have a host assigned/;
   const stream = async (name: string, subresource: string): Promise<string> => {
     const answer = await plane.admin.send(

@@ -1,4 +1,4 @@
-/** The floor policies on a kube-apiserver: together with replicas, and after all replicas are killed. */
+/** Tests the floor policies on a kube-apiserver together with replicas, and after all replicas are killed. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -30,7 +30,7 @@ const SPEC = {
   webhooks: { failurePolicy: 'Ignore' },
 };
 
-/** The denial by a floor policy. */
+/** The denial of a floor policy. */
 function denial(name: string, text: string, binding = name): string {
   return `403 pods "p" is forbidden: ValidatingAdmissionPolicy 'floor.${name}.psa.portcullis.dev' with binding 'floor.${binding}.psa.portcullis.dev' denied request: ${text}`;
 }
@@ -38,15 +38,15 @@ function denial(name: string, text: string, binding = name): string {
 const VIOLATION = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
 const DENIED_IN_SHOP = denial('enforce-baseline', VIOLATION, 'enforce-baseline-unlabeled');
 
-/** The policies and bindings of the settings. */
+/** The policies and bindings for the settings. */
 const EXPECTED = POLICY_KINDS.flatMap((kind) => FLOOR_POLICIES[kind])
   .filter((name) => !/\.scc\.|enforce-restricted-unlabeled/.test(name))
   .sort();
 
-/** The labels of namespaces in which SCCs decide. */
+/** The labels of namespaces that enforce SCCs. */
 const SCCS = { 'pod-security.kubernetes.io/enforce': 'privileged', 'portcullis.dev/scc': 'enforce' };
 
-/** A pod that names an SCC which alice may not use. */
+/** A pod that requests an SCC that alice may not use. */
 const FORGED: Pod = {
   ...hostNetworkPod(),
   metadata: { name: 'p', annotations: { 'openshift.io/scc': 'privileged' } },
@@ -55,7 +55,7 @@ const FORGED: Pod = {
 suite('the floor', { skip }, () => {
   let plane: ControlPlane;
   let system: System;
-  /** Creates a pod of alice as a dry run. Returns the denial, or an empty text. */
+  /** Creates a pod as alice in a dry run. Returns the denial, or an empty text. */
   const createPod = async (namespace: string, pod: Pod): Promise<string> => {
     const object = { ...pod, metadata: { ...pod.metadata, namespace: undefined } };
     const path = `/api/v1/namespaces/${namespace}/pods?dryRun=All`;
@@ -75,7 +75,7 @@ suite('the floor', { skip }, () => {
         ),
       )
     ).flat();
-  /** The failure policies of these webhooks. */
+  /** Returns the failure policies of the given webhooks. */
   const failurePolicies = async (): Promise<readonly unknown[]> => {
     const items = ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations'].map(async (resource) =>
       responseItems(await plane.admin.send('GET', `${CONFIGURATIONS}/${resource}`)),
@@ -138,7 +138,7 @@ suite('the floor', { skip }, () => {
 
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-  test('is created once, with the permissions of the manifests', async () => {
+  test('is created once, with the permissions in the manifests', async () => {
     const names = (await policies()).map((object) => String(objectMetadata(object)['name'])).sort();
     assert.deepEqual(names, EXPECTED);
     const messages = system.replicas.flatMap((replica) => replica.log().map(({ msg }) => String(msg)));
@@ -196,7 +196,7 @@ suite('the floor', { skip }, () => {
     assert.ok(count > 20, String(count));
   });
 
-  test('webhooks fail open during a leader change, and an outage at that time admits compliant pods', async () => {
+  test('webhooks fail open during a leader change, and compliant pods are admitted if an outage follows', async () => {
     await isOpen();
     const seen = new Set<string>();
     const leads = (replica: (typeof system.replicas)[number]): boolean =>
@@ -238,7 +238,7 @@ suite('the floor', { skip }, () => {
     }
   });
 
-  test('the next leader reports pods that were created in the meantime and that SCCs deny', async () => {
+  test('the next leader reports pods that were created during the outage and that SCCs deny', async () => {
     const pod = { ...plainPod('root'), spec: { ...plainPod('root').spec, securityContext: { runAsUser: 0 } } };
     const path = '/api/v1/namespaces/ranged/pods';
     const creator = { 'Impersonate-User': 'alice' };
@@ -265,7 +265,7 @@ suite('the floor', { skip }, () => {
     for (const replica of system.replicas) await replica.stop('SIGKILL');
   });
 
-  test('is paused by break-glass, without any replica', async () => {
+  test('is paused by break-glass even without replicas', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const breakGlass = (action: string) => runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
     assert.equal((await breakGlass('on')).code, 0);

@@ -1,4 +1,7 @@
-/** The lifecycle of Helm releases and kustomizations on a cluster without nodes. Replicas run only as processes of a test. */
+/**
+ * Tests the lifecycle of Helm releases and kustomizations on a cluster without nodes. Replicas run only as test
+ * processes.
+ */
 import assert from 'node:assert/strict';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -34,7 +37,7 @@ const POD = {
 
 const SECURITY = ['--namespace=security', '--create-namespace'];
 
-/** Names of the objects of a kind in an installation. */
+/** Returns the names of the objects of a kind in an installation. */
 function names(kind: string, profile: Profile): readonly string[] {
   const manifests = buildManifests({ ...defaultSettings(VERSION), ...PROFILES[profile] });
   return manifests.filter((manifest) => manifest.kind === kind).map(({ metadata }) => metadata.name);
@@ -49,9 +52,9 @@ interface Service {
   readonly spec?: { readonly clusterIP: string };
 }
 
-/** A reason to skip tests of the Service, for whose port this process must listen on loopback. */
+/** Reason to skip tests of the Service, for which this process must listen on the Service port on loopback. */
 const withoutPort = await new Promise<string | false>((resolve) => {
-  const server = createServer().once('error', () => resolve('this process may not listen at the port 443 of loopback'));
+  const server = createServer().once('error', () => resolve('this process may not listen on port 443 on loopback'));
   server.listen(443, `127.1.${process.pid & 255}.1`, () => server.close(() => resolve(false)));
 });
 
@@ -71,7 +74,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
   });
   after(() => plane.stop());
 
-  /** Copies the chart without a part of a file. */
+  /** Copies the chart and removes a part of a file. */
   const copyChart = async (name: string, path: string, part: RegExp): Promise<string> => {
     const copy = join(plane.folder, name);
     await cp(chart, copy, { recursive: true });
@@ -281,7 +284,7 @@ suite('a change of components', { skip: needed }, () => {
     assert.deepEqual(await list(CONFIGURATIONS), REGISTERED);
   });
 
-  test('deletes them with an ApplySet, as docs/how-to/install.md describes', async () => {
+  test('deletes them through an ApplySet, as docs/how-to/install.md describes', async () => {
     const set = ['--namespace=portcullis', '--prune', '--applyset=portcullis-objects'];
     await apply([], ...set);
     assert.ok((await list('clusterroles')).length > ROLES.length);

@@ -1,6 +1,6 @@
 /**
- * The lifecycle of an installation: a control plane, the manifests, and replicas as processes with the permissions of
- * their service account.
+ * Tests the lifecycle of an installation with a control plane, the manifests, and replicas that run as processes with
+ * the permissions of their service account.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
@@ -49,7 +49,7 @@ function pod(namespace: string, name: string, spec: JsonObject = PLAIN): JsonObj
 const LABELS = { app: 'kinds' };
 const JOB_POLICY = { restartPolicy: 'Never' };
 
-/** The kinds with a pod template, and the fields of their objects. */
+/** The kinds with a pod template, and their fields. */
 const WORKLOADS: readonly (readonly [apiVersion: string, kind: string, build: (template: JsonObject) => JsonObject])[] =
   [
     ['v1', 'PodTemplate', (template) => ({ template })],
@@ -112,7 +112,7 @@ suite('an installation', () => {
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('a second apply changes nothing', async () => {
-    // The namespaces exist before the webhooks.
+    // The namespaces are created before the webhooks.
     for (const { value } of await readSeed(EXAMPLES)) {
       if (value['kind'] === 'Namespace') await succeeds(value);
     }
@@ -134,13 +134,13 @@ suite('an installation', () => {
       first.filter((line) => !line.endsWith(' created')),
       [],
     );
-    // kubectl prints "configured" for every patch. Resource versions show the actual changes.
+    // kubectl prints "configured" for every patch. Only resource versions show actual changes.
     const versions = await resourceVersions(plane.admin, system.objects);
     await results();
     assert.deepEqual(await resourceVersions(plane.admin, system.objects), versions);
   });
 
-  test('while no replica runs, nothing is denied', async () => {
+  test('nothing is denied before a replica runs', async () => {
     const early = ['default', 'baseline', 'kube-system'].map((where) => pod(where, 'early'));
     const { spec } = find(system.objects, 'Deployment', 'portcullis') as {
       readonly spec: { readonly template: { readonly spec: JsonObject } };
@@ -178,7 +178,7 @@ suite('an installation', () => {
       const early = { metadata: { name: 'early' }, spec: PRIVILEGED };
       checkDenied(await plane.admin.send('POST', '/api/v1/namespaces/baseline/pods?dryRun=All', early));
     });
-    // The leader creates the standard SCCs. The readiness check of each replica reports missing ones.
+    // The leader creates the standard SCCs. The readiness check of each replica reports missing SCCs.
     for (const replica of system.replicas) {
       await eventually(async () => assert.match((await replica.probe()).text, /^\[\+\]scc ok$/m), 30_000);
     }
@@ -229,7 +229,7 @@ suite('an installation', () => {
         const { metadata } = responseObject(await succeeds(object));
         const { annotations = {} } = metadata as { readonly annotations?: Readonly<Record<string, string>> };
         const isPod = object['kind'] === 'Pod';
-        // An administrator may use every SCC; this one has the highest priority.
+        // An administrator may use every SCC. This SCC has the highest priority.
         assert.equal(annotations['openshift.io/scc'], isPod ? 'anyuid' : undefined, String(object['kind']));
       }
     });
@@ -254,7 +254,7 @@ suite('an installation', () => {
     await eventually(async () => {
       checkDenied(await send(pod('baseline', 'again', PRIVILEGED)));
     });
-    // A starting API server denies requests until it has read the roles.
+    // A starting API server denies requests until it has loaded the roles.
     restart = { from: before, to: (await plane.calls()).length };
   });
 
@@ -295,7 +295,7 @@ suite('an installation', () => {
     await system.scale(1);
   });
 
-  test('the leader deletes grants at their end', async () => {
+  test('the leader deletes grants on expiry', async () => {
     const end = new Date(Date.now() + 1000).toISOString();
     const roles = '/apis/rbac.authorization.k8s.io/v1';
     for (const collection of [`${roles}/namespaces/payments/rolebindings`, `${roles}/clusterrolebindings`]) {
@@ -339,7 +339,7 @@ suite('an installation', () => {
 
     // The second occurrence increases the count of the event.
     const { path } = await resolvePaths(plane.admin, namespace('payments'));
-    // A scenario has ended the enforcement, without which the leader allocates no ranges.
+    // An earlier scenario ended enforcement, and the leader allocates ranges only during enforcement.
     await plane.admin.send('PATCH', path, { metadata: { labels: { 'portcullis.dev/scc': 'enforce' } } }, MERGE);
     for (let times = 0; times < 2; times++) {
       await plane.admin.send('PATCH', path, { metadata: { annotations: { [MCS]: null } } }, MERGE);
@@ -432,7 +432,7 @@ suite('an installation', () => {
     const calls = await plane.calls();
     const usual = calls.filter((_call, index) => index < restart.from || index >= restart.to);
     assert.deepEqual(refusedCalls(usual), []);
-    // With spec.floor, the leader also maintains policies: see floor.test.ts.
+    // With spec.floor, the leader also maintains policies (see floor.test.ts).
     const unused = unusedPermissions(system.objects, calls).filter(
       (one) => !/admission-?polic|^get securitycontextconstraints/.test(one),
     );
@@ -440,9 +440,9 @@ suite('an installation', () => {
       // With spec.podSecurity.exceptions.
       'list podsecurityexceptions.policy.portcullis.dev',
       'watch podsecurityexceptions.policy.portcullis.dev',
-      // With these, and with spec.scc.authorization sar.
+      // The replicas need these only with spec.scc.authorization sar.
       'create subjectaccessreviews.authorization.k8s.io',
-      // With spec.defaults, where API servers serve no MutatingAdmissionPolicies.
+      // The leader needs these only with spec.defaults on API servers that do not serve MutatingAdmissionPolicies.
       'patch mutatingwebhookconfigurations.admissionregistration.k8s.io named defaults.portcullis.dev, …',
       ...DELETIONS,
       'patch podsecurityexceptions/status.policy.portcullis.dev',
@@ -463,7 +463,7 @@ suite('an installation', () => {
   });
 });
 
-/** The leader deletes the webhooks of features that are off, and all webhooks with the namespace. */
+/** The leader deletes the webhooks of disabled features, and all webhooks when the namespace is deleted. */
 const DELETIONS = ['validating', 'mutating'].map((kind) => {
   const [name] = kind === 'validating' ? ['psa.portcullis.dev'] : ['zz.scc.portcullis.dev'];
   return `delete ${kind}webhookconfigurations.admissionregistration.k8s.io named ${name}, …`;

@@ -1,6 +1,7 @@
 /**
- * The authorization webhook of `install --profile=control-plane` alongside a real API server, which calls it with the generated
- * files. Only with KUBEBUILDER_ASSETS: the development cluster has no authorization webhooks.
+ * Tests the authorization webhook of `install --profile=control-plane` with a real API server, which calls it through
+ * the generated files. Requires KUBEBUILDER_ASSETS, because the development cluster does not support authorization
+ * webhooks.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -31,7 +32,7 @@ const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/
 const OUTDATED =
   'kubelet version is outdated: kubelet version is 1.29.8, which is lower than minimumKubeletVersion of 1.33.0';
 
-/** The generated files, for another folder, for free ports, and without the cache of decisions. */
+/** Returns the generated files, adapted to another folder and free ports, and without the decision cache. */
 async function writeFiles(folder: string, [port = 0, probes = 0]: readonly number[]): Promise<void> {
   const { code, stderr } = await runProgram(['install', '--profile=control-plane', `--output-dir=${folder}`]);
   assert.equal(code, 0, stderr);
@@ -65,7 +66,7 @@ suite(
       await writeFiles(folder, ports);
       const authorizationConfig = join(folder, 'authz/authorization.yaml');
       plane = await startControlPlane({ authorizationConfig }).catch(async (error: unknown) => {
-        // API servers before Kubernetes 1.32 read another version of the file, as the documentation describes.
+        // API servers older than Kubernetes 1.32 require another version of the file, as the documentation describes.
         assert.match(String(error), /no kind \\"AuthorizationConfiguration\\" is registered for version/);
         const text = await readFile(authorizationConfig, 'utf8');
         await writeFile(
@@ -154,8 +155,8 @@ suite(
       }
     });
 
-    test('a node with an old kubelet gains no access with a request whose review is too large', async (t) => {
-      // Reviews of older API servers do not contain selectors.
+    test('a node with an old kubelet does not gain access through a request with an oversized review', async (t) => {
+      // Reviews from older API servers do not contain selectors.
       const type = 'io.k8s.api.authorization.v1.ResourceAttributes';
       const missing = await findMissingField(plane, 'authorization.k8s.io/v1', type, 'fieldSelector');
       if (missing !== false) {
@@ -189,10 +190,10 @@ suite(
       assert.equal(answer.status, 201, answer.text);
     });
 
-    test('in strict mode, no node joins, and an upgraded kubelet stays locked out, as upstream', async () => {
+    test('in strict mode, no node joins, and an upgraded kubelet stays locked out, as in upstream', async () => {
       await createNode('late', 'v1.29.8');
       await send('PATCH', SETTINGS, { spec: { kubelet: { authorizer: { mode: 'strict' } } } });
-      // A Node that does not exist is not changed while the mode is still recoverable.
+      // The Node does not exist, so the patch cannot change it while the mode is still recoverable.
       await eventually(async () => assert.equal((await reportVersion('absent', 'v1.33.1')).status, 403));
       const report = await reportVersion('late', 'v1.33.1');
       assert.equal(report.status, 403);
@@ -203,7 +204,7 @@ suite(
       assert.ok(String(responseMessage(answer)).endsWith('node "unknown" not found'), answer.text);
     });
 
-    test('the condition of the settings states that and when the API server called the webhook', async () => {
+    test('the condition of the settings states whether and when the API server called the webhook', async () => {
       const features = { scc: false, rollout: false, kubelet: true, olm: false };
       const policy = { scc: { mode: 'off' }, kubelet: { minimumVersion: '1.33.0' } };
       const system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { features, policy }) });
@@ -229,7 +230,7 @@ suite(
       }
     });
 
-    /** The lines of `kubelet status` about the authorizer. */
+    /** Returns the lines of `kubelet status` about the authorizer. */
     const authorizer = async (user: string, groups: readonly string[]): Promise<readonly string[]> => {
       const kubeconfig = await plane.kubeconfigFor(user, groups);
       const { stdout, stderr } = await runProgram(['kubelet', 'status', `--kubeconfig=${kubeconfig}`]);
@@ -242,7 +243,7 @@ suite(
       assert.deepEqual(called, [`Authorizer:   called   ${plane.server}`]);
       await replica?.stop();
       const [stopped = ''] = await authorizer('admin', ['system:masters']);
-      // API servers before Kubernetes 1.32 do not report the error.
+      // API servers older than Kubernetes 1.32 do not report the error.
       const [state = '', ...error] = stopped.split(' (');
       assert.equal(state, `Authorizer:   not-called   ${plane.server}`);
       if (error.length > 0)

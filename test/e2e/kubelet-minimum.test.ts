@@ -1,4 +1,4 @@
-/** The minimum kubelet version with two replicas. Each test continues from the state of the previous test. */
+/** Tests the minimum kubelet version with two replicas. Each test continues from the state of the previous test. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
@@ -27,7 +27,7 @@ function node(name: string, kubeletVersion: string): JsonObject {
   return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec: {}, status };
 }
 
-/** An API server requires all fields of the information. */
+/** API servers require all fields of the node information. */
 function nodeInfo(kubeletVersion: string): JsonObject {
   const names = ['machineID', 'systemUUID', 'bootID', 'kernelVersion', 'osImage', 'containerRuntimeVersion'];
   const others = [...names, 'kubeProxyVersion', 'operatingSystem', 'architecture'].map((name) => [name, 'test']);
@@ -36,7 +36,7 @@ function nodeInfo(kubeletVersion: string): JsonObject {
 
 const OUTDATED =
   'kubelet version is outdated: kubelet version is 1.29.9, which is lower than minimumKubeletVersion of 1.30.0';
-/** The path of a collection, and an object to create in it. */
+/** A collection path, and an object to create in it. */
 type Request = readonly [path: string, object: JsonObject];
 
 const LEASE: Request = [
@@ -97,7 +97,7 @@ suite('the minimum kubelet version of an installation', () => {
     return [condition?.reason, taint?.effect];
   };
 
-  test('a node below it blocks a raise, and has a condition and a taint', async (t) => {
+  test('a node below the minimum blocks a higher minimum, and has a condition and a taint', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);
     await eventually(async () => {
       assert.deepEqual(await minimum(), [undefined, undefined, 'NodesBelowMinimum']);
@@ -141,7 +141,7 @@ suite('the minimum kubelet version of an installation', () => {
     assert.deepEqual([code, authorizer], [0, { server: plane.server, webhook: 'not-called' }]);
   });
 
-  test('writes of a node that falls below it are denied while the settings require it', async () => {
+  test('writes of a node that falls below the minimum are denied while the settings require it', async () => {
     const downgrade = { status: { nodeInfo: nodeInfo('v1.29.9') } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', downgrade, MERGE)).status, 200);
     const api = 'rbac.authorization.k8s.io';

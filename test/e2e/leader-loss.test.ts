@@ -1,4 +1,7 @@
-/** What an installation changes with default settings, and the work of other replicas after the leader is killed. */
+/**
+ * Tests which objects an installation changes with default settings, and the behavior of other replicas after the
+ * leader is killed.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { objectPath } from '../../src/kube/resources.ts';
@@ -14,7 +17,7 @@ const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
 
-/** The Lease stays valid for the whole test. */
+/** The Lease stays valid during the whole test. */
 const LONG_LEASE = ['--leader-elect-lease-duration=10m'];
 
 suite('an installation with default settings', () => {
@@ -31,7 +34,7 @@ suite('an installation with default settings', () => {
     });
     assert.equal(answer.status, 201, answer.text);
   };
-  /** The labels and annotations of all namespaces, except for that of the installation. */
+  /** Returns the labels and annotations of all namespaces except the installation namespace. */
   const namespaces = async (): Promise<readonly JsonObject[]> =>
     responseItems(await plane.admin.send('GET', '/api/v1/namespaces'))
       .map((item) => objectMetadata(item))
@@ -48,7 +51,7 @@ suite('an installation with default settings', () => {
     await system.stop().finally(() => plane.stop());
   });
 
-  test('changes no namespace labels or annotations, by default and in the Evaluate phase', async () => {
+  test('does not change namespace labels or annotations, by default and in the Evaluate phase', async () => {
     const merge = { 'content-type': 'application/merge-patch+json' };
     for (const name of ['default', 'kube-public']) {
       const change = { metadata: { labels: { [ENFORCE]: 'restricted' } } };

@@ -1,9 +1,10 @@
 /**
  * `npm run test:e2e -- [--versions=1.30,1.37] [--record] [FILE...]`: runs the end-to-end tests.
  *
- * Without KUBEBUILDER_ASSETS, the tests use the development cluster. With --versions, that variable names a folder with one
- * folder of binaries for each version: `1.30` or, as setup-envtest names it, `1.30.3-linux-amd64`. A test that is skipped
- * because of the API server fails the run unless results.json has it for the same version. --record writes that file.
+ * Without KUBEBUILDER_ASSETS, the tests use the development cluster. With --versions, that variable is a folder that
+ * contains a folder of binaries for each version, named `1.30` or, as by setup-envtest, `1.30.3-linux-amd64`. A test
+ * that is skipped because of the API server fails the run unless results.json contains the skip for the same version.
+ * --record writes that file.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, readdirSync, writeFileSync } from 'node:fs';
@@ -24,14 +25,14 @@ const { values, positionals } = parseArgs({
 const assets = process.env['KUBEBUILDER_ASSETS'];
 const files = positionals.length > 0 ? positionals : globSync('test/e2e/*.test.ts').sort();
 
-/** The folder with the binaries of a minor version. */
+/** Returns the folder with the binaries of a minor version. */
 function findFolder(root: string, version: string): string {
   const name = readdirSync(root).find((one) => one === version || one.startsWith(`${version}.`));
   if (name === undefined) throw new Error(`KUBEBUILDER_ASSETS=${root} has no folder for ${version}`);
   return join(root, name);
 }
 
-/** The version of the kube-apiserver in a folder, such as `v1.30.14`. */
+/** Returns the version of the kube-apiserver in a folder, such as `v1.30.14`. */
 function readVersion(folder: string): string {
   const { stdout } = spawnSync(join(folder, 'kube-apiserver'), ['--version'], { encoding: 'utf8' });
   const version = /v\d+\.\d+\.\d+\S*/.exec(stdout ?? '')?.[0];
@@ -39,7 +40,7 @@ function readVersion(folder: string): string {
   return version;
 }
 
-/** Runs the files and returns the results of those that have no failed test. */
+/** Runs the files and returns the results of files without failed tests. */
 async function runFiles(): Promise<{ readonly passed: ReadonlyMap<string, FileResult>; readonly failed: Set<string> }> {
   const passed = new Map<string, { passed: number; skipped: Record<string, string> }>();
   const failed = new Set<string>();

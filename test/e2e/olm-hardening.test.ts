@@ -1,4 +1,6 @@
-/** OLM hardening in an installation without SCCs, before OLM is installed, and with and without the catalog label. */
+/**
+ * Tests OLM hardening in an installation without SCCs, before OLM is installed, and with and without the catalog label.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
@@ -74,7 +76,7 @@ suite('OLM hardening', () => {
     }, 30_000);
   });
 
-  test('catalog pods are hardened, both with the label and with only an owner', async () => {
+  test('catalog pods are hardened, whether they have the label or only an owner', async () => {
     await apply(plane.admin, OLM_DEFINITIONS);
     await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'catalogs' } });
     const spec = { sourceType: 'grpc', image: 'i', grpcPodConfig: { securityContextConfig: 'restricted' } };

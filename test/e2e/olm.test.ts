@@ -1,4 +1,7 @@
-/** From an operator to the Pod Security labels of its namespace. Each test continues from the state of the previous test. */
+/**
+ * Tests how an operator leads to Pod Security labels on its namespace. Each test continues from the state of the
+ * previous test.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
@@ -78,7 +81,7 @@ suite('an operator and the labels of its namespace', () => {
     await eventually(async () => assert.equal(await condition(), 'True Installed'), 40_000);
   });
 
-  test('the label is restored, and removed with the last operator, whichever replica leads', async () => {
+  test('the label is restored, and removed with the last operator, regardless of the leader', async () => {
     await plane.admin.send('PATCH', PATH, { metadata: { labels: { [SYNC]: 'false' } } }, MERGE);
     await eventually(async () => assert.deepEqual((await marks())[0], 'true'));
     const leader = system.replicas.find((replica) => replica.log().some(({ msg }) => msg === 'leadership begins'));
@@ -93,7 +96,7 @@ suite('an operator and the labels of its namespace', () => {
     for (const definition of OLM_DEFINITIONS) assert.equal((await remove(plane.admin, definition)).status, 200);
     let count = 0;
     await eventually(async () => {
-      // The controller checks at each change of a namespace, and twice a minute.
+      // The controller checks after each change to a namespace, and twice a minute.
       await plane.admin.send('PATCH', PATH, { metadata: { labels: { count: String(count++) } } }, MERGE);
       assert.equal(await condition(), 'False OLMNotInstalled');
     });

@@ -1,4 +1,4 @@
-/** The generated policies and the PodSecurity plugin of a kube-apiserver, with the same pods. */
+/** Compares the generated policies with the PodSecurity plugin of a kube-apiserver for the same pods. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -26,12 +26,12 @@ const POLICIES = ['baseline', 'restricted'].flatMap((level) =>
 );
 type Policy = (typeof POLICIES)[number];
 
-/** Namespaces that enforce a policy warn of this one. */
+/** The policy of the warn mode in namespaces that enforce a policy. */
 function warningOf(policy: Policy): Policy {
   return POLICIES[(POLICIES.indexOf(policy) + 3) % POLICIES.length] ?? policy;
 }
 
-/** The policies whose namespaces warn of a stricter one with every API server. */
+/** The enforced policies whose namespaces warn about a stricter policy with every API server. */
 const WARNED = POLICIES.filter(
   (policy) => warningOf(policy).level === 'restricted' && (policy.level === 'baseline' || policy.version < 'v1.24'),
 );
@@ -53,7 +53,7 @@ function listNamespaces(evaluator: Evaluator): string[] {
   );
 }
 
-/** The examples of the checks, and a sample of the recorded ones, with the fields that API servers require. */
+/** The examples of the checks and a sample of the recorded pods, with the fields that API servers require. */
 function readPods(): JsonObject[] {
   const examples = [compliantPod(), ...checks.map(violatingPod)] as JsonObject[];
   const random = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson').filter(
@@ -75,7 +75,7 @@ function readPods(): JsonObject[] {
   });
 }
 
-/** The status, the message and the warnings, without the text that API servers add for a policy. */
+/** Returns the status, message and warnings, without the text that API servers add for a policy. */
 async function send(
   plane: ControlPlane,
   path: string,
@@ -94,12 +94,15 @@ async function send(
   return { status: answer.status, message, warnings: answer.warnings.map(plain).sort() };
 }
 
-/** The text with each list of quoted names in the order of the names, each once. */
+/** Returns the text with each list of quoted names sorted and without duplicates. */
 function sortLists(text: string): string {
   return text.replaceAll(/\\?"[^",]+"(?:, \\?"[^",]+")+/g, (list) => [...new Set(list.split(', '))].sort().join(', '));
 }
 
-/** Plugins of older API servers list sets, such as the types of volumes, in alphabetical order. Returns the function that makes texts comparable. */
+/**
+ * Returns the function that makes texts comparable. Plugins of older API servers list sets, such as volume types, in
+ * alphabetical order.
+ */
 async function findOrder(plane: ControlPlane): Promise<(text: string) => string> {
   const volumes = [
     { name: 'a', nfs: { server: 's', path: '/' } },
@@ -204,8 +207,8 @@ suite('policies and the PodSecurity plugin', { skip }, () => {
     const list = (policies: ReadonlySet<Policy>): Policy[] => POLICIES.filter((policy) => policies.has(policy));
     assert.deepEqual(list(seen.allowed), POLICIES);
     assert.deepEqual(list(seen.denied), POLICIES);
-    // Pods that comply with these policies violate those of which their namespaces warn. Policies of other versions differ only
-    // where the API server knows both versions.
+    // Pods that comply with these policies violate the policies about which their namespaces warn. Policies with other
+    // versions differ only if the API server knows both versions.
     assert.deepEqual(
       list(seen.warned).filter((policy) => WARNED.includes(policy)),
       WARNED,
@@ -234,7 +237,7 @@ suite('policies and the PodSecurity plugin', { skip }, () => {
     assert.ok(warned > 100, String(warned));
   });
 
-  test('differ for pods with more items than policies evaluate', async () => {
+  test('differ for pods with more items than policies can evaluate', async () => {
     const path = `/api/v1/namespaces/${namespaceOf('policy', 'enforce', { level: 'restricted', version: 'latest' })}/pods`;
     const [container] = compliantPod().spec?.containers ?? [];
     const repeat = <T>(count: number, item: (index: number) => T): T[] =>
@@ -251,9 +254,9 @@ suite('policies and the PodSecurity plugin', { skip }, () => {
     });
     const capabilities = { drop: ['ALL'], add: repeat(60_000, () => 'NET_BIND_SERVICE') };
     const large = compliantPod({}, { securityContext: { ...container?.securityContext, capabilities } });
-    // The volume of the service account also counts.
+    // The service account volume is also counted.
     assert.equal((await send(plane, path, good(MAX_POLICY_ITEMS - 1))).status, 201);
-    // The text exceeds the 5 KiB of a message.
+    // The text exceeds the message limit of 5 KiB.
     assert.deepEqual(await send(plane, path, bad), {
       status: 403,
       message: 'pods "p" is forbidden: violates PodSecurity "restricted"',
@@ -284,7 +287,7 @@ suite('an installation without a server', { skip }, () => {
   let plane: ControlPlane;
   let kubectl: ReturnType<typeof createKubectl>;
   let program: (...args: readonly string[]) => Promise<Outcome>;
-  /** A reason why the policies cannot set defaults, or false. */
+  /** Reason why the policies cannot set defaults, or false. */
   let withoutDefaults: string | false;
   before(async () => {
     plane = await startControlPlane();
@@ -353,7 +356,7 @@ suite('an installation without a server', { skip }, () => {
     await apply(stdout);
     await eventually(async () => assert.ok(await isDenied(hostNetworkPod())));
     assert.equal((await post('default', hostNetworkPod())).message, `pods "p" is forbidden: ${DENIED}`);
-    // API servers observe one policy after another.
+    // API servers observe policies one at a time.
     await eventually(async () =>
       assert.match(
         (await post('strict', plainPod())).message,
@@ -372,7 +375,7 @@ suite('an installation without a server', { skip }, () => {
   });
 
   const DAMAGED_DEFAULTS = `problem  policies         MutatingAdmissionPolicy/defaults.psa.portcullis.dev: does not exist
-                          Impact: new pods do not get the defaults in the settings
+                          Impact: new pods do not get the configured defaults
                           Fix: portcullis install --without-server | kubectl apply -f -
 `;
   const HEALTHY = `info  installation     installation: policies without a server: no namespace reviews, no metrics, no SCC admission and no enforcement rollout
@@ -386,10 +389,10 @@ ok    other-admission  PodSecurity plugin: is disabled. Only the policies evalua
   const DAMAGED = `info     installation     installation: policies without a server: no namespace reviews, no metrics, no SCC admission and no enforcement rollout
 ok       api-server       Kubernetes VERSION: the policies are for this version
 problem  policies         ValidatingAdmissionPolicyBinding/enforce-baseline-unlabeled.psa.portcullis.dev: does not exist
-                          Impact: pods are not evaluated as the settings require
+                          Impact: pods are not evaluated according to the settings
                           Fix: portcullis install --without-server | kubectl apply -f -
-DEFAULTSproblem  policies         ValidatingAdmissionPolicy/enforce-restricted.psa.portcullis.dev: differs from what its settings generate
-                          Impact: pods are not evaluated as the settings require
+DEFAULTSproblem  policies         ValidatingAdmissionPolicy/enforce-restricted.psa.portcullis.dev: differs from the object that its settings generate
+                          Impact: pods are not evaluated according to the settings
                           Fix: portcullis install --without-server | kubectl apply -f -
 problem  enforcement      namespace default: a violating pod is admitted
                           Impact: the default baseline:latest is not enforced
@@ -399,7 +402,7 @@ ok       other-admission  PodSecurity plugin: is disabled. Only the policies eva
 COUNT problems, 0 warnings
 `;
 
-  test('doctor reports a policy that is deleted or changed, and its fix repairs it', async () => {
+  test('doctor reports a deleted or changed policy, and its fix restores it', async () => {
     const hasDefaults = withoutDefaults === false;
     const healthy = HEALTHY.replace('COUNT', hasDefaults ? '17' : '15');
     const damaged = DAMAGED.replace('COUNT', hasDefaults ? '4' : '3').replace(
@@ -423,7 +426,7 @@ COUNT problems, 0 warnings
     assert.deepEqual(await run('doctor'), { code: 0, stdout: healthy, stderr: '' });
   });
 
-  test('other commands evaluate like the policies', async () => {
+  test('other commands evaluate pods as the policies do', async () => {
     assert.match((await run('explain', 'namespace/default')).stdout, /^Namespace default: enforces baseline:latest\n/);
     const plan = await run('rollout', 'plan', '--level=restricted');
     assert.match(
@@ -451,7 +454,7 @@ obsolete: kubectl delete validatingadmissionpolicybindings enforce-baseline-unla
     );
     await apply(stdout);
     await eventually(async () => assert.ok(await isDenied(plainPod())));
-    // In a namespace with defaults, the same pod complies with the same level.
+    // In a namespace with defaults, the same pod complies with the level.
     const completed = async () => {
       const answer = await plane.admin.send('POST', '/api/v1/namespaces/completed/pods?dryRun=All', plainPod());
       assert.equal(answer.status, 201, answer.text);

@@ -1,4 +1,4 @@
-/** The credentials of replicas that run as processes, created with the commands in docs/how-to/processes.md. */
+/** Tests the credentials of replicas that run as processes, created with the commands in docs/how-to/processes.md. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ import { hasKubectl } from '../support/kubectl.ts';
 const needed = ASSETS === undefined || !hasKubectl ? 'KUBEBUILDER_ASSETS and kubectl are needed' : false;
 const TEXT = await readFile('docs/how-to/processes.md', 'utf8');
 
-/** The shell block that contains the text. */
+/** Returns the shell block that contains the text. */
 function blockWith(text: string): string {
   const blocks = [...TEXT.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
   return blocks.find((block) => block.includes(text)) ?? assert.fail(`no block contains ${text}`);
@@ -29,7 +29,7 @@ suite('the credentials of a process', { skip: needed }, () => {
   let plane: ControlPlane;
   let folder: string;
   const replicas: Replica[] = [];
-  /** Runs commands in the folder as a user. */
+  /** Runs commands in the folder as the given user. */
   const run = async (script: string, user: string, groups: readonly string[] = []): Promise<string> => {
     const env = { ...process.env, KUBECONFIG: await plane.kubeconfigFor(user, groups) };
     const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd: folder, env, timeout: 60_000 });

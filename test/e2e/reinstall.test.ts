@@ -1,4 +1,4 @@
-/** `install` and `upgrade` keep what was customized in an installation. */
+/** Tests that `install` and `upgrade` keep customized fields of an installation. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
@@ -15,7 +15,7 @@ const PORTCULLIS = 'app.kubernetes.io/part-of=portcullis';
 const TOLERATIONS = [{ key: 'dedicated', operator: 'Exists' }];
 const RESOURCES = { requests: { cpu: '1', memory: '1Gi' }, limits: { memory: '2Gi' } };
 
-/** The changes of an administrator to the Deployment. */
+/** Changes that an administrator makes to the Deployment. */
 const CUSTOMISATION = {
   spec: {
     template: {
@@ -56,7 +56,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     assert.equal(result.code, 0, result.stderr);
     return stderr;
   };
-  /** The changed lines that kubectl prints for the output, except the generation. */
+  /** Returns the lines of `kubectl diff` for the output, except the generation. */
   const diff = async ({ code, stdout, stderr }: Outcome): Promise<readonly string[]> => {
     assert.equal(code, 0, stderr);
     const result = await createKubectl(kubeconfig)(['diff', '--server-side', '--force-conflicts', '-f', '-'], stdout);
@@ -117,7 +117,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     await assertCustomized(IMAGE, 5);
   });
 
-  test('only the named option changes', async () => {
+  test('only the given option changes', async () => {
     assert.deepEqual(await diff(await run('install', '--replicas=7')), ['-  replicas: 5', '+  replicas: 7']);
     assert.match(
       await applyOutput(await run('install', '--replicas=7')),
@@ -168,7 +168,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     await applyAsLeader();
     assert.equal(
       (await run('install', '--kubelet=false')).stderr,
-      'error: spec.kubelet has an effect only with the kubelet feature: remove --kubelet=false, or add --set=kubelet=null\n',
+      'error: spec.kubelet requires the kubelet feature: remove --kubelet=false, or add --set=kubelet=null\n',
     );
     const args = ['--kubelet=false', '--set=kubelet=null'];
     assert.equal(
@@ -210,13 +210,13 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     });
   }
 
-  test('a setting of the leader changes through the initial settings', async () => {
+  test('a setting that the leader owns changes through the initial settings', async () => {
     await applyOutput(await run('install', '--set=scc.mode=report', '--allow-weaker'));
     await applyAsLeader();
     assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'report' } });
   });
 
-  test('a setting that an administrator applied is changed by the output, and the others stay', async () => {
+  test('the output changes a setting that an administrator applied, and keeps all others', async () => {
     const object = {
       apiVersion: 'config.portcullis.dev/v1alpha1',
       kind: 'PortcullisConfiguration',
@@ -233,7 +233,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     });
   });
 
-  test('a conflict with another client is announced', async () => {
+  test('a conflict with another client is reported', async () => {
     const patch = { spec: { podSecurity: { defaults: { enforce: 'baseline' } } } };
     await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', JSON.stringify(patch));
     const { stderr } = await run('install', '--set=podSecurity.defaults.enforce=restricted');

@@ -1,4 +1,4 @@
-/** The recorded results of the end-to-end tests for each minor version of Kubernetes. */
+/** Recorded results of the end-to-end tests for each minor version of Kubernetes. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -7,7 +7,7 @@ export const RESULTS = join(import.meta.dirname, 'results.json');
 export interface FileResult {
   /** Number of tests that passed. */
   readonly passed: number;
-  /** The reasons of skipped tests, by name. */
+  /** The skip reasons by test name. */
   readonly skipped: Readonly<Record<string, string>>;
 }
 
@@ -16,7 +16,7 @@ export interface VersionResult {
   readonly version: string;
   /** The date of the last run. */
   readonly date: string;
-  /** By name of the file, without `.test.ts`. */
+  /** Results by file name without `.test.ts`. */
   readonly files: Readonly<Record<string, FileResult>>;
 }
 
@@ -25,10 +25,10 @@ export function readResults(): Record<string, VersionResult> {
   return JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, VersionResult>;
 }
 
-/** Tests are also skipped if programs are missing on the machine. These skips do not depend on the version. */
+/** Reasons for skips because of programs that are missing on the machine. They do not depend on the version. */
 const ENVIRONMENT = /\b(?:kubectl|helm)\b|port \d+/;
 
-/** The result without the tests that a missing program skips. */
+/** Returns the result without tests that are skipped because of a missing program. */
 export function withoutEnvironment({ passed, skipped }: FileResult): FileResult {
   return {
     passed,
@@ -36,7 +36,7 @@ export function withoutEnvironment({ passed, skipped }: FileResult): FileResult 
   };
 }
 
-/** The skipped tests that the recorded results of the version do not have. */
+/** Returns the skipped tests that the recorded results of the version do not contain. */
 export function findNewSkips(
   recorded: VersionResult | undefined,
   results: ReadonlyMap<string, FileResult>,

@@ -1,6 +1,6 @@
 /**
- * The rollout from a new installation to enforcement and back. Each test continues from the state that the
- * previous test has left.
+ * Tests the rollout from a new installation to enforcement and back. Each test continues from the state of the previous
+ * test.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
@@ -38,7 +38,7 @@ const CORRECTED = new RegExp(
   `Portcullis manages the Pod Security labels of this namespace and will set ${WARN}=privileged. To keep your change, also set the label ${SYNC}=false`,
 );
 
-/** The clock of the replicas is ahead of the cluster: for them, new objects are older than a minute. */
+/** The clock of the replicas is ahead of the cluster, so new objects are older than a minute for them. */
 const SKEW_MS = 120_000;
 const SKEWED = {
   NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
@@ -46,7 +46,7 @@ const SKEWED = {
 };
 const WAIT_MS = 40_000;
 
-/** Namespaces whose service accounts may use one SCC, and the level that follows from it. */
+/** Namespaces whose service accounts may use one SCC, and the resulting level. */
 const MANAGED = [
   { name: 'plain', scc: 'restricted-v2', level: 'restricted', securityContext: {} },
   { name: 'rooted', scc: 'anyuid', level: 'baseline', securityContext: { runAsUser: 0 } },
@@ -64,7 +64,7 @@ function pod(namespace: string, name: string, scc: string, securityContext: Json
   };
 }
 
-/** The CRD of a foreign kind without a schema. */
+/** The CRD for another kind, without a schema. */
 function definition(group: string, version: string, plural: string, kind: string, scope: string): JsonObject {
   const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
   return {
@@ -125,7 +125,7 @@ suite('the rollout of enforcement', () => {
     const time = new Date(Date.now() + SKEW_MS + 1000).toISOString();
     await patch(CONFIG, { metadata: { annotations: { 'portcullis.dev/evaluate': time } } });
   };
-  /** Removes the limit of one raise of the default every five minutes. */
+  /** Removes the limit that permits raising the default only every five minutes. */
   const forgetRaise = (): Promise<unknown> =>
     plane.admin.send(
       'PATCH',
@@ -198,7 +198,7 @@ suite('the rollout of enforcement', () => {
     assert.equal(answer.status, 201, answer.text);
     await checkRecreation();
   };
-  /** Verifies by dry runs that the running pods would be admitted again. */
+  /** Checks with dry runs that the running pods would be admitted again. */
   const checkRecreation = async (): Promise<void> => {
     for (const { name, scc, securityContext } of MANAGED) {
       const again = pod(name, 'again', scc, securityContext);
@@ -336,7 +336,7 @@ suite('the rollout of enforcement', () => {
       ]);
     }, WAIT_MS);
     await eventually(async () => assert.match((await plane.admin.send('GET', REPORT)).text, /"fail":0/));
-    // Only the administrator clears Legacy mode.
+    // Only the administrator can clear Legacy mode.
     assert.equal((await rolloutStatus()).spec, 'Legacy');
     await ask('');
     await expectEnforced();
@@ -509,7 +509,7 @@ suite('the rollout of enforcement', () => {
 
 const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-level-zero-labeler)$/;
 
-/** The cluster serves one API for reports, and no namespace becomes exempt. */
+/** The cluster serves only one API for reports, and no namespace becomes exempt. */
 const UNUSED = [
   'delete reports.openreports.io named portcullis-pod-security',
   'delete clusterreports.openreports.io named portcullis-pod-security',

@@ -1,4 +1,4 @@
-/** Writes of SCCs, with the server as a process, its development cluster and its webhook configurations. */
+/** Tests SCC writes with the server as a process, its development cluster and its webhook configurations. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';

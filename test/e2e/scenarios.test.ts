@@ -1,7 +1,7 @@
 /**
- * The scenarios against a server process with its development cluster and the example manifests: as the requests that
- * kubectl sends, and by kubectl itself if it is on the PATH. Pod Security also runs together with the PodSecurity
- * plugin of kube-apiserver.
+ * Runs the scenarios against a server process with its development cluster and the example manifests, both with the
+ * requests that kubectl sends and with kubectl itself if it is on the PATH. Also tests Pod Security together with the
+ * PodSecurity plugin of kube-apiserver.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -38,7 +38,7 @@ import { formatSettings, type RunningServer, serve } from '../support/serve-proc
 const SCENARIOS = [...POD_SECURITY, ...SCC];
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 
-/** A namespace and a pod that is created immediately afterwards. */
+/** Creates a namespace and, immediately afterwards, a pod. */
 const SUDDEN = {
   namespace: {
     apiVersion: 'v1',
@@ -179,7 +179,7 @@ suite('by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' },
       const { code, stderr } = await kubectl(kubectlArguments(scenario));
       const lines = stderr.split('\n').filter((line) => line !== '');
       const isWarning = (line: string): boolean => line.startsWith('Warning: ');
-      // kubectl prints no warnings for a connection that was not upgraded.
+      // kubectl does not print warnings for a connection that was not upgraded.
       const warnings = scenario.exec === undefined ? (scenario.warnings ?? []) : [];
       assert.deepEqual(
         lines.filter(isWarning),
@@ -192,7 +192,7 @@ suite('by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' },
     });
   }
 
-  test('one file contains a namespace and its first pod', async () => {
+  test('a single file contains a namespace and its first pod', async () => {
     const file = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [SUDDEN.namespace, SUDDEN.pod] });
     const { code, stdout, stderr } = await kubectl(['create', '-f', '-'], file);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
@@ -213,7 +213,7 @@ suite('by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' },
   });
 });
 
-/** kubectl formats errors about invalid objects itself: kind and name, then the causes. */
+/** kubectl formats errors about invalid objects itself. It prints the kind and name, followed by the causes. */
 function kubectlMessage({ code }: Scenario, denied: string): string {
   return code === 422 ? denied.slice(denied.indexOf('is invalid: ')) : denied;
 }
@@ -245,7 +245,7 @@ suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}, plugin PodSecurity on`));
 
   for (const scenario of POD_SECURITY) {
-    // The plugin evaluates first: it denies the pod, and kube-apiserver returns identical warnings once.
+    // The plugin evaluates pods first, so it denies the pod. kube-apiserver returns identical warnings only once.
     const { denied } = scenario;
     const byPlugin = denied === undefined ? {} : { denied: denied.replace(BY_WEBHOOK, '') };
     test(scenario.name, async () => {

@@ -1,4 +1,4 @@
-/** The requests that the service account of the replicas may not send, although RBAC permits most of them. */
+/** Tests requests that the service account of the replicas may not send, although RBAC permits most of them. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { ALL_FEATURES, defaultSettings } from '../../src/install/settings.ts';
@@ -119,7 +119,7 @@ interface Case {
   readonly verb?: 'create' | 'apply' | 'merge' | 'merge status' | 'delete';
   readonly object: JsonObject;
   readonly message: string;
-  /** The message of kube-apiserver, if it differs. */
+  /** The kube-apiserver message, if it differs. */
   readonly byApiserver?: string;
 }
 
@@ -145,14 +145,14 @@ const node = (change: JsonObject): JsonObject => ({
 });
 const OUTDATED = { key: 'portcullis.dev/kubelet-outdated', effect: 'NoSchedule' };
 
-/** Webhooks that select pods of kube-system or of the installation. */
+/** Webhooks that select pods in kube-system or in the installation namespace. */
 const TOO_WIDE: Readonly<Record<string, readonly JsonObject[]>> = {
   'all namespaces': [webhook(OWN_URL, PODS)],
   'the namespace kube-system': [podsOf(byName('In', 'kube-system'))],
-  'all namespaces except that of the installation': [podsOf(byName('NotIn', 'portcullis'))],
+  'all namespaces except the installation namespace': [podsOf(byName('NotIn', 'portcullis'))],
   'all namespaces except kube-system': [podsOf(byName('NotIn', 'kube-system', 'shop'))],
   'namespaces by another label': [podsOf({ ...byName('NotIn', 'kube-system', 'portcullis'), key: 'name' })],
-  'all namespaces by a second webhook': [
+  'all namespaces through a second webhook': [
     podsOf(byName('NotIn', 'kube-system', 'portcullis')),
     { ...webhook(OWN_URL, PODS), name: 'y.portcullis.dev' },
   ],
@@ -166,7 +166,7 @@ const TOO_WIDE: Readonly<Record<string, readonly JsonObject[]>> = {
   ],
 };
 
-/** Rules for resources that no webhook of Portcullis reviews, by the resource and the name of the configuration. */
+/** Rules for resources that no Portcullis webhook reviews, by resource and configuration name. */
 const OTHER_RULES: readonly (readonly [name: string, resource: string, configuration: string, rule: JsonObject])[] = [
   ['change Secrets', MUTATING, 'olm.portcullis.dev', SECRETS],
   ['review Secrets', VALIDATING, 'psa.portcullis.dev', SECRETS],
@@ -181,15 +181,15 @@ const OTHER_RULES: readonly (readonly [name: string, resource: string, configura
 
 const OWNERS = [{ apiVersion: 'v1', kind: 'Namespace', name: 'gone', uid: 'gone' }];
 
-/** Changes of the metadata of a namespace. */
+/** Changes to the metadata of a namespace. */
 const NAMESPACE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason: string])[] = [
-  ['delete a namespace by its owner', { ownerReferences: OWNERS }, FIXED],
+  ['delete a namespace through its owner', { ownerReferences: OWNERS }, FIXED],
   ['block the deletion of a namespace', { finalizers: ['example.org/hold'] }, FIXED],
   ['disable SCCs in a namespace', { labels: { 'portcullis.dev/scc': 'off' } }, KEYS],
-  ['remove a label of another prefix', { labels: { team: null }, annotations: { 'example.org/a': 'b' } }, KEYS],
+  ['remove a label with another prefix', { labels: { team: null }, annotations: { 'example.org/a': 'b' } }, KEYS],
 ];
 
-/** Changes of a node; those of the status and of labels are sent to the status subresource. */
+/** Changes to a node. Changes to the status and to labels are sent to the status subresource. */
 const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason?: string])[] = [
   [
     'redirect the connections of API servers to a kubelet',
@@ -198,7 +198,7 @@ const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason
   ['change the port of a kubelet', { status: { daemonEndpoints: { kubeletEndpoint: { Port: 1 } } } }],
   ['report that a node is not ready', { status: { conditions: [{ ...READY, status: 'False' }] } }],
   [
-    'label a node by its status',
+    'label a node through its status',
     { metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/control-plane': '' } } },
     NODE_KEYS,
   ],
@@ -218,7 +218,8 @@ const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason
 ];
 
 const CASES: readonly Case[] = [
-  // Policies of API servers are not subject to policies: RBAC permits only their own names, by server-side apply.
+  // Admission policies do not apply to admission policies, so RBAC permits the replicas only their own names, through
+  // server-side apply.
   {
     name: 'create a mutating policy',
     object: mutation('evil'),
@@ -314,7 +315,7 @@ const CASES: readonly Case[] = [
     message: denied(`clusterroles.${RBAC} "system:openshift:scc:privileged"`, standard('clusterroles')),
   },
   {
-    name: 'grant another SCC by a standard role',
+    name: 'grant another SCC through a standard role',
     object: useRole('system:openshift:scc:restricted-v2', {
       rules: [
         {
@@ -328,7 +329,7 @@ const CASES: readonly Case[] = [
     message: denied(`clusterroles.${RBAC} "system:openshift:scc:restricted-v2"`, standard('clusterroles')),
   },
   {
-    name: 'delete a standard role by its owner',
+    name: 'delete a standard role through its owner',
     object: useRole('system:openshift:scc:anyuid', {
       metadata: { name: 'system:openshift:scc:anyuid', ownerReferences: OWNERS },
     }),
@@ -392,7 +393,7 @@ const CASES: readonly Case[] = [
     message: denied('nodes "worker"', reason),
   })),
   {
-    name: 'delete a grant without an end',
+    name: 'delete a grant that does not expire',
     verb: 'delete',
     object: { apiVersion: `${RBAC}/v1`, kind: 'ClusterRoleBinding', metadata: { name: 'cluster-admin' } },
     message: denied(
@@ -401,14 +402,14 @@ const CASES: readonly Case[] = [
     ),
   },
   {
-    name: 'delete a node by its owner',
+    name: 'delete a node through its owner',
     verb: 'merge',
     object: node({ metadata: { name: 'worker', ownerReferences: OWNERS } }),
     message: denied('nodes "worker"', REPORTED),
   },
 ];
 
-/** The policy permits the configurations of these settings. */
+/** Settings whose webhook configurations the policy permits. */
 const SETTINGS: Readonly<Record<string, JsonObject>> = {
   defaults: {},
   'enforced SCCs': { scc: { mode: 'enforce' } },
@@ -443,7 +444,7 @@ suite('the service account of the replicas', () => {
   after(() => plane.stop());
 
   const send = async ({ verb = 'create', object }: Case): Promise<ApiResponse> => {
-    // API servers authorize a request before they find out that they do not serve the resource.
+    // API servers authorize a request before they look up the resource.
     const kind = object['kind'] as Kind;
     const { name = '', namespace: where = 'default' } = objectMetadata(object) as ObjectMeta;
     const [collection, path] = [resourcePath(kind, where), objectPath(kind, name, where)];

@@ -1,4 +1,7 @@
-/** The settings object of an installation: specs that API servers reject, and the settings that replicas use while it is invalid. */
+/**
+ * Tests specs of the settings object that API servers reject, and the settings that replicas use while the object is
+ * invalid.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';

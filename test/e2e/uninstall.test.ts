@@ -1,4 +1,4 @@
-/** Uninstalls a customized installation that enforces with the documented commands, while pods are created. */
+/** Uninstalls a customized, enforcing installation with the documented commands while pods are created. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -20,14 +20,17 @@ const APPLY = { 'content-type': 'application/apply-patch+yaml' };
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const WAIT_MS = 60_000;
 
-/** The commands of a section, with the confirmation and a short wait. */
+/** Returns the commands in a section, with confirmation and a short wait. */
 function documented(heading: string): string {
   const [block = ''] = readCommands('docs/how-to/uninstall.md', heading);
   assert.notEqual(block, '', heading);
   return block.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=500ms');
 }
 
-/** Pods of namespaces whose service accounts may use one SCC. SCCs default the pod of `plain` to the restricted level. */
+/**
+ * Pods in namespaces whose service accounts may use one SCC. With SCC defaults, the pod in `plain` complies with the
+ * restricted level.
+ */
 const PODS = [
   { namespace: 'plain', scc: 'restricted-v2', securityContext: {} },
   { namespace: 'mighty', scc: 'privileged', securityContext: { privileged: true } },
@@ -41,7 +44,7 @@ function pod({ scc, securityContext }: { readonly scc: string; readonly security
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** A role of the default service account of a namespace, which uses an SCC. */
+/** A role that permits the default service account of a namespace to use an SCC. */
 function grant(namespace: string, scc: string): readonly JsonObject[] {
   const type = { apiVersion: `${RBAC}/v1`, metadata: { name: 'scc', namespace } };
   const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: `system:openshift:scc:${scc}` };
@@ -190,7 +193,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
   });
 
-  test('the printed commands remove everything that remains', async () => {
+  test('the printed commands remove all remaining objects', async () => {
     const list = 'portcullis uninstall --yes --wait=500ms';
     const { stdout } = await run(list);
     const commands = stdout.match(/^- .*/gm)?.map((line) => line.split(': ').at(-1) ?? '') ?? [];

@@ -1,4 +1,4 @@
-/** Upgrades from the manifests of earlier versions, while pods are created. */
+/** Upgrades from the manifests of earlier versions while pods are created. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -86,7 +86,7 @@ for (const version of VERSIONS) {
   });
 }
 
-/** Creates a pod that must be admitted and a pod that must be denied, as dry runs. */
+/** Creates a pod that must be admitted and a pod that must be denied in dry runs. */
 async function work(admin: ApiClient): Promise<void> {
   const path = '/api/v1/namespaces/busy/pods?dryRun=All';
   const good = await admin.send('POST', path, pod());

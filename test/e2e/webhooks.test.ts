@@ -1,4 +1,4 @@
-/** Pods are created in a loop while Portcullis is installed, enforces, is upgraded, scaled to zero and removed. */
+/** Creates pods in a loop while Portcullis is installed, enforces, and is upgraded, scaled to zero and removed. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -19,10 +19,10 @@ const POD = { metadata: { name: 'loop' }, spec: { containers: [{ name: 'c', imag
 /** Every SCC except `privileged` denies it. */
 const HOST_POD = { ...POD, spec: { ...POD.spec, hostNetwork: true } };
 
-/** A pod of another service account than the default one may use no SCC that allows the host network. */
+/** Only the default service account may use an SCC that allows the host network. */
 const HEADERS = { 'Impersonate-User': 'alice' };
 
-/** Creates pods as dry runs until it is stopped. Resolves to the distinct reasons of denials. */
+/** Creates pods in dry runs until it is stopped. Resolves to the distinct denial reasons. */
 function createPods(plane: ControlPlane, namespace: string) {
   const denials = new Set<string>();
   let count = 0;
@@ -89,7 +89,7 @@ suite('webhooks', () => {
     });
     return (await Promise.all(lists)).flat();
   };
-  /** The names of the webhooks that fail closed. */
+  /** Returns the names of fail-closed webhooks. */
   const closed = async (): Promise<readonly unknown[]> =>
     [
       ...new Set((await readWebhooks()).filter((one) => one['failurePolicy'] === 'Fail').map((one) => one['name'])),
@@ -102,7 +102,7 @@ suite('webhooks', () => {
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('an installation in any order denies nothing, and its webhooks fail open', async () => {
-    // The CRDs come first because API servers reject objects of unknown kinds. The namespace precedes its content.
+    // CRDs come first because API servers reject objects of unknown kinds. The namespace precedes its objects.
     const rank = ({ kind }: JsonObject): number => ['CustomResourceDefinition', 'Namespace'].indexOf(String(kind));
     const [definitions, others] = [
       system.objects.filter((one) => rank(one) >= 0),
@@ -122,7 +122,7 @@ suite('webhooks', () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('a namespace that enforces SCCs fails closed, all others fail open', async () => {
+  test('a namespace that enforces SCCs fails closed, and all others fail open', async () => {
     await label('enforce');
     const pods = ['exec.scc.portcullis.dev', 'mutate.scc.portcullis.dev', 'validate.scc.portcullis.dev'];
     await eventually(async () => assert.deepEqual(await closed(), pods), 15_000);
@@ -134,7 +134,7 @@ suite('webhooks', () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('an upgrade keeps settings and webhooks, and denies only what the settings deny', async () => {
+  test('an upgrade keeps settings and webhooks, and denies only pods that the settings deny', async () => {
     const readState = async () => [
       responseObject(await plane.admin.send('GET', SETTINGS))['spec'],
       await readWebhooks(),
@@ -213,7 +213,7 @@ suite('webhooks', () => {
     assert.deepEqual(owners, [{ ...kind, name: 'portcullis-webhook-configurations', uid }]);
   });
 
-  test('uninstall ends SCC enforcement first, and the leader restores nothing', async () => {
+  test('uninstall ends SCC enforcement first, and the leader does not restore any object', async () => {
     await system.configure({ scc: { mode: 'enforce' } });
     await eventually(async () => assert.ok((await closed()).includes('mutate.scc.portcullis.dev')), 15_000);
     await stopLoop();

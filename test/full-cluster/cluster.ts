@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts';
 
 const PROGRAMS = ['kube-apiserver', 'etcd', 'kube-controller-manager', 'kube-scheduler', 'kwok'];
 
-/** A reason to skip the tests, or false. */
+/** Reason to skip the tests, or false. */
 export const missingPrograms = findMissing();
 
 function findMissing(): string | false {
@@ -77,7 +77,7 @@ async function controllerManagerArgs(plane: ControlPlane, port: number): Promise
     '--use-service-account-credentials',
     `--service-account-private-key-file=${join(plane.folder, 'accounts.key')}`,
     `--root-ca-file=${join(plane.folder, 'ca.crt')}`,
-    // On a busy machine, simulated nodes renew their Leases late. Pods of such nodes would be marked as not ready.
+    // On a busy machine, simulated nodes renew their Leases late, and their pods would be marked as not ready.
     '--node-monitor-grace-period=1h',
     // Resource quotas and volume attachments are not relevant here.
     '--controllers=*,-attachdetach,-resourcequota',

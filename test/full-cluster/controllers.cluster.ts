@@ -1,4 +1,7 @@
-/** The controllers of Kubernetes and an installation: pods, events, conditions, garbage collection, tokens, drains. */
+/**
+ * Tests an installation with the Kubernetes controllers: pods, events, conditions, garbage collection, tokens and
+ * drains.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
@@ -23,7 +26,7 @@ import {
 } from './workloads.ts';
 
 const NODES = 30;
-/** Pods of a DaemonSet on the nodes of one of three zones. */
+/** A DaemonSet on the nodes in one of three zones. */
 const DAEMON_PODS = NODES / 3;
 const WAIT_MS = 180_000;
 const MERGE = { 'content-type': 'application/merge-patch+json' };
@@ -91,7 +94,7 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
     }
   });
 
-  test('workloads report the reason of denied pods in events and conditions', async () => {
+  test('workloads report the reason for denied pods in events and conditions', async () => {
     for (const kind of KINDS) {
       await succeeds(workload(kind, `bad-${kind.toLowerCase()}`, 'shop', HOST_NETWORK));
       await succeeds(workload(kind, `bad-${kind.toLowerCase()}`, 'vault', PLAIN));

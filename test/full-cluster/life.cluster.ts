@@ -1,6 +1,7 @@
 /**
- * The lifecycle of an installation in a cluster with controllers, while Deployments are created, scaled and deleted: evaluation,
- * enforcement, SCCs, upgrade, break-glass, uninstallation. Each test continues from the state of the previous one.
+ * Tests the lifecycle of an installation in a cluster with controllers, while Deployments are created, scaled and
+ * deleted. The lifecycle consists of evaluation, enforcement, SCCs, upgrade, break-glass and uninstallation. Each test
+ * continues from the state of the previous test.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
@@ -19,13 +20,13 @@ import { CONTROLLER, PLAIN } from './workloads.ts';
 const NODES = Number(process.env['CLUSTER_NODES'] ?? 200);
 const NAMESPACES = Array.from({ length: 10 }, (_, index) => `team-${index}`);
 const WAIT_MS = 120_000;
-/** Time in which the load writes with new contents. */
+/** Time in which the load writes Deployments with new contents. */
 const LOAD_MS = 10_000;
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
 const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
 
-/** For the replicas, new namespaces are older than a minute. */
+/** The clock offset of the replicas, for which new namespaces are older than a minute. */
 const SKEW_MS = 120_000;
 const SKEWED = {
   NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
@@ -57,7 +58,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
     const found = (Array.isArray(conditions) ? conditions : []).filter(isObject).find((one) => one['type'] === type);
     return `${String(found?.['status'])}/${String(found?.['reason'])}`;
   };
-  /** The namespaces with pods that enforcement would deny. The status also lists namespaces that are fixed. */
+  /** Returns the namespaces with pods that enforcement would deny. The status also lists fixed namespaces. */
   const violating = async (): Promise<readonly unknown[]> => {
     const { violatingNamespaces } = await status();
     const all: readonly unknown[] = Array.isArray(violatingNamespaces) ? violatingNamespaces : [];
@@ -171,7 +172,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
 
   test('break-glass admits all pods, and new violations are denied afterwards', async () => {
     await run('break-glass', 'on');
-    // Otherwise, a controller waits for up to 16 minutes after many denials.
+    // Without a change, a controller waits for up to 16 minutes after many denials.
     await load.replace('host', 'host');
     await load.settle(assertComplete, WAIT_MS);
     await run('break-glass', 'off');

@@ -1,4 +1,4 @@
-/** Deployments that are continuously created, scaled and deleted. */
+/** Creates, scales and deletes Deployments continuously. */
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
@@ -7,7 +7,9 @@ import type { ApiClient } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { COMPLIANT, HOST_NETWORK, PLAIN, workload } from './workloads.ts';
 
-/** The pods of a Deployment: `compliant` with restricted, `plain` with baseline, `host` with privileged. */
+/**
+ * The pods of a Deployment. `compliant` complies with restricted, `plain` with baseline, and `host` with privileged.
+ */
 export type Content = 'compliant' | 'plain' | 'host';
 const SPECS: Readonly<Record<Content, JsonObject>> = { compliant: COMPLIANT, plain: PLAIN, host: HOST_NETWORK };
 
@@ -18,7 +20,7 @@ const MERGE = { 'content-type': 'application/merge-patch+json' };
 const LIST = '/apis/apps/v1/deployments?labelSelector=load';
 
 export interface Load {
-  /** Failed requests. Denials of pods are not among them: controllers create the pods. */
+  /** Failed requests. They do not include pod denials, because controllers create the pods. */
   readonly failures: readonly string[];
   /** The number of successful requests. */
   writes(): number;
@@ -37,7 +39,7 @@ export interface DeploymentState {
   readonly replicas: number;
   readonly ready: number;
   readonly isObserved: boolean;
-  /** The message of the condition ReplicaFailure, if it is true. */
+  /** Returns the message of the ReplicaFailure condition if it is true. */
   readonly failure: string | undefined;
 }
 
@@ -94,7 +96,7 @@ export function startLoad(admin: ApiClient, namespaces: readonly string[]): Load
     },
     async replace(from, to) {
       isPaused = true;
-      // A write that has begun may add a Deployment.
+      // A write that has already started may add a Deployment.
       await pause(2 * PERIOD_MS);
       for (const [path, content] of present) {
         if (content !== from) continue;

@@ -1,7 +1,8 @@
 /**
- * A large cluster with controllers: the restart of many Deployments without and with Portcullis, also while all replicas are
- * replaced, then the readiness evaluation and the label sync. The sizes come from `CLUSTER_NODES`, `CLUSTER_NAMESPACES`,
- * `CLUSTER_PODS` and `CLUSTER_ROLLOUT`. Times and resources are reported, not asserted.
+ * Measures a large cluster with controllers: the restart of many Deployments without Portcullis, with Portcullis, and
+ * while all replicas are replaced, followed by the readiness evaluation and the label sync. `CLUSTER_NODES`,
+ * `CLUSTER_NAMESPACES`, `CLUSTER_PODS` and `CLUSTER_ROLLOUT` set the sizes. Times and resources are reported, not
+ * asserted.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
@@ -19,9 +20,9 @@ import { COMPLIANT, PLAIN, workload } from './workloads.ts';
 const NODES = Number(process.env['CLUSTER_NODES'] ?? 200);
 const NAMESPACES = Number(process.env['CLUSTER_NAMESPACES'] ?? 100);
 const PODS = Number(process.env['CLUSTER_PODS'] ?? 2000);
-/** Number of Deployments that are restarted. */
+/** Number of Deployments to restart. */
 const ROLLOUT = Number(process.env['CLUSTER_ROLLOUT'] ?? 200);
-/** Pods of each Deployment. */
+/** Number of pods of each Deployment. */
 const REPLICAS = 5;
 const DEPLOYMENTS = Math.ceil(PODS / REPLICAS);
 const CONCURRENCY = 8;
@@ -29,7 +30,7 @@ const WAIT_MS = 900_000;
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
-/** For the replicas, new namespaces are older than a minute. */
+/** The clock offset of the replicas, for which new namespaces are older than a minute. */
 const SKEWED = {
   NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
   CLOCK_SKEW_MS: '120000',
@@ -42,7 +43,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
   let plane: ControlPlane;
   let system: System;
 
-  /** Restarts Deployments, and reports the time until all their pods run and the resources that this takes. */
+  /** Restarts Deployments, and reports the time until all their pods run and the resources used. */
   const restart = async (t: TestContext, during?: () => Promise<void>): Promise<void> => {
     const replicas = during ? [] : system.replicas;
     const pids = [plane.pid, ...replicas.map(({ pid }) => pid)];
@@ -150,7 +151,7 @@ function seconds(startMs: number): string {
   return ((performance.now() - startMs) / 1000).toFixed(1);
 }
 
-/** Calls the function with 0 to `count` - 1, several at once. */
+/** Calls the function with 0 to `count` - 1, with several calls at a time. */
 async function forEach(count: number, act: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   const work = async (): Promise<void> => {

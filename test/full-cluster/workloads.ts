@@ -1,4 +1,4 @@
-/** Workloads of every built-in kind, and their pods in the cluster. */
+/** Builds workloads of every built-in kind, and finds their pods in the cluster. */
 import assert from 'node:assert/strict';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems } from '../support/answers.ts';
@@ -7,7 +7,7 @@ import type { ApiClient } from '../support/api-client.ts';
 export interface Workload {
   readonly kind: string;
   readonly path: string;
-  /** The number of pods that its controller creates in a cluster of this number of zones and nodes. */
+  /** The number of pods that the controller creates in a cluster with the given number of zones and nodes. */
   readonly object: JsonObject;
 }
 
@@ -25,7 +25,7 @@ const GROUPS: Readonly<Record<string, string>> = {
 
 export const KINDS = Object.keys(GROUPS);
 
-/** A pod spec that complies with the restricted level, and that the SCC restricted-v2 admits. */
+/** A pod spec that complies with the restricted level, and that the restricted-v2 SCC admits. */
 export const COMPLIANT: JsonObject = {
   securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
   containers: [
@@ -67,7 +67,7 @@ export function workload(kind: string, name: string, namespace: string, spec: Js
   return { apiVersion: GROUPS[kind] ?? '', kind, metadata: { name, namespace, labels }, spec: specs[kind] ?? {} };
 }
 
-/** The path of a workload. */
+/** Returns the API path of a workload. */
 export function workloadPath(object: JsonObject): string {
   const apiVersion = String(object['apiVersion']);
   const { name, namespace } = objectMetadata(object);
@@ -75,7 +75,7 @@ export function workloadPath(object: JsonObject): string {
   return `${base}/namespaces/${String(namespace)}/${String(object['kind']).toLowerCase()}s/${String(name)}`;
 }
 
-/** The pods with the label `app`. */
+/** Returns the pods with the given `app` label. */
 export async function listPods(admin: ApiClient, namespace: string, app?: string): Promise<readonly JsonObject[]> {
   const query = app === undefined ? '' : `?labelSelector=${encodeURIComponent(`app=${app}`)}`;
   return responseItems(await admin.send('GET', `/api/v1/namespaces/${namespace}/pods${query}`));
@@ -87,13 +87,13 @@ export function isRunning(pod: JsonObject): boolean {
   return isObject(status) && ['Running', 'Succeeded'].includes(String(status['phase']));
 }
 
-/** Waits with a message until this number of pods run. */
+/** Waits until the given number of pods run. */
 export async function assertRunning(admin: ApiClient, namespace: string, app: string, count: number): Promise<void> {
   const pods = await listPods(admin, namespace, app);
   assert.equal(pods.filter(isRunning).length, count, `${app}: ${pods.length} pods`);
 }
 
-/** The messages of events with a reason, about objects whose name starts with a prefix. */
+/** Returns the messages of events with the given reason and for objects with the given name prefix. */
 export async function eventMessages(
   admin: ApiClient,
   namespace: string,

@@ -1,4 +1,4 @@
-/** Damage to the bytes of a review, as caused by broken or malicious clients. */
+/** Damages the bytes of a review, as broken or malicious clients do. */
 import fc, { type Arbitrary } from 'fast-check';
 
 /** A kind of damage, its position modulo the length, and its text. */
@@ -19,7 +19,7 @@ const VALUES: readonly string[] = [
   ...[nest(100, '[', ']'), nest(1000, '{"a":', '}')],
 ];
 
-/** Replacements that take a server some milliseconds each. */
+/** Replacements that each cost a server some milliseconds. */
 const HUGE_VALUES: readonly string[] = [
   `"${'s'.repeat(1 << 19)}"`,
   ...[nest(20_000, '[', ']'), nest(200_000, '[', ']')],
@@ -80,7 +80,7 @@ function changeMember(bytes: Buffer, where: number, change: (member: string) => 
   return Buffer.from(text.slice(0, found.index) + change(member) + text.slice(found.index + member.length));
 }
 
-/** Applies damages to a text. */
+/** Applies damage to a text. */
 export function applyDamages(text: string, damages: readonly Damage[]): Buffer {
   let bytes: Buffer = Buffer.from(text);
   for (const { kind, where: position, text: added } of damages) bytes = DAMAGES[kind](bytes, position, added);

@@ -1,4 +1,4 @@
-/** Compares responses of the server with the oracle. Differences throw. */
+/** Compares responses of the server with the oracle, and throws if they differ. */
 import assert from 'node:assert/strict';
 import { applyPatch, type Operation } from 'rfc6902';
 import type { PodSecurityException } from '../../src/kube/pod-security-exception.ts';
@@ -20,13 +20,13 @@ import type { Stored } from './server.ts';
 import { createAuthorizer, type World } from './world.ts';
 
 export interface Judge {
-  /** Returns the expected pod after the first pass; undefined if it is denied or unchanged. */
+  /** Returns the expected pod after the first pass, or `undefined` if it is denied or unchanged. */
   complete(request: JsonObject): JsonObject | undefined;
   /** Checks the response of a path to a request. Returns the patched object. */
   check(path: string, request: JsonObject, answer: Response): JsonObject | undefined;
 }
 
-/** The exempt namespaces in the flags of the server. */
+/** The exempt namespaces in the server flags. */
 const EXEMPT = ['kube-system'];
 
 const NULL_OBJECT = ': Invalid value: null: must be an object';
@@ -38,7 +38,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
     namespace: namespaces.get(textAt(request, 'namespace')),
     authorizer,
   });
-  /** A missing namespace has mode enforce unless its name is exempt. */
+  /** A missing namespace has enforce mode unless its name is exempt. */
   const getMode = (request: JsonObject): string => {
     const name = textAt(request, 'namespace');
     const namespace = namespaces.get(name) ?? { metadata: { name } };
@@ -51,7 +51,9 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
   const first = (request: JsonObject): SccVerdict =>
     inMode(request, () => firstPass(request, getSurroundings(request)));
 
-  /** As on OpenShift, the spec is that of a pod of the service account. The annotations stay as they are. */
+  /**
+   * As on OpenShift, the template gets the spec of a pod with the same service account. Its annotations do not change.
+   */
   const completeTemplate = (template: JsonObject, request: JsonObject): JsonObject => {
     const serviceAccountName = textAt(template, 'spec', 'serviceAccountName') || 'default';
     const spec = { ...(at(template, 'spec') as JsonObject | undefined), serviceAccountName };
@@ -68,13 +70,13 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
         const namespace = namespaces.get(name);
         return namespace && mapAt(namespace, 'metadata', 'labels');
       };
-      // SCC admission denies pods with null in a list of objects. Their templates are not completed.
+      // SCC admission denies pods with null in a list of objects, and does not default such templates.
       const isDeniedLater = listAt(response, 'warnings').some((one) => String(one).endsWith(NULL_OBJECT));
       const isIncomplete = isDeniedLater && hasNullItem(request['object']);
       const complete = isIncomplete ? (template: JsonObject) => template : completeTemplate;
       const verdict = evaluatePodSecurity(request, findLabels, complete);
       const isDenied = response['allowed'] === false || mapAt(response, 'auditAnnotations').has('error');
-      // No API server sends such an object: any denial is correct, and a workload may be skipped.
+      // No API server sends such an object, so any denial is correct, and a workload may be skipped.
       if (isDenied && isUndecodable(request)) return undefined;
       const exceptions = exceptionsFor(world.approved, request);
       if (verdict.code === 403 && exceptions.length > 0 && response['allowed'] === true) {
@@ -119,7 +121,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       const object = getWrittenScc(request);
       if (response['allowed'] === false && hasNullItem(object)) return undefined;
       if (object === undefined || !decodesAsScc(object)) {
-        assert.equal(response['allowed'], object === undefined, 'an SCC of the wrong types');
+        assert.equal(response['allowed'], object === undefined, 'an SCC with fields of the wrong type');
         return undefined;
       }
       assert.equal(response['allowed'], true);

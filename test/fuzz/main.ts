@@ -1,6 +1,6 @@
 /**
- * `npm run test:fuzz -- --time=60s --seed=1`: sends generated and mutated reviews to a server. A failure prints the command
- * that reproduces it. `--only` selects one target, `--round` its first round.
+ * `npm run test:fuzz -- --time=60s --seed=1`: sends generated and mutated reviews to a server. For each failure, it
+ * prints the command that reproduces it. `--only` selects one target, and `--round` its first round.
  */
 import { parseArgs } from 'node:util';
 import { findProblems, formatReport, fuzz } from './run.ts';
@@ -20,7 +20,7 @@ const timeMs = Number(time[1]) * { s: 1000, m: 60_000, h: 3_600_000 }[time[2] as
 const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
 const round = values.round === undefined ? undefined : Number(values.round);
 
-/** The time after which a new world with a new server starts. */
+/** The time after which the run continues with a new world and a new server. */
 const WORLD_MS = 300_000;
 
 const endMs = performance.now() + timeMs;

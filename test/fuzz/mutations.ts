@@ -2,7 +2,7 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { copy, type JsonObject } from '../support/oracle/json.ts';
 
-/** `where` is an index of all members of the object, modulo their number. */
+/** `where` is an index into all members of the object, modulo their number. */
 export type Mutation =
   | { readonly where: number; readonly remove: true }
   | { readonly where: number; readonly repeat: true }
@@ -12,7 +12,7 @@ export type Mutation =
 const nested = (depth: number, open: string, close: string, core: string): unknown =>
   JSON.parse(open.repeat(depth) + core + close.repeat(depth)) as unknown;
 
-/** Values of all types, with boundary values of numbers and strings. */
+/** Values of all types, with boundary values for numbers and strings. */
 const VALUES: readonly unknown[] = [
   ...[null, true, false, 0, 1, -1, 2.5, 80, 1000, 65535, 2 ** 31, 2 ** 53, 2 ** 63, 1e300],
   ...['', 'x', 'ALL', 'NET_ADMIN', 'windows', 'Unconfined', 'RuntimeDefault', 'Localhost', 'Unmasked', 'spc_t'],
@@ -85,7 +85,7 @@ export const mutation: Arbitrary<Mutation> = fc.oneof(
   },
 );
 
-/** Often empty, so generated objects are also sent unchanged. */
+/** Mutations. The list is often empty, so generated objects are also sent unchanged. */
 export const mutations: Arbitrary<readonly Mutation[]> = fc.oneof(
   { weight: 3, arbitrary: fc.constant([]) },
   { weight: 2, arbitrary: fc.array(mutation, { minLength: 1, maxLength: 1 }) },

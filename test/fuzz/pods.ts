@@ -1,4 +1,7 @@
-/** Generators of pods: near the limits of both systems, and from manifests of the project, extended and mutated. */
+/**
+ * Generates pods near the limits of Pod Security and SCC admission, and extended and mutated pods from the manifests of
+ * the project.
+ */
 import { fileURLToPath } from 'node:url';
 import fc, { type Arbitrary } from 'fast-check';
 import { readManifests } from '../../src/config/manifests.ts';
@@ -58,7 +61,7 @@ export const annotations = fc.dictionary(
   { maxKeys: 2, noNullPrototype: true },
 );
 
-/** Undefined in three of four values. */
+/** Returns `undefined` in three of four cases. */
 const sometimes = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 
@@ -82,7 +85,7 @@ const SECURITY_FIELDS: readonly JsonObject[] = [
   { procMount: 'Unmasked' },
 ];
 
-/** Pods with one field of a security context, which must not be overlooked. */
+/** Pods with a single security context field. */
 const simplePods: Arbitrary<JsonObject> = fc
   .record({
     field: one(...SECURITY_FIELDS),

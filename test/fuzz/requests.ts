@@ -1,4 +1,4 @@
-/** Generators of AdmissionRequests: all requests that the webhook configurations select, and some others. */
+/** Generates AdmissionRequests of all types that the webhook configurations select, and some others. */
 import fc, { type Arbitrary } from 'fast-check';
 import { scc } from '../policy/scc/arbitrary.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
@@ -55,7 +55,7 @@ function inNamespace(object: JsonObject, name: string): JsonObject {
   return metadata ? { ...object, metadata: { ...metadata, namespace: name } } : object;
 }
 
-/** Generates creations of pods. */
+/** Generates pod creations. */
 export function creates(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   return fc.record({ pod: pods, namespace, user, name: one('p', '') }).map((given) =>
     buildRequest(POD, {
@@ -67,7 +67,7 @@ export function creates(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   );
 }
 
-/** Returns the request, and the same request in each other namespace by another user. */
+/** Returns the request, and the same request in each other namespace from another user. */
 export function inOtherNamespaces(request: JsonObject): readonly JsonObject[] {
   const others = NAMESPACES.filter((name) => name !== request['namespace']);
   return [
@@ -109,7 +109,7 @@ const parts: Readonly<Record<string, Arbitrary<unknown>>> = {
   anything: fc.array(mutation, { minLength: 1, maxLength: 2 }),
 };
 
-/** One or two changes. More changes would hide each other. */
+/** Generates one or two changes. More changes would mask each other. */
 const change: Arbitrary<Change> = fc
   .tuple(subResource, fc.subarray(Object.keys(parts), { maxLength: 2 }), fc.record(parts))
   .map(([subResourceName, chosen, values]) => ({
@@ -117,7 +117,7 @@ const change: Arbitrary<Change> = fc
     ...Object.fromEntries(Object.entries(values).filter(([name]) => chosen.includes(name))),
   }));
 
-/** Generates updates of pods, some of them of pods after the first pass. */
+/** Generates pod updates. In some of them, the pod already has the changes of the first pass. */
 export function updates(
   pods: Arbitrary<JsonObject>,
   complete: (request: JsonObject) => JsonObject | undefined,
@@ -300,7 +300,7 @@ const oddFields: Arbitrary<JsonObject> = fc.record(
   { requiredKeys: [] },
 );
 
-/** Generates creations and updates of SCCs, complete or partial. */
+/** Generates creations and updates of complete and partial SCCs. */
 export const sccObjects: Arbitrary<JsonObject> = fc
   .record({
     scc: scc.map((object) => JSON.parse(JSON.stringify(object)) as JsonObject),

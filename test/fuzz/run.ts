@@ -10,9 +10,9 @@ export interface FuzzOptions {
   /** Seed of all generated values. */
   readonly seed: number;
   readonly timeMs: number;
-  /** Name of the only target. Default: all targets. */
+  /** Name of a single target. Default: all targets. */
   readonly only?: string | undefined;
-  /** The first round. */
+  /** Number of the first round. */
   readonly round?: number | undefined;
 }
 
@@ -96,10 +96,10 @@ async function runRound(
   return { target: target.name, round, counterexample: details.counterexample, error };
 }
 
-/** Limit of the memory growth in the second half. A leak exceeds it; the server has a heap of 256 MiB. */
+/** Limit of the memory growth in the second half, which a leak would exceed. The server has a heap of 256 MiB. */
 const GROWTH_MIB = 128;
 
-/** Returns the problems of the server: its exit code, memory growth, errors in its log. */
+/** Returns the problems of the server, such as its exit code, memory growth and errors in its log. */
 export function findProblems({ residentMiB: [, middle, end], serverErrors, exitCode }: FuzzReport): readonly string[] {
   return [
     ...(exitCode === 0 ? [] : [`the server exited with ${exitCode}`]),
@@ -108,7 +108,7 @@ export function findProblems({ residentMiB: [, middle, end], serverErrors, exitC
   ];
 }
 
-/** Formats a report: the number of checked responses, and each failure with the command that reproduces it. */
+/** Formats a report with the number of checked responses, and each failure with the command that reproduces it. */
 export function formatReport(report: FuzzReport): string {
   const { seed, responses, seconds, failures, residentMiB } = report;
   const lines = [

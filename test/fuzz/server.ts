@@ -1,4 +1,4 @@
-/** The server under test: a process that serves a generated world over TLS. */
+/** Runs the server under test, a process that serves a generated world over TLS. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ import { formatManifests, type World } from './world.ts';
 export interface Stored {
   readonly namespaces: ReadonlyMap<string, JsonObject>;
   readonly sccs: readonly JsonObject[];
-  /** The pod `stored` of each namespace. */
+  /** The pod `stored` in each namespace. */
   readonly pods: ReadonlyMap<string, JsonObject>;
 }
 
@@ -34,7 +34,7 @@ export interface FuzzServer {
 /** A small heap, so a leak crashes the process. */
 const ENVIRONMENT = { NODE_OPTIONS: '--max-old-space-size=256' };
 
-/** Error lines of the log, and the output of a crash. */
+/** Error lines in the log, and the output of a crash. */
 const BAD_LINE =
   /^\{"level":"(error|fatal)"(?!.*"msg":"log lines dropped)|^\s+at |^[A-Za-z]*Error|^FATAL|out of memory/;
 
@@ -80,7 +80,7 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const endpoint = { port: running.port, ca: await running.authority() };
   const agent = new Agent({ keepAlive: true });
   const errors: string[] = [];
-  // Only error lines are kept: the log has one line for each review.
+  // Only error lines are kept, because the log contains a line for each review.
   let rest = '';
   running.child.stderr?.removeAllListeners('data').on('data', (chunk: Buffer) => {
     const lines = (rest + chunk.toString()).split('\n');

@@ -1,4 +1,4 @@
-/** Fuzz targets: properties of the server over generated requests. */
+/** Fuzz targets, which are properties of the server for generated requests. */
 import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
 import { SMALL_BYTES } from '../../src/server/body.ts';
@@ -21,12 +21,12 @@ export interface Context {
 
 export interface Target {
   readonly name: string;
-  /** Runs in a round. */
+  /** Number of runs in a round. */
   readonly runs: number;
   property(context: Context): IAsyncProperty<unknown>;
 }
 
-/** Limit of the response time. The timeout in the query limits waits to half a second. */
+/** Maximum response time. The timeout in the query limits waits to half a second. */
 const MAX_RESPONSE_MS = 60_000;
 const QUERY = '?timeout=1s';
 
@@ -114,7 +114,7 @@ async function checkDamaged(path: string, body: Buffer, contentType: string, con
     body: text,
     ...answer
   } = await withTimeLimit(context.server.post(path + QUERY, body, contentType), context);
-  // A large review that damage has made too deep, or that waits until its timeout, is not evaluated.
+  // A large review is not evaluated if damage makes it too deep or if it waits until its timeout.
   if (body.length > SMALL_BYTES && (status === 503 || /"code":(?:413|429)}}}$/.test(text))) return;
   assert.ok([200, 400, 413].includes(status), `${status}: ${text.slice(0, 300)}`);
   const review = parse(body);

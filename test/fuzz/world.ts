@@ -1,4 +1,4 @@
-/** Generator of the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods, exceptions. */
+/** Generates the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods and exceptions. */
 import fc, { type Arbitrary } from 'fast-check';
 import {
   AUTHORS_ANNOTATION,
@@ -34,7 +34,7 @@ const VERSIONS = ['latest', 'v1.0', 'v1.7', 'v1.18', 'v1.22', 'v1.24', 'v1.28', 
 const rarely = <T>(value: T): Arbitrary<T | undefined> =>
   fc.oneof({ weight: 9, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.constant(value) });
 
-/** Labels of a namespace: Pod Security levels and SCC modes. */
+/** Namespace labels with Pod Security levels and SCC modes. */
 export const labels: Arbitrary<JsonObject> = fc
   .record(
     {
@@ -56,7 +56,7 @@ export const labels: Arbitrary<JsonObject> = fc
   )
   .map((all) => Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)));
 
-/** Absent ranges are allocated. A namespace with one of two ranges would make its pods wait. */
+/** Absent ranges are allocated. Pods in a namespace with only one of two ranges would wait. */
 const ranges: Arbitrary<JsonObject> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({}) },
   {

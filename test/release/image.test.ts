@@ -1,4 +1,4 @@
-/** The rules for the Dockerfile. release.test.ts executes its stages. */
+/** Tests rules for the Dockerfile. release.test.ts executes its stages. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';

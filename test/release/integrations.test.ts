@@ -1,4 +1,7 @@
-/** The files with which other tools use the program: the GitHub action, the pre-commit hook, workflows, the krew plugin. */
+/**
+ * Tests the files through which other tools use the program: the GitHub action, the pre-commit hook, workflows and the
+ * krew plugin.
+ */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -20,7 +23,7 @@ async function readYaml<T>(file: string): Promise<T> {
   return documents[0]?.value as T;
 }
 
-/** Runs a script like GitHub runners, or a program. */
+/** Runs a program, or a script as GitHub runners do. */
 function execute(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const path = `${resolve('node_modules/.bin')}:${process.env['PATH'] ?? ''}`;
   return new Promise<{ code: unknown; stdout: string; stderr: string }>((done) => {
@@ -47,7 +50,7 @@ suite('the GitHub action', () => {
   before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-action-'))));
   after(() => rm(folder, { recursive: true }));
 
-  /** Runs the step that checks, and then the one that sets the result. */
+  /** Runs the step that checks the manifests, followed by the step that sets the result. */
   async function runAction(inputs: Readonly<Record<string, string>>) {
     const { runs } = await readYaml<Action>('action.yml');
     const script = (match: (step: Step) => boolean): string => runs.steps.find(match)?.run ?? assert.fail('no step');
@@ -143,7 +146,7 @@ suite('pre-commit', { skip: !hasPreCommit && 'there is no pre-commit' }, () => {
     ];
     const revision = await cloneSources(sources);
     await mkdir(path);
-    // nodeenv prefers a program with the name nodejs to node.
+    // nodeenv prefers the program nodejs to node.
     for (const name of ['node', 'nodejs']) await symlink(process.execPath, join(path, name));
     await cp('examples/pods', join(project, 'deploy'), { recursive: true });
     git(project, 'init', '--quiet');
@@ -191,7 +194,7 @@ suite('workflows', async () => {
 
   test('build the executables of all platforms', async () => {
     const { jobs } = await readYaml<Workflow>('.github/workflows/release.yml');
-    // The job that publishes runs on linux-amd64.
+    // The job that publishes the release runs on linux-amd64.
     const runners = ['ubuntu-24.04', ...(jobs['executables']?.strategy?.matrix['runner'] ?? [])];
     const platforms = runners.map((runner) =>
       runner.startsWith('macos') ? 'darwin-arm64' : runner.endsWith('-arm') ? 'linux-arm64' : 'linux-amd64',
@@ -206,7 +209,7 @@ test('kubectl is not older than the tested versions', { skip: !hasKubectl && 'th
   assert.ok(Number(minor) >= Math.min(...TESTED_KUBECTL), `v1.${minor}: add it to scripts/docs/support.ts`);
 });
 
-suite('links lead only to hosts that exist', () => {
+suite('all links refer to existing hosts', () => {
   const cases: readonly (readonly [url: string, reserved: boolean])[] = [
     ['https://github.example.com/portcullis/portcullis', true],
     ['https://git.example/portcullis', true],

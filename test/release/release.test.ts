@@ -1,4 +1,7 @@
-/** The build and the files of a release: the image, the package, the executable, the chart. All are built once. */
+/**
+ * Tests the build and the release files, which are the image, the package, the executable and the chart. All are built
+ * once.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -43,7 +46,7 @@ const access: boolean = createAuthorizer(objects)({ username: 'alice', groups: [
 console.log(JSON.stringify({ ...evaluation, access }));
 `;
 
-/** A program that passes models of client-node, which may be instances of its classes. */
+/** A program that passes client-node models, which may be instances of its classes. */
 const CLIENT_NODE_CONSUMER = `
 import { V1Namespace, V1Pod, type V1ClusterRole, type V1RoleBinding } from '@kubernetes/client-node';
 import { evaluatePod } from 'portcullis/pss';
@@ -70,7 +73,7 @@ console.log(evaluatePod(pod, { level: 'baseline', version: 'latest' }).detail);
 const { version } = packageJson;
 const [build, image] = readDockerfile(await readFile('Dockerfile', 'utf8')).stages as [Stage, Stage];
 
-/** A page with its data and its script. */
+/** Reads a page, and returns its data and its script. */
 const PAGE = /<script type="application\/json" id="data">[^]*<script type="module">[^]{20000,}<\/script>\n<\/body>/;
 
 /** Reads YAML with one document. */
@@ -80,7 +83,7 @@ function readOne<T>(text: string): T {
   return documents[0]?.value as T;
 }
 
-/** The exit code and the output of a program. */
+/** Runs a program and returns its exit code and output. */
 function execute(file: string, args: readonly string[], options: object = {}) {
   return new Promise<{ code: unknown; stdout: string; stderr: string }>((done) => {
     execFile(file, args, options, (error, stdout, stderr) => done({ code: error?.code ?? 0, stdout, stderr }));
@@ -106,7 +109,7 @@ async function copy(one: Instruction, into: string): Promise<void> {
 before(async () => {
   root = await realpath(await mkdtemp(join(tmpdir(), 'portcullis-release-')));
   for (const one of instructions('COPY', build)) await copy(one, sources());
-  // Replaces npm ci, which requires network access.
+  // Replaces `npm ci`, which requires network access.
   await symlink(resolve('node_modules'), join(sources(), 'node_modules'));
   await run('npm', ['run', 'build'], { cwd: sources() });
   for (const one of instructions('COPY', image)) await copy(one, join(root, 'image'));
@@ -137,7 +140,7 @@ describe('package', () => {
   let folder = '';
   const packaged = (...path: string[]): string => join(folder, 'node_modules/portcullis', ...path);
   const program = (...args: readonly string[]) => {
-    // The programs are scripts for the Node of the PATH.
+    // The programs are scripts that run with the Node on the PATH.
     const env = { PATH: `${resolve('node_modules/.bin')}:${process.env['PATH'] ?? ''}` };
     return execute(join(folder, 'node_modules/.bin/portcullis'), args, { cwd: folder, env });
   };
@@ -348,7 +351,7 @@ describe('executable', () => {
     assert.match(await readFile(join(folder, 'LICENSE-node.txt'), 'utf8'), /^Node\.js is licensed/);
   });
 
-  test('prints its version without Node in the PATH', async () => {
+  test('prints its version without Node on the PATH', async () => {
     const outcome = await execute(file(), ['version'], { env: {} });
     assert.deepEqual(outcome, { code: 0, stdout: `portcullis v${version}\n`, stderr: '' });
   });
@@ -408,7 +411,7 @@ describe('files of a release', () => {
     );
   });
 
-  test('the bill of materials names the bundled packages and Node', async () => {
+  test('the bill of materials lists the bundled packages and Node', async () => {
     const licenses = await readFile(released('LICENSES.txt'), 'utf8');
     const packages = [...licenses.matchAll(/(?:^|-{80}\n\n)(\S+) (\S+)\n/g)].map(([, name, one]) => `${name}@${one}`);
     const materials = JSON.parse(await readFile(released('sbom.cdx.json'), 'utf8')) as {

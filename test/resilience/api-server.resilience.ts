@@ -1,4 +1,6 @@
-/** Faults of the API server: replicas keep deciding, stay ready, and apply changes soon after the fault. */
+/**
+ * Tests that replicas continue to decide during API server faults, stay ready, and apply changes soon after a fault.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -10,17 +12,17 @@ interface Case {
   readonly name: string;
   readonly fault: Fault;
   readonly holdMs: number;
-  /** The change is applied during the fault. */
+  /** The replicas apply the change during the fault. */
   readonly isTolerated?: boolean;
-  /** Limit of the time from the end of the fault until all replicas apply a change. */
+  /** Maximum time from the end of the fault until all replicas apply a change. */
   readonly appliedMs: number;
 }
 
 /** Exceeds the backoff of 30 s that reflectors reach after many failures. */
 const BACKOFF_MS = 45_000;
-/** A watch without events times out after 90 s, a request after 30 s. */
+/** A watch without events times out after 90 s, and a request after 30 s. */
 const TIMEOUT_MS = 90_000 + BACKOFF_MS;
-/** The client library reads the file of a token every minute. */
+/** The client library reads a token file every minute. */
 const TOKEN_MS = 70_000 + BACKOFF_MS;
 
 const CASES: readonly Case[] = [
@@ -64,7 +66,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** Limit of the memory growth of a replica over all faults. */
+/** Maximum memory growth of a replica over all faults. */
 const GROWTH_MIB = 60;
 
 suite('API server faults', () => {

@@ -11,7 +11,7 @@ export interface Attack {
   readonly addresses?: readonly string[];
   /** Sent on each connection. */
   readonly sent?: string;
-  /** Sends the request again on a new connection after each response, until the end of the attack. */
+  /** If set, sends the request again on a new connection after each response until the attack ends. */
   readonly isRepeated?: boolean;
 }
 

@@ -1,4 +1,7 @@
-/** Clients that try to exhaust a replica: descriptors, memory, the event loop and the log. Each suite attacks one process. */
+/**
+ * Tests clients that try to exhaust the descriptors, memory, event loop and log of a replica. Each suite attacks one
+ * process.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,12 +25,12 @@ import { createWebhookClient, type WebhookClient } from '../support/webhook-clie
 import type { Attack } from './attacker.ts';
 import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS } from './stage.ts';
 
-/** The memory limit of the Deployment, and the heap limit that follows from the flags in the Dockerfile. */
+/** The memory limit in the Deployment, and the heap limit that results from the flags in the Dockerfile. */
 const MAX_RSS_MIB = 512;
 const HEAP_MIB = 256;
-/** The rest of the memory limit is for the objects of a large cluster. */
+/** The remaining memory is reserved for the objects of a large cluster. */
 const MAX_ATTACK_MIB = 400;
-/** The longest turn of the event loop. */
+/** Maximum duration of an event loop turn. */
 const MAX_TURN_MS = 50;
 const PSA = '/psa/validate';
 const MUTATE = '/scc/mutate';
@@ -49,12 +52,12 @@ interface Target {
   readonly server: RunningServer;
   readonly client: WebhookClient;
   readonly pid: number;
-  /** Reads the longest turn of the event loop since the start in milliseconds. */
+  /** Returns the longest turn of the event loop since the start in milliseconds. */
   longestTurnMs(): Promise<number>;
   stop(): Promise<void>;
 }
 
-/** Starts a replica with the heap of a container of 512 MiB, and a namespace that enforces both policies. */
+/** Starts a replica with the heap of a 512 MiB container, and creates a namespace that enforces both policies. */
 async function startTarget(options: ProcessOptions = {}, main?: string): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-attacks-'));
   await writeFile(join(folder, 'namespace.yaml'), MANIFEST);
@@ -86,7 +89,7 @@ interface RunningAttack {
   stop(): Promise<readonly string[]>;
 }
 
-/** Starts an attack. Resolves when everything is sent. */
+/** Starts an attack. Resolves when all bytes are sent. */
 async function startAttack({ server: { port } }: Target, attack: Omit<Attack, 'port'>): Promise<RunningAttack> {
   const worker = new Worker(new URL('attacker.ts', import.meta.url), { workerData: { ...attack, port } });
   await once(worker, 'message');
@@ -130,7 +133,7 @@ for (const openFiles of [undefined, 600]) {
     });
     after(() => target.stop());
 
-    test('5000 leave no descriptors or memory behind, and others are served', async (t) => {
+    test('5000 leave no descriptors or memory behind, and other clients are served', async (t) => {
       const before = await readUsage(target.pid);
       t.diagnostic(`before: RSS ${before.rssMiB} MiB; ${before.openFiles} descriptors`);
       const report = await underAttack(t, target, async () => {
@@ -199,7 +202,7 @@ for (const { name, connections, sent } of UNFINISHED) {
     });
     after(() => target.stop());
 
-    test(`less than ${MAX_RSS_MIB} MiB, and others are served`, async (t) => {
+    test(`less than ${MAX_RSS_MIB} MiB, and other clients are served`, async (t) => {
       const report = await underAttack(t, target, async () => {
         const attack = await startAttack(target, { protocol: 'tls', connections, sent });
         await pause(5000);
@@ -265,7 +268,7 @@ suite('authors of large pods', { timeout: 300_000 }, () => {
   }
 });
 
-/** A review of a privileged pod with more fields of its spec, its container and its metadata. */
+/** A review of a privileged pod with additional fields in its spec, container and metadata. */
 function forbiddenReview(spec: object, container: object = {}, metadata: object = {}): Review {
   const forbidden = { ...CONTAINER, ...container, securityContext: { privileged: true } };
   const { request, ...review } = podReview({ namespace: NAMESPACE, spec: { containers: [forbidden], ...spec } });
@@ -290,7 +293,7 @@ interface MemoryAttack {
   readonly name: string;
   readonly connections: number;
   readonly body: string;
-  /** The number of bytes that are not sent. */
+  /** The number of bytes that the client does not send. */
   readonly missing?: number;
 }
 
@@ -375,7 +378,7 @@ suite('the bundle within the memory limit of the manifests', { timeout: 600_000 
   }
 });
 
-suite('large bodies that stop arriving', { timeout: 120_000 }, () => {
+suite('large bodies that remain incomplete', { timeout: 120_000 }, () => {
   let target: Target;
   before(async () => {
     target = await startTarget();

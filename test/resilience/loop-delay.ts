@@ -1,4 +1,4 @@
-/** Imported by a process under test: writes the longest turn of its event loop in milliseconds to a file. */
+/** Imported by a process under test. Writes the longest turn of its event loop in milliseconds to a file. */
 import { writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { isMainThread } from 'node:worker_threads';

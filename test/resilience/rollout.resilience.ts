@@ -1,4 +1,4 @@
-/** Replicas and certificates are replaced under load. Only reviews pending on a killed replica fail. */
+/** Tests that only reviews pending on a killed replica fail when replicas and certificates are replaced under load. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -16,7 +16,7 @@ suite('three replicas under load', () => {
   let stage: Stage;
   const skewed: Replica[] = [];
   before(async () => {
-    // The default lease duration, and a realistic drain.
+    // The default lease duration, and a realistic drain time.
     stage = await setUpStage({ args: [], drainSeconds: 10, perSecond: 300 });
     await stage.start(3);
     await stage.settled(3);
@@ -39,7 +39,7 @@ suite('three replicas under load', () => {
   });
 
   for (const role of ['leader', 'follower'] as const) {
-    // Only pending reviews of the victim fail, and their retries succeed.
+    // Only pending reviews of the killed replica fail, and their retries succeed.
     test(`kill -9 of the ${role}`, { timeout: 120_000 }, async (t) => {
       const leader = await stage.leader();
       const victim = stage.system.replicas.find((replica) => (replica === leader) === (role === 'leader'));
@@ -97,7 +97,10 @@ suite('three replicas under load', () => {
     });
   }
 
-  /** Waits for a change by the leader, and then expects it to keep the Lease. Returns the time of the change. */
+  /**
+   * Waits for a change by the leader, and checks that the leader keeps the Lease afterwards. Returns the time of the
+   * change.
+   */
   const changeUnderOneLeader = async (): Promise<number> => {
     await stage.waitForLeader(60_000);
     await stage.changeLevel();

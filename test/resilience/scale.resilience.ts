@@ -1,4 +1,4 @@
-/** A replica in a large cluster: start time, memory, CPU, and reviews during many changes. */
+/** Measures start time, memory and CPU of a replica in a large cluster, and tests reviews during many changes. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -30,7 +30,7 @@ const MAX_RSS_MIB = 350;
 const NAMESPACES = '/api/v1/namespaces';
 const PODS = '/api/v1/pods';
 const BINDINGS = '/apis/rbac.authorization.k8s.io/v1/rolebindings';
-/** Limit of the CPU use of an idle replica. */
+/** Maximum CPU use of an idle replica. */
 const MAX_IDLE_SHARE = 0.02;
 const IDLE_MS = 20_000;
 
@@ -157,7 +157,7 @@ for (const program of ['the bundle', 'the sources'] as const) {
       t.diagnostic(`RSS ${rssMiB} MiB, peak ${peakMiB} MiB`);
     });
 
-    // The garbage of the second read is collected on later allocations.
+    // Later allocations trigger the collection of the garbage from the second read.
     test('uses no more memory for the second read than for the first', async (t) => {
       await pause(30_000);
       const { rssMiB } = await readUsage(replica.pid);

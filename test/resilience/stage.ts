@@ -1,4 +1,7 @@
-/** The setup of resilience tests: an installation, a proxy with faults to its API server, and a load of reviews. */
+/**
+ * Setup for resilience tests: an installation, a proxy that injects faults into its API server connections, and a load
+ * of reviews.
+ */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -31,13 +34,13 @@ export interface Stage {
   readonly client: WebhookClient;
   /** Starts replicas that reach the API server through the proxy. */
   start(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
-  /** Waits until this number of replicas receives reviews and all decisions are correct. */
+  /** Waits until the given number of replicas receive reviews and all decisions are correct. */
   settled(count: number): Promise<void>;
   /** Sends reviews during an action and for 500 ms afterwards. */
   underLoad(act: () => Promise<void>): Promise<LoadReport>;
   /** Creates a client for one replica. A replica that is not ready may have a temporary certificate. */
   getClient(replica: Replica, trust: 'installation' | 'any certificate'): WebhookClient;
-  /** Collects the responses of readiness probes that fail during an action. */
+  /** Collects the responses of failed readiness probes during an action. */
   collectUnready(act: () => Promise<void>): Promise<readonly string[]>;
   /** Changes the enforced level of a namespace. */
   changeLevel(): Promise<void>;
@@ -54,14 +57,14 @@ export interface Stage {
   stop(): Promise<void>;
 }
 
-/** Exceeds the timeout of the manifests so that a busy machine does not fail reviews. */
+/** Exceeds the timeout in the manifests, so reviews do not fail on a busy machine. */
 const TIMEOUT_S = 15;
 
-/** A short lease, which shortens the tests. */
+/** A short lease duration, which shortens the tests. */
 const SHORT_LEASE = ['--leader-elect-lease-duration=3s'];
 
 export interface StageOptions {
-  /** Arguments of each replica after those of the Deployment. Default: a lease of 3 s. */
+  /** Additional arguments of each replica. Default: a lease duration of 3 s. */
   readonly args?: readonly string[];
   /** Drain time of a terminated replica. */
   readonly drainSeconds?: number;
@@ -73,7 +76,7 @@ export interface StageOptions {
 /** The namespace whose level changes during faults. */
 const CHANGING = 'changing';
 
-/** The namespace of the reviews. It enforces `restricted`. */
+/** The namespace of the reviews, which enforces `restricted`. */
 export const NAMESPACE = 'shop';
 
 /** Sets up an installation without replicas. */
@@ -210,7 +213,7 @@ export function buildSpec(kind: Level): JsonObject {
   };
 }
 
-/** Reviews of admitted and denied pods under both policies. */
+/** Returns reviews of admitted and denied pods under both policies. */
 export const REVIEWS: readonly ExpectedReview[] = ['/psa/validate', '/scc/mutate'].flatMap((path) => [
   { path, allowed: true, review: podReview({ namespace: NAMESPACE, spec: buildSpec('restricted') }) },
   { path, allowed: false, review: podReview({ namespace: NAMESPACE, spec: buildSpec('privileged') }) },
@@ -276,7 +279,7 @@ function watchBundle(admin: ApiClient): Bundle {
 }
 
 /**
- * Prints the row of a fault. The reporter of `npm run test:resilience` collects all rows into one table.
+ * Prints the row for a fault. The reporter of `npm run test:resilience` collects all rows in one table.
  * @param convergedMs the time until the system was as before: `undefined` if the fault requires no reaction
  */
 export function recordFault(t: TestContext, report: LoadReport, convergedMs?: number, fault = t.name): void {

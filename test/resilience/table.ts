@@ -1,4 +1,4 @@
-/** A reporter of `node --test` that prints the rows of all faults as one table, in the form of the documentation. */
+/** A reporter for `node --test` that prints the rows of all faults as one table in the format of the documentation. */
 import type { TestEvent } from 'node:test/reporters';
 
 const HEADER = ['| fault | reviews | failed | wrong | recovery |', '|---|---|---|---|---|'];

@@ -1,4 +1,7 @@
-/** Every kind of write of the controllers fails with each code. Replicas continue to decide, and all objects are finally written. */
+/**
+ * Tests that replicas continue to decide while controller writes of every kind fail with each code, and that all
+ * objects are written eventually.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
@@ -17,7 +20,10 @@ const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const SECRET = `/api/v1/namespaces/${INSTALLATION.namespace}/secrets/${INSTALLATION.certificateSecret}`;
 const METHODS: Readonly<Record<string, string>> = { create: 'POST', update: 'PUT', patch: 'PATCH', delete: 'DELETE' };
 
-/** The kinds of writes in this test. It causes neither reports nor removals at a shutdown or after the end of a feature. */
+/**
+ * The kinds of writes in this test, which causes no reports, and no removals at shutdown or after a feature is
+ * disabled.
+ */
 const EXPECTED = [
   ...['namespaces', 'nodes', 'nodes/status', 'portcullisconfigurations', 'portcullisconfigurations/status'].map(
     (resource) => `PATCH ${resource}`,
@@ -34,7 +40,9 @@ const BEST_EFFORT = ['POST events', 'PATCH events'];
 
 const ANYUID = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:openshift:scc:anyuid' };
 
-/** Objects before the start of the replicas: the binding has to be replaced, the node has a report and a taint. */
+/**
+ * Objects that exist before the replicas start. The binding must be replaced, and the node has a report and a taint.
+ */
 const OBJECTS: readonly JsonObject[] = [
   ...OLM_DEFINITIONS,
   {

@@ -1,4 +1,4 @@
-/** The admission server over TLS: responses, failures, log, connections, client certificates, probes. */
+/** Tests responses, failures, log, connections, client certificates and probes of the admission server over TLS. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent } from 'node:https';
@@ -330,7 +330,7 @@ suite('connections', () => {
     next.destroy();
   });
 
-  test('drain() loses no response under load', async (t) => {
+  test('drain() does not lose responses under load', async (t) => {
     const server = await start(t, () => new Promise((resolve) => setTimeout(() => resolve(allow()), 5)));
     const agent = new Agent({ keepAlive: true, maxSockets: 20 });
     const calls = Array.from({ length: 100 }, () => send(server, agent));

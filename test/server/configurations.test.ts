@@ -1,4 +1,7 @@
-/** The webhook configurations match the webhooks of the server: paths, tiers, rules, match conditions. */
+/**
+ * Tests that the paths, tiers, rules and match conditions in the webhook configurations match the webhooks of the
+ * server.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -42,7 +45,7 @@ interface Configuration {
   readonly webhooks: readonly Hook[];
 }
 
-/** If everything is enforced, each webhook has all its tiers. */
+/** Settings that enforce everything, so each webhook has all its tiers. */
 const ENFORCING = {
   ...defaultSettings('0.0.0'),
   features: { scc: true, rollout: true, kubelet: true, olm: true },
@@ -59,14 +62,14 @@ const configurations = webhookConfigurations(ENFORCING) as unknown as readonly C
 const hooks = configurations.flatMap(({ webhooks }) => webhooks);
 const getPath = (hook: Hook): string => hook.clientConfig.service.path;
 
-/** Returns the webhooks of a path, one for each tier. */
+/** Returns the webhooks with a path, one for each tier. */
 function hooksAt(path: string, among: readonly Hook[] = hooks): readonly Hook[] {
   const matching = among.filter((hook) => getPath(hook) === path);
   assert.notEqual(matching.length, 0, path);
   return matching;
 }
 
-/** Returns the webhook of a path that fails closed. */
+/** Returns the fail-closed webhook with a path. */
 function hookAt(path: string): Hook {
   const [hook, ...others] = hooksAt(path).filter(({ failurePolicy }) => failurePolicy === 'Fail');
   assert.ok(hook, path);
@@ -94,7 +97,7 @@ const webhooks = createWebhooks({
   now: () => 0,
 });
 
-/** Webhooks that deny pods and fail open, so a timeout admits a forbidden pod. */
+/** Fail-open webhooks that deny pods. A timeout admits a forbidden pod. */
 const UNPROTECTED = /^(?:(?:fail-open|kube-system)\.|psa\.portcullis\.dev$)/;
 
 suite('names and paths', () => {
@@ -241,7 +244,7 @@ const anyNamespace = fc
 
 type AnyNamespace = typeof anyNamespace extends fc.Arbitrary<infer T> ? T : never;
 
-/** Returns the failure policies of the webhooks of a path that select the namespace. */
+/** Returns the failure policies of the webhooks with a path that select the namespace. */
 function failurePolicies(
   path: string,
   { metadata: { labels } }: AnyNamespace,
@@ -307,7 +310,7 @@ suite('tiers', () => {
       );
     });
 
-    test(`nothing else fails closed: ${name}`, () => {
+    test(`no other webhook fails closed: ${name}`, () => {
       const closed = among.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
       const objects = enforcement.scc.mode === 'enforce' ? ['objects.scc.portcullis.dev'] : [];
       const pods = ['mutate.scc.portcullis.dev', 'validate.scc.portcullis.dev', 'exec.scc.portcullis.dev'];
@@ -336,7 +339,7 @@ suite('tiers', () => {
       const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
       const byDefault = podSecurity ? 'baseline' : 'privileged';
 
-      test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open exactly where the floor decides`, () => {
+      test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open if and only if the floor decides`, () => {
         fc.assert(
           fc.property(anyNamespace, fc.boolean(), (namespace, isExemptPod) => {
             const { name, labels } = namespace.metadata;
@@ -395,7 +398,7 @@ suite('tiers', () => {
     ]);
   });
 
-  test('the timeout of the settings applies to webhooks that fail closed', () => {
+  test('the timeout in the settings applies to fail-closed webhooks', () => {
     const target = { service: SERVICE, timeoutSeconds: 20 };
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce', true), target);
     for (const { name, failurePolicy, timeoutSeconds } of required.flatMap((one) => one.webhooks)) {

@@ -1,4 +1,6 @@
-/** Unknown clients exhaust the connections of a replica while API servers must receive responses to their reviews. */
+/**
+ * Tests that API servers receive responses to their reviews while unknown clients exhaust the connections of a replica.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect as connectTcp, type Socket } from 'node:net';
@@ -12,7 +14,7 @@ import { startAdmissionServer, type TestServer } from '../support/admission-serv
 import { eventually } from '../support/eventually.ts';
 import { podReview } from '../support/reviews.ts';
 
-/** The limit of connections of a replica, and a lower one, for which fewer handshakes are needed. */
+/** The connection limit of a replica, and a lower limit that needs fewer handshakes. */
 const REPLICA_LIMIT = 1000;
 const LIMIT = 100;
 const API_SERVER = '127.0.0.1';
@@ -38,7 +40,7 @@ async function startServer(t: TestContext, maxConnections = LIMIT): Promise<Test
   return server;
 }
 
-/** Many handshakes with one context take less time. */
+/** One context for many handshakes saves time. */
 const contexts = new Map<string, SecureContext>();
 function trust(ca: string): SecureContext {
   const context = contexts.get(ca) ?? createSecureContext({ ca });
@@ -56,7 +58,7 @@ function open({ port, ca }: TestServer, localAddress: string): Promise<Socket> {
   });
 }
 
-/** Sends a request. Resolves to the status of its response, `kept` or `closed`, and the decision. */
+/** Sends a request. Resolves to the status of its response, to `kept` or `closed`, and to the decision. */
 function send(socket: Socket, request: string): Promise<string> {
   return new Promise((resolve) => {
     if (socket.destroyed) resolve('closed before the request');
@@ -76,7 +78,7 @@ async function openMany(server: TestServer, address: string, count: number, sent
   for (let tried = 0; tried < count; tried += 50) {
     const length = Math.min(50, count - tried);
     const opened = await Promise.allSettled(Array.from({ length }, () => open(server, address)));
-    // The server may have closed some of them already.
+    // The server may already have closed some of them.
     const batch = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     for (const socket of batch) socket.write(sent);
     sockets.push(...batch);
@@ -84,7 +86,7 @@ async function openMany(server: TestServer, address: string, count: number, sent
   return sockets;
 }
 
-/** Sends a review of an API server on a new connection. */
+/** Sends a review as an API server on a new connection. */
 async function reviewOnNewConnection(server: TestServer): Promise<string> {
   try {
     const socket = await open(server, API_SERVER);
@@ -178,7 +180,7 @@ suite('unauthenticated connections do not displace API servers', () => {
 });
 
 suite('saturation', () => {
-  test('is shown by the readiness check, metrics and one log line', async (t) => {
+  test('is reported by the readiness check, metrics and one log line', async (t) => {
     const server = await startServer(t);
     assert.equal(server.connections.saturation(), undefined);
     await openMany(server, STRANGER, LIMIT / 2, ONE_BYTE);
@@ -283,7 +285,7 @@ test('connections without a request do not displace one that sends its first rev
 
 suite('unauthenticated connections to the probe port', () => {
   const PROBE = 'GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n';
-  /** The limit of the port. An address can hold half of it. */
+  /** The connection limit of the port. One address can use half of it. */
   const PROBES_LIMIT = 50;
 
   for (const [name, addresses] of [
@@ -326,7 +328,7 @@ test('a connection closes on a second request before the response to the first o
   assert.deepEqual([msg, reason], ['malformed review', 'the request arrived before the response to the previous one']);
 });
 
-test('a closed connection makes room for another one', async (t) => {
+test('after a connection is closed, another one is accepted', async (t) => {
   const server = await startServer(t);
   for (let round = 0; round < 3; round++) {
     const sockets = await openMany(server, STRANGER, LIMIT / 2, round === 1 ? REVIEW : ONE_BYTE);

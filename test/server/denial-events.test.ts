@@ -1,4 +1,7 @@
-/** Denied creations of pods are events on the workloads. test/cli/serve-scc.test.ts sends such reviews to a server. */
+/**
+ * Tests that denied pod creations are recorded as events on the workloads. test/cli/serve-scc.test.ts sends such
+ * reviews to a server.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ClusterEvent } from '../../src/cluster/cluster.ts';
@@ -47,7 +50,7 @@ function createRig() {
 interface Case {
   readonly name: string;
   readonly request: AdmissionRequest;
-  /** The workload; `undefined` without an event. */
+  /** The workload, or `undefined` if no event is recorded. */
   readonly expected: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The webhooks for PodSecurityExceptions, over TLS. Each request passes the recording webhook first, as in a cluster. */
+/** Tests the webhooks for PodSecurityExceptions over TLS. As in a cluster, the recording webhook is called first. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { hashSpec } from '../../src/cluster/exceptions.ts';
@@ -139,7 +139,7 @@ suite('writes', () => {
       object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["alice","carol"]' }),
     ],
     [
-      'a change of metadata adds no author',
+      'a change to the metadata does not add an author',
       { user: 'carol', object: object({}, { ...byAlice, note: 'x' }), old: stored },
       object({}, { ...byAlice, note: 'x' }),
     ],
@@ -196,7 +196,7 @@ suite('writes', () => {
       'podsecurityexceptions.policy.portcullis.dev "e" is forbidden: User "mallory" cannot approve resource "podsecurityexceptions" in API group "policy.portcullis.dev" in the namespace "shop"',
     ],
     [
-      'a status without changes of the approval needs no verb',
+      'a status update without changes to the approval does not require the verb',
       { user: 'mallory', status: true, object: { ...approved, status: { approval, uses: 1 } }, old: approved },
       { ...approved, status: { approval, uses: 1 } },
     ],

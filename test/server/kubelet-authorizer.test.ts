@@ -1,4 +1,7 @@
-/** The authorization webhook of the minimum kubelet version over TLS: complete answers, and reviews that are not accepted. */
+/**
+ * Tests complete responses of the authorization webhook for the minimum kubelet version over TLS, and reviews that it
+ * does not accept.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, suite, test } from 'node:test';
@@ -169,7 +172,7 @@ suite('before the nodes and the settings are read', () => {
   });
 });
 
-test('strangers do not delay API servers, neither with many reviews nor with unfinished bodies', async (t) => {
+test('unknown clients do not delay API servers with many reviews or unfinished bodies', async (t) => {
   const scope = (store: TestServer['store']) => ({ store, settings: () => settings, hasSettingsObject: false });
   const server = await startAdmissionServer([], { createScope: scope, now: () => 0 });
   for (let count = 0; count < 5000; count++) await server.app.inject({ method: 'POST', url: PATH });

@@ -1,4 +1,4 @@
-/** The admission webhooks of the minimum kubelet version, over TLS. */
+/** Tests the admission webhooks for the minimum kubelet version over TLS. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
@@ -14,7 +14,7 @@ function reportedNode(name: string, kubeletVersion: string, labels = {}): Node {
   return { metadata: { name, labels }, status: { nodeInfo: { kubeletVersion } } } as unknown as Node;
 }
 
-/** Starts the webhooks with a minimum and an exemption in a file of settings, over five nodes. */
+/** Starts the webhooks for five nodes, with a minimum and an exemption in a settings file. */
 async function start(admission: JsonObject = {}): Promise<TestServer> {
   const kubelet = { minimumVersion: '1.33.0', exemptNodes: { matchLabels: { type: 'kwok' } }, admission };
   const decoded = decodeSettings({ spec: { kubelet } }, { controllers: [], namespace: 'portcullis' });
@@ -104,12 +104,12 @@ suite('writes of nodes', () => {
     ['an administrator', { operation: 'CREATE', userInfo: {}, object: reportedNode('n', 'v1.32.9') }, undefined],
     ['no user', { operation: 'CREATE', object: reportedNode('n', 'v1.32.9') }, undefined],
     [
-      'a user without the group of nodes',
+      'a user who is not in the group of nodes',
       { ...create, userInfo: { ...user, groups: null }, object: reportedNode('n', 'v1.32.9') },
       undefined,
     ],
     [
-      'a report of the status',
+      'a status update',
       { operation: 'UPDATE', subResource: 'status', userInfo: user, object: reportedNode('n', 'v1.32.9') },
       undefined,
     ],

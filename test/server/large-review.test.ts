@@ -1,4 +1,7 @@
-/** Large reviews are reduced to the fields that decisions read: equal decisions, limits, legal pods of any size. */
+/**
+ * Tests that reducing large reviews to the fields that decisions read does not change decisions, and tests limits and
+ * valid pods of any size.
+ */
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
@@ -34,7 +37,7 @@ function createAll(): { readonly webhooks: readonly Webhook[]; readonly decide: 
   store.markSynced();
   const workloadResources = [{ group: 'argoproj.io', version: '*', resource: 'rollouts' }];
   let nowMs = 0;
-  // The time for evaluations of existing pods is never used up.
+  // The time budget for evaluations of existing pods is never exhausted.
   const now = (): number => (nowMs += 1000);
   const webhooks = createTestWebhooks(store, { ...ALL_WEBHOOKS, workloadResources, now });
   const decide: Decide = async (webhook, request) => {
@@ -89,7 +92,7 @@ function inContainers(object: JsonObject, more: JsonObject): JsonObject {
   });
 }
 
-/** Adds unread members to the objects of requests: equal ones, or different ones in the old object. */
+/** Adds unread members to the objects of requests. They may differ in the old object. */
 function grown(arbitrary: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   const changes = fc.array(fc.tuple(fc.nat({ max: UNREAD.length - 1 }), fc.constantFrom('a', 'a', 'b')), {
     maxLength: 4,
@@ -144,7 +147,7 @@ suite('a reduced request', () => {
       await fc.assert(
         fc.asyncProperty(grown(arbitrary()), async (json) => {
           const request = json as unknown as AdmissionRequest;
-          // API servers send valid old objects, and objects with their type.
+          // API servers send valid old objects, and include the type in objects.
           fc.pre(!isObject(request.oldObject) || decodePod(request.oldObject).error === undefined);
           fc.pre([request.object, request.oldObject].every(hasType));
           for (const webhook of webhooks) {
@@ -178,7 +181,7 @@ suite('limits of a large review', () => {
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, '']));
   const object = (envelope: JsonObject): JsonObject => (envelope['request'] as { object: JsonObject }).object;
 
-  test('members that no decision reads are dropped', () => {
+  test('members that decisions do not read are dropped', () => {
     const container = { name: 'c', image: 'i', env: [{ name: 'e' }], args: ['a'], ports: [{ containerPort: 1 }] };
     const volumes = [
       { name: 'v', configMap: { items: [{ key: 'k' }] } },
@@ -221,7 +224,7 @@ suite('limits of a large review', () => {
     });
   }
 
-  test('nesting in fields that no decision reads has the limit of API servers', () => {
+  test('nesting in fields that decisions do not read has the limit of API servers', () => {
     const managedFields = [{ manager: 'm', fieldsV1: '9900 levels' }];
     const before = pod({ containers: [] });
     assert.deepEqual(object(read(pod({ containers: [], nodeSelector: '9990 levels' }, { managedFields }))), before);

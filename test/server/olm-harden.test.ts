@@ -1,4 +1,4 @@
-/** OLM hardening by a webhook: modes, recognition, exceptions, and the order with SCC admission. */
+/** Tests OLM hardening by the webhook: modes, recognition, exceptions, and the order with SCC admission. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
@@ -111,7 +111,7 @@ suite('hardening of OLM pods by the webhook', () => {
     ]);
   });
 
-  test('a compliant pod does not change, and conflicts alone are counted', async () => {
+  test('a compliant pod does not change, and a pod that only has conflicts is counted', async () => {
     const rig = startWebhooks();
     const first = rig.decide(PATH, request(catalogPod()));
     assert.ok(first.allowed);
@@ -123,7 +123,7 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.equal((await review({ mode: 'force' }, conflicting)).counted, 'conflict');
   });
 
-  test('a pod that polls for updates has an empty label', async () => {
+  test('a pod that polls for updates has an empty catalog label', async () => {
     const labels = { 'olm.catalogSource': '', 'catalogsource.operators.coreos.com/update': 'cat' };
     assert.deepEqual((await review({}, catalogPod({ labels, ownerReferences: [] }))).patch, HARDENED);
   });
@@ -152,7 +152,7 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.equal((await review({ catalog: LEGACY }, catalogPod({ labels }))).counted, 'hardened');
   });
 
-  test('an invalid securityContextConfig is no exception', async () => {
+  test('an invalid securityContextConfig does not grant an exception', async () => {
     const catalog = { spec: { image: 'i', grpcPodConfig: { securityContextConfig: 'Legacy' } } };
     assert.deepEqual(await review({ catalog }, catalogPod()), {
       patch: HARDENED,
@@ -163,7 +163,7 @@ suite('hardening of OLM pods by the webhook', () => {
     });
   });
 
-  test('without the CatalogSource or its CRD, the namespace applies', async () => {
+  test('without the CatalogSource or its CRD, the enforce label of the namespace applies', async () => {
     const missing =
       'OLM hardening: CatalogSource "cat" not found in namespace "shop"; the enforce label of the namespace determines the security context of its pods';
     const restricted = await review({ catalog: null, namespaceLevel: 'restricted' }, catalogPod());
@@ -226,10 +226,10 @@ suite('hardening of OLM pods by the webhook', () => {
     }
     const [hardened, completed = [], ...again] = applied;
     assert.deepEqual(hardened, HARDENED);
-    // Users come from the SCC only.
+    // Only the SCC sets users.
     assert.ok(completed.includes('/spec/containers/0/securityContext/runAsUser'));
     assert.deepEqual(again, [[], []]);
-    // The API server calls mutating webhooks in the order of the names of their configurations.
+    // The API server calls mutating webhooks in the order of their configuration names.
     assert.ok(OLM_HARDEN.configuration.name < SCC_MUTATE.configuration.name);
   });
 });
@@ -238,7 +238,7 @@ suite('requests that the API server sends', () => {
   const matches = (object: JsonObject, namespace = 'shop'): unknown =>
     matchesConditions(OLM_HARDEN_UNLABELED.matchConditions as readonly JsonObject[], request(object, { namespace }));
 
-  test('pods without the label are selected by their owner, the label of unpack pods or the OLM namespace', () => {
+  test('pods without the label are selected by their owner, the label of unpack pods, or the OLM namespace', () => {
     assert.equal(matches(catalogPod({ labels: {} })), true);
     assert.equal(matches({ metadata: { labels: { 'operatorframework.io/bundle-unpack-ref': 'a' } } }), true);
     assert.equal(matches({ metadata: {} }, 'olm'), true);

@@ -1,4 +1,4 @@
-/** The webhook that sets pod defaults. */
+/** Tests the webhook that sets pod defaults. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';

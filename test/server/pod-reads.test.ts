@@ -1,4 +1,4 @@
-/** Many `exec` requests at the same time, over TLS: concurrent reads of pods, shared reads, other clients, limits. */
+/** Tests many concurrent `exec` requests over TLS: concurrent pod reads, shared reads, other clients and limits. */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { suite, test, type TestContext } from 'node:test';
@@ -16,21 +16,21 @@ const STRANGER = '127.0.0.2';
 
 interface Read {
   readonly name: string;
-  /** Answers the read, by default with a pod that every user may create. */
+  /** Responds to the read. Default: a pod that every user may create. */
   answer(spec?: object): void;
 }
 
 interface Rig {
-  /** The reads that have been sent to the API server. */
+  /** The reads that were sent to the API server. */
   readonly reads: readonly Read[];
-  /** Sends a review and resolves to `allowed` or the reason of the denial. */
+  /** Sends a review and resolves to `allowed` or the reason for the denial. */
   exec(name: string, address?: string, bytes?: number): Promise<string>;
-  /** Resolves once the server has received this number of reviews. */
+  /** Resolves once the server has received the given number of reviews. */
   received(count: number): Promise<void>;
 }
 
 interface RigOptions {
-  /** Annotations of the namespace, by default its ranges. */
+  /** Annotations of the namespace. Default: its ranges. */
   readonly annotations?: Readonly<Record<string, string>>;
   /** Timeout of the API server. */
   readonly timeout?: string;
@@ -98,7 +98,7 @@ suite('reads of pods', () => {
     assert.deepEqual([...new Set(await Promise.all(results))], ['allowed']);
   });
 
-  test('a read after the wait for the namespace ends before the deadline', async (t) => {
+  test('a read after waiting for the namespace ends before the deadline', async (t) => {
     const rig = await startRig(t, { annotations: {}, timeout: '3s' });
     const result = rig.exec('web');
     await eventually(() => assert.equal(rig.reads.length, 1));
@@ -126,7 +126,7 @@ suite('reads of pods', () => {
     assert.equal(rig.reads.length, MAX_READS + 2);
   });
 
-  test('the address with the fewest reads is next', async (t) => {
+  test('the address with the fewest reads is served next', async (t) => {
     const rig = await startRig(t);
     void execMany(rig, MAX_READS + 50, STRANGER);
     await rig.received(MAX_READS + 50);
@@ -138,7 +138,7 @@ suite('reads of pods', () => {
     assert.equal(await result, 'allowed');
   });
 
-  test('beyond 16 MiB of waiting requests, the oldest from the address with the most is denied', async (t) => {
+  test('above 16 MiB of waiting requests, the oldest request from the address with the most is denied', async (t) => {
     const rig = await startRig(t);
     const result = rig.exec('web');
     await rig.received(1);

@@ -1,4 +1,6 @@
-/** Warnings and audit annotations about workloads in namespaces where SCCs apply, as API servers receive them. */
+/**
+ * Tests the warnings and audit annotations for workloads in namespaces where SCCs apply, as API servers receive them.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
@@ -113,18 +115,18 @@ suite('warnings about a Deployment', () => {
     'SCC "anyuid" would admit the pod if service account "builder" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
   ];
   const CASES: readonly (readonly [name: string, given: Given, warnings: readonly string[]])[] = [
-    ['report mode: the template is not completed', { settings: { mode: 'report' }, spec: PLAIN }, [RAW]],
+    ['report mode: the template is not defaulted', { settings: { mode: 'report' }, spec: PLAIN }, [RAW]],
     [
-      'report mode: every SCC would deny its pods',
+      'report mode: every SCC would deny the pods',
       { settings: { mode: 'report' }, spec: HOST_NETWORK },
       [RAW_HOST_NETWORK, ...WOULD_DENY],
     ],
     ['SCC admission is off', { settings: { mode: 'off' }, spec: HOST_NETWORK }, [RAW_HOST_NETWORK]],
     ['a namespace without SCCs', { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN }, [RAW]],
-    ['a namespace in off mode', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
-    ['defaults complete the template', { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: PLAIN }, []],
+    ['a namespace with SCC mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
+    ['pod defaults are set in the template', { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: PLAIN }, []],
     [
-      'defaults do not change what the template requests',
+      'pod defaults do not change fields that the template sets',
       { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: HOST_NETWORK },
       [wouldViolate('host namespaces (hostNetwork=true)')],
     ],
@@ -134,11 +136,11 @@ suite('warnings about a Deployment', () => {
       [RAW],
     ],
     [
-      'report mode: defaults complete the template, and every SCC would deny its pods',
+      'report mode: pod defaults are set in the template, and every SCC would deny the pods',
       { settings: { mode: 'report' }, podDefaults: DEFAULTS, spec: HOST_NETWORK },
       [wouldViolate('host namespaces (hostNetwork=true)'), ...WOULD_DENY],
     ],
-    ['a privileged namespace, whose templates Pod Security ignores', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
+    ['a privileged namespace, in which Pod Security ignores templates', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
     [
       'a service account that may use a more permissive SCC',
       { scc: 'anyuid', spec: { ...ROOT, serviceAccountName: 'builder' } },
@@ -168,7 +170,7 @@ suite('warnings about a Deployment', () => {
       ],
     ],
     [
-      'the behaviour of OpenShift, which has no warnings of SCC admission',
+      'OpenShift compatibility, without warnings from SCC admission',
       { settings: { compatibility: 'openshift' }, spec: HOST_NETWORK },
       [RAW_HOST_NETWORK],
     ],
@@ -212,14 +214,14 @@ const TRAININGS = { group: 'example.com', version: '*', resource: 'trainings' };
 
 const WARN = 'pod-security.kubernetes.io/warn';
 
-suite('a namespace whose warn level is the level that it needs', () => {
+suite('a namespace whose warn level is the required level', () => {
   const ANYUID_ROOT = { ...ROOT, serviceAccountName: 'builder' };
   const CASES: readonly (readonly [name: string, level: string, given: Given, warnings: readonly string[]])[] = [
     ['an SCC sets the fields', 'restricted', { labels: {}, spec: PLAIN }, []],
     ['no SCC admits the pods', 'restricted', { labels: {}, spec: HOST_NETWORK }, [RAW_HOST_NETWORK, ...WILL_DENY]],
     ['the SCC needs a weaker level', 'baseline', { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT }, []],
     [
-      'another level than needed',
+      'a level that differs from the required level',
       'restricted',
       { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT },
       [wouldViolate(PLAIN_DETAILS.replace('seccomp', 'runAsUser=0 (container "c" must not set runAsUser=0), seccomp'))],
@@ -245,7 +247,7 @@ suite('a namespace whose warn level is the level that it needs', () => {
   }
 });
 
-suite('a namespace without SCCs that enforces the restricted level', () => {
+suite('a namespace that enforces the restricted level without SCCs', () => {
   const ENFORCE = 'pod-security.kubernetes.io/enforce';
   const OFF = { 'portcullis.dev/scc': 'off' };
   const SUFFICIENT = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
@@ -283,7 +285,7 @@ suite('a namespace without SCCs that enforces the restricted level', () => {
       [RAW],
     ],
     [
-      'a version of the enforced level',
+      'a version for the enforced level',
       { labels: { ...OFF, [`${ENFORCE}-version`]: 'v1.24', [WARN]: 'privileged' }, isSynced: true },
       [RAW.replace('latest', 'v1.24')],
     ],
@@ -350,7 +352,7 @@ suite('a namespace without ranges', () => {
     assert.deepEqual(await decision, { allowed: true });
   });
 
-  test('the warning names them after the deadline', async () => {
+  test('the warning contains them after the deadline', async () => {
     const { store, send } = rigFor({});
     store.put('Namespace', shop);
     const { warnings } = await send('/psa/validate', request, 500);
@@ -361,7 +363,7 @@ suite('a namespace without ranges', () => {
     ]);
   });
 
-  test('report mode evaluates the pods with the ranges that the namespace would get', () => {
+  test('report mode evaluates the pods with the ranges that the namespace would receive', () => {
     const { store, decide: decideNow } = rigFor({ settings: { mode: 'report' } });
     store.put('Namespace', {
       metadata: { name: 'other', annotations: { 'openshift.io/sa.scc.uid-range': '1000000000/10000' } },

@@ -1,4 +1,7 @@
-/** The webhooks of Pod Security Admission: decisions from the store, metrics, previews of enforcement, namespace labels. */
+/**
+ * Tests the Pod Security Admission webhooks: decisions based on the store, metrics, previews of enforcement, and
+ * namespace labels.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
@@ -41,13 +44,13 @@ interface Rig {
   readonly store: WritableStore;
   readonly metrics: Metrics;
   decide(request: AdmissionRequest): Decision;
-  /** Decides within the timeout of the API server. */
+  /** Decides a request with the given timeout of the API server. */
   decideWithin(timeoutMs: number, request: AdmissionRequest): Promise<Decision>;
-  /** Replaces the exemptions of the configuration in force. */
+  /** Replaces the exemptions in the effective configuration. */
   exempt(change: Partial<Exemptions>): void;
 }
 
-/** Creates the webhook over a store that holds the namespace `ns` with Pod Security labels. */
+/** Creates the webhook with a store that contains the namespace `ns` with Pod Security labels. */
 function createRig(labels: Labels = {}, options: WebhookOptions = {}, arePodsRead = true): Rig {
   const store = createStore();
   store.put('Namespace', namespaceWith(labels));
@@ -238,7 +241,7 @@ suite('metrics', () => {
   }
 });
 
-test('decisions follow the namespaces and pods of the store', async () => {
+test('decisions follow the namespaces and pods in the store', async () => {
   const { decide, decideWithin, store } = createRig({ enforce: 'baseline' });
   const request = podRequest(hostNetworkPod());
   assert.equal(decide(request).allowed, false);
@@ -253,7 +256,7 @@ test('decisions follow the namespaces and pods of the store', async () => {
   ]);
 });
 
-test('the evaluation of many pods lets other reviews proceed', async () => {
+test('the evaluation of many pods does not block other reviews', async () => {
   let nowMs = 0;
   const { decideWithin, store } = createRig({}, { evaluate: createEvaluations(() => nowMs++) });
   for (let index = 0; index < 2000; index++) {
@@ -295,7 +298,7 @@ suite('a stricter level before all pods are read', () => {
     assert.deepEqual(warnings, ['failed to list pods while checking new PodSecurity enforce level']);
   });
 
-  test('delays no other decision', () => {
+  test('does not delay other decisions', () => {
     const { decide } = createRig({ enforce: 'baseline' }, {}, false);
     assert.equal(decide(podRequest(hostNetworkPod())).allowed, false);
     const loosen = namespaceRequest('UPDATE', namespaceWith({}), namespaceWith({ enforce: 'baseline' }));
@@ -303,7 +306,7 @@ suite('a stricter level before all pods are read', () => {
   });
 });
 
-suite('a namespace that is missing in the store', () => {
+suite('a namespace that is not in the store', () => {
   const NOT_FOUND = 'Internal error occurred: failed to lookup namespace "ns"';
   const denial = (decision: Decision): string | undefined => (decision.allowed ? undefined : decision.status.message);
 
@@ -351,16 +354,16 @@ interface PreviewCase {
   /** Labels of the namespace `ns`. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly sccMode?: SccMode;
-  /** The published default level of namespaces without a label. */
+  /** The published default level for namespaces without a label. */
   readonly publishedDefault?: 'restricted';
   readonly exempt?: Partial<Exemptions>;
-  /** The SCC that is granted to the service account `default` of the namespace. */
+  /** The SCC that the service account `default` in the namespace may use. */
   readonly scc?: string;
   readonly hasRanges?: false;
   readonly request: AdmissionRequest;
 }
 
-/** A timeout that leaves no time to wait for the ranges of a namespace. */
+/** A timeout that is too short to wait for the ranges of a namespace. */
 const BRIEF_MS = 500;
 
 const DATED: Partial<RolloutSettings> = { phase: 'Evaluate', enforcementDate: '2027-01-31' };
@@ -422,7 +425,7 @@ const deployment = ({ spec }: { readonly spec?: unknown }, replicas = 1, metadat
 });
 
 const HOST_NETWORK = 'PodSecurity "restricted:latest": host namespaces (hostNetwork=true)';
-/** The warnings about a template with host network that SCC admission denies. */
+/** The warnings about a template with hostNetwork that SCC admission denies. */
 const SCC_DENIAL = [
   'pods of this template will be denied: unable to validate against any security context constraint',
   'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true.',
@@ -443,7 +446,7 @@ suite('warnings about planned enforcement', () => {
       [`enforcement will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
-      'the mode set by the readiness controller itself',
+      'a mode that the readiness controller set',
       {
         settings: ENFORCE,
         config: {
@@ -497,7 +500,7 @@ const SYNCER = 'pod-security-admission-label-synchronization-controller';
 const LEVEL = (mode: string) => `pod-security.kubernetes.io/${mode}`;
 const SYNC_LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 
-suite('a warning about labels that a controller reverts', () => {
+suite('a warning about labels that a controller will revert', () => {
   type Labels = Readonly<Record<string, string>>;
   interface Given {
     readonly name?: string;
@@ -505,7 +508,7 @@ suite('a warning about labels that a controller reverts', () => {
     readonly disabled?: readonly string[];
     readonly before: Labels;
     readonly edited: Labels;
-    /** The managers of the edited labels; absent: the syncer. */
+    /** The managers of the edited labels. Default: the syncer. */
     readonly owners?: Readonly<Record<string, readonly string[]>>;
   }
   const ours = Object.fromEntries(
@@ -523,7 +526,7 @@ suite('a warning about labels that a controller reverts', () => {
   const cases: readonly (readonly [name: string, given: Given, warning: string | undefined])[] = [
     ['a removed label', { before: ours, edited: withoutEnforce }, warning(`${LEVEL('enforce')}=restricted`)],
     [
-      'changed labels of a namespace that opts in',
+      'changed labels in a namespace that opts in',
       { before: { ...ours, ...optIn }, edited: { ...weaker, ...optIn }, owners: byUser },
       warning(`${LEVEL('enforce')}=restricted, ${LEVEL('warn')}=privileged`),
     ],
@@ -537,7 +540,7 @@ suite('a warning about labels that a controller reverts', () => {
     ['a removed label, in report mode', { before: ours, edited: withoutEnforce, sccMode: 'report' }, undefined],
     ['a removed label, without the syncer', { before: ours, edited: withoutEnforce, disabled: [SYNCER] }, undefined],
     [
-      'a removed label of kube-system',
+      'a removed label on kube-system',
       { name: 'kube-system', before: { [LEVEL('enforce')]: 'privileged' }, edited: {} },
       warning(`${LEVEL('enforce')}=privileged`),
     ],
@@ -594,7 +597,7 @@ suite('no warning about planned enforcement', () => {
       },
     ],
     [
-      'mode Legacy set by a user',
+      'Legacy mode set by a user',
       {
         settings: ENFORCE,
         config: {
@@ -713,7 +716,7 @@ interface ModeLabelCase {
   readonly request: AdmissionRequest;
   readonly mode?: SccMode;
   readonly exemptNamespaces?: readonly string[];
-  /** The mode that the warning names; absent: no warning. */
+  /** The mode in the warning. Absent if there is no warning. */
   readonly warned?: string;
   /** True if the request is denied for another reason. */
   readonly denied?: true;
@@ -815,7 +818,7 @@ interface Exchange {
   readonly webhookCalls?: readonly { readonly body?: { readonly request?: AdmissionRequest } }[];
 }
 
-/** The decision on a pod with the container `c` that satisfies baseline and violates restricted. */
+/** The decision on a pod with a container `c` that satisfies baseline but violates restricted. */
 const WARNED: Decision = {
   allowed: true,
   auditAnnotations: { 'enforce-policy': 'baseline:latest' },
@@ -844,7 +847,7 @@ const warnedWith = (other: string): Decision => ({
   ],
 });
 
-/** Decisions, keyed by the name of the recorded exchange. Namespace `rec` enforces baseline and warns about restricted. */
+/** Decisions by name of the recorded exchange. The namespace `rec` enforces baseline and warns about restricted. */
 const REVIEWS: Readonly<Record<string, Decision>> = {
   'pod create: the review that a webhook receives': WARNED,
   'pod create, server dry run': WARNED,

@@ -1,4 +1,7 @@
-/** Every review gets a decision, either on its content or by one rule if a limit prevents its evaluation. */
+/**
+ * Tests that every review receives a decision, either based on its content or, if a limit prevents its evaluation,
+ * according to a single rule.
+ */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
@@ -63,7 +66,7 @@ function review(changes: Partial<AdmissionRequest>): string {
   const objects = { ...(newPod ? { object: newPod } : {}), ...(oldPod ? { oldObject: oldPod } : {}) };
   const { request, ...rest } = podReview({ namespace: 'restricted' });
   const { object: pod, oldObject, ...envelope } = request;
-  // API servers send the objects last.
+  // API servers send the objects at the end.
   return JSON.stringify({ ...rest, request: { ...envelope, ...change, object: pod, oldObject, ...objects } });
 }
 
@@ -132,7 +135,7 @@ suite('padded pods are decided based on their content', () => {
       scc: /unable to validate against any security context constraint/,
     },
     {
-      name: 'an update that changes no fields that are read',
+      name: 'an update that only changes fields that are not read',
       request: { operation: 'UPDATE', object: pod(padded), oldObject: pod(padded) },
       psa: true,
       scc: true,
@@ -152,7 +155,7 @@ suite('padded pods are decided based on their content', () => {
   }
 });
 
-suite('a pod with more containers than are evaluated', () => {
+suite('a pod with more containers than can be evaluated', () => {
   let server: TestServer;
   before(async () => {
     server = await startAll();
@@ -201,7 +204,7 @@ suite('a pod with more containers than are evaluated', () => {
   }
 });
 
-/** A review that is not evaluated: the deepest legal object has about 20 levels. */
+/** A review that is not evaluated, because the deepest valid object has about 20 levels. */
 const TOO_DEEP = 'the review is nested more than 100 levels deep';
 function deepReview(change: Partial<AdmissionRequest>): string {
   const more = { spec: 'DEEP', padding: 'x'.repeat(200_000) };
@@ -281,14 +284,14 @@ suite('a review that cannot be evaluated because of a limit', () => {
       ])) as [Buffer | string];
       assert.ok(performance.now() - startMs < 1000, 'the response is late');
       socket.destroy();
-      const message = 'the memory for reviews is in use, and the body did not arrive in time; try again';
+      const message = 'the memory for reviews is exhausted, and the body did not arrive in time; try again';
       assert.match(data.toString(), new RegExp(`"uid":"${UID}","allowed":${allowed}`));
       assert.ok(data.toString().includes(message));
     });
   }
 });
 
-/** The documented statuses of responses to reviews, and the requests that receive them. */
+/** The documented response statuses, and the requests that receive them. */
 const HEAD = 'POST /allow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n';
 const raw =
   (text: string) =>
@@ -327,7 +330,7 @@ const STATUSES: readonly (readonly [
 /** 401 and 403 require client certificates, and 408 requires a wait of 35 s. Other tests cover them. */
 const OTHER_STATUSES = ['401', '403', '408'];
 
-/** Returns what an API server does with a pod after a response. */
+/** Returns the reaction of an API server to a response about a pod. */
 async function admit({ status, body }: Answer, failurePolicy: 'Fail' | 'Ignore'): Promise<Outcome> {
   const storage = createStorage();
   storage.create(resource('namespaces'), object('Namespace', 'a'));

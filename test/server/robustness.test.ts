@@ -1,4 +1,4 @@
-/** Malformed, slow, concurrent and abandoned requests over sockets: responses, memory, service of other clients. */
+/** Tests malformed, slow, concurrent and abandoned requests over sockets: responses, memory, and other clients. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent } from 'node:https';
@@ -26,7 +26,7 @@ const JSON_TYPE = 'application/json';
 const PATH = '/psa/validate';
 const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 
-/** Starts the Pod Security webhook over the namespaces `privileged`, `baseline` and `restricted`, and other webhooks. */
+/** Starts the Pod Security webhook for the namespaces `privileged`, `baseline` and `restricted`, and other webhooks. */
 async function startPodSecurity(
   others: readonly Webhook[] = [],
 ): Promise<TestServer & { readonly psaMetrics: Metrics }> {
@@ -51,7 +51,7 @@ function putNamespace({ store }: Pick<TestServer, 'store'>, name: string, enforc
 
 const PRIVILEGED_POD = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
 const COMPLIANT_POD = { containers: [] };
-/** Builds a review in the restricted namespace with changed fields of the request. */
+/** Builds a review in the restricted namespace with changed request fields. */
 function restrictedReview(change: object): string {
   const review = podReview({ namespace: 'restricted', spec: COMPLIANT_POD });
   return JSON.stringify({ ...review, request: { ...review.request, ...change } });
@@ -307,7 +307,7 @@ suite('memory', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const usedBytes = async (): Promise<number> => {
-    // Buffers are freed after the objects that referenced them.
+    // Buffers are freed only after the objects that reference them.
     for (let times = 0; times < 3; times++) {
       collect();
       await sleep(5);
@@ -317,7 +317,7 @@ suite('memory', () => {
   };
   const LENGTH = 100_000;
   const ROUNDS = 200;
-  /** Returns a string unique to the round. */
+  /** Returns a string that is unique to the round. */
   const unique = (round: number): string => `${round}`.padEnd(LENGTH, 'x');
   const BODIES: readonly { readonly name: string; readonly body: (round: number) => string }[] = [
     { name: 'invalid JSON', body: (round) => `{"${unique(round)}":` },
@@ -509,7 +509,7 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unable to decode the request: request.operation: must be one of "CREATE", "UPDATE", "DELETE", "CONNECT"\n',
   },
   {
-    name: 'groups a string',
+    name: 'groups that are a string',
     body: buildRequest({ userInfo: { username: 'alice', groups: 'admins' } }),
     text: 'unable to decode the request: request.userInfo.groups: must be array\n',
   },
@@ -706,7 +706,7 @@ suite('large reviews', () => {
     });
   }
 
-  test('many concurrent ones are reviewed one after another, and small reviews do not wait', async () => {
+  test('many concurrent ones are processed one at a time, and small reviews do not wait', async () => {
     const body = largeReview('UPDATE');
     const all = Array.from({ length: 6 }, () => post(server, '/slow?timeout=30s', body, JSON_TYPE));
     let isDone = false;
@@ -748,7 +748,7 @@ suite('large reviews', () => {
     assert.equal((await first).status, 200);
   });
 
-  test('bodies that are declared but not sent take no memory', async () => {
+  test('bodies that are declared but not sent use no memory', async () => {
     const holders = await Promise.all(Array.from({ length: 10 }, () => openTls(server)));
     for (const holder of holders) holder.write(`${head(39 << 20)}{`);
     assert.equal((await post(server, '/allow?timeout=10s', largeReview('UPDATE'), JSON_TYPE)).status, 200);
@@ -756,7 +756,7 @@ suite('large reviews', () => {
     await waitForDisconnect(server);
   });
 
-  test('unfinished bodies beyond the memory limit are read one at a time, and rejected if they stop arriving', async () => {
+  test('unfinished bodies above the memory limit are read one at a time, and rejected if they do not arrive', async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => openTls(server)));
     const responses = holders.map((holder) => once(holder, 'data'));
     for (const holder of holders) holder.write(head(39 << 20) + ' '.repeat(38 << 20));
@@ -764,7 +764,7 @@ suite('large reviews', () => {
     const [response] = (await Promise.race(responses)) as [Buffer];
     assert.match(
       response.toString(),
-      /^HTTP\/1\.1 503 [^]*\r\n\r\nthe memory for reviews is in use, and the body did not arrive in time; try again\n$/,
+      /^HTTP\/1\.1 503 [^]*\r\n\r\nthe memory for reviews is exhausted, and the body did not arrive in time; try again\n$/,
     );
     for (const holder of holders) holder.destroy();
     await waitForDisconnect(server);

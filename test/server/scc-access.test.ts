@@ -1,4 +1,7 @@
-/** Authorization by SubjectAccessReviews: which reviews are sent, in which order, their cache, errors and timeouts. */
+/**
+ * Tests authorization through SubjectAccessReviews: which reviews are sent in which order, and their cache, errors and
+ * timeouts.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { accessFromStore } from '../../src/cluster/access.ts';
@@ -21,7 +24,7 @@ const ACCOUNT = 'system:serviceaccount:shop:default';
 const ROOT = buildPod({ runAsUser: 0 });
 
 interface SarRig extends SccTestWebhooks {
-  /** The reviews that were sent, as `user scc`. */
+  /** The sent reviews as `user scc`. */
   readonly reviews: string[];
   readonly calls: { readonly user: UserInfo; readonly attributes: Action }[];
   readonly clock: { nowMs: number };
@@ -53,7 +56,7 @@ function createSarRig(authorize?: Authorizer, options: SccRigOptions = {}): SarR
 }
 
 suite('access reviews', () => {
-  test('matching SCCs in order until one is allowed, the service account before the user', async () => {
+  test('matching SCCs are reviewed in order until one is allowed, first for the service account, then for the user', async () => {
     const rig = createSarRig();
     const decision = await rig.send('/scc/mutate', podRequest(buildPod()));
     assert.deepEqual(decision.facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
@@ -87,7 +90,7 @@ suite('access reviews', () => {
     assert.ok(!rig.reviews.includes('root anyuid'));
   });
 
-  test('a denial reviews every SCC and equals the denial based on RBAC', async () => {
+  test('a denial reviews every SCC and is equal to the denial based on RBAC', async () => {
     const rig = createSarRig();
     const denied = await rig.send('/scc/mutate', podRequest(ROOT));
     const rbacRig = createSccTestWebhooks();
@@ -105,7 +108,7 @@ suite('access reviews', () => {
     assert.deepEqual(rig.reviews, []);
   });
 
-  test('the second pass sends no more reviews than the first', async () => {
+  test('the second pass does not send more reviews than the first', async () => {
     const rig = createSarRig();
     const decision = await rig.send('/scc/mutate', podRequest(buildPod()));
     assert.ok(decision.allowed);
@@ -229,7 +232,7 @@ suite('failed reviews deny access', () => {
     ]);
   });
 
-  test('an API server without a response: denied before the timeout', async () => {
+  test('without a response from the API server, the pod is denied before the timeout', async () => {
     const rig = createSarRig(() => new Promise(() => undefined), { now: () => performance.now() });
     const startMs = performance.now();
     const decision = await rig.send('/scc/mutate', podRequest(buildPod()), 700);
@@ -241,7 +244,7 @@ suite('failed reviews deny access', () => {
   suite('slow reviews', () => {
     const SLOW_MS = 100;
     const MANY = 300;
-    /** The timeout is sufficient for only a few of the reviews. */
+    /** The timeout is only sufficient for some of the reviews. */
     const createSlowRig = (allowed: string): SarRig => {
       const rig = createSarRig(
         async (_user, scc) => {
@@ -286,7 +289,7 @@ suite('failed reviews deny access', () => {
       assert.deepEqual(rig.reviews, []);
     });
 
-    test('beyond 16 MiB of waiting requests, the oldest is denied', async () => {
+    test('above 16 MiB of waiting requests, the oldest is denied', async () => {
       const rig = createSarRig(() => new Promise(() => {}));
       const sendLarge = async (): Promise<boolean> =>
         (await rig.send('/scc/mutate', podRequest(buildPod()), 15_000, { bodyBytes: 4 * 1024 * 1024 })).allowed;

@@ -1,4 +1,4 @@
-/** The warning about the workloads that `spec.scc.mode: enforce` denies. */
+/** Tests the warning about workloads that `spec.scc.mode: enforce` denies. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -7,7 +7,7 @@ import { buildPod, createSccTestWebhooks, podRequest } from '../support/scc-webh
 
 const KIND = { group: 'config.portcullis.dev', version: 'v1alpha1', kind: 'PortcullisConfiguration' };
 
-/** Creates namespaces with denied workloads and returns the warnings about a change of the spec. */
+/** Creates namespaces with denied workloads, and returns the warnings about a change to the spec. */
 async function warningsFor(
   before: JsonObject | undefined,
   after: JsonObject,
@@ -59,7 +59,7 @@ suite('the mode enforce', () => {
     const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop'] } };
     assert.deepEqual(await warningsFor({}, spec), []);
   });
-  test('without time for an evaluation', async () => {
+  test('without enough time for the evaluation', async () => {
     assert.deepEqual(await warningsFor({}, ENFORCE, { timeoutMs: 0 }), [
       'spec.scc.mode enforce was not evaluated for all workloads; portcullis scc plan --scc-mode enforce evaluates them',
     ]);

@@ -1,4 +1,4 @@
-/** The webhooks for SCC objects, over TLS, and the health checks of stored SCCs. */
+/** Tests the webhooks for SCC objects over TLS, and the health checks of stored SCCs. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
@@ -99,12 +99,12 @@ suite('defaults', () => {
 
   const denied: readonly (readonly [name: string, fields: JsonObject, expected: Response])[] = [
     [
-      'a string in place of a list',
+      'a string instead of a list',
       { volumes: 'all' },
       denial('short', 'volumes', 'Invalid value: "all": must be a list'),
     ],
     [
-      'a string in place of a number',
+      'a string instead of a number',
       { priority: '1' },
       denial('short', 'priority', 'Invalid value: "1": must be an integer'),
     ],
@@ -134,7 +134,7 @@ suite('defaults', () => {
     assert.deepEqual(await send(server, DEFAULT, defaultScc(SHORT)), { allowed: true });
   });
 
-  test('a review without an object gets no patch, and is denied by the validating webhook', async () => {
+  test('a review without an object is not patched, and the validating webhook denies it', async () => {
     for (const object of [undefined, null]) {
       assert.deepEqual(await send(server, DEFAULT, object), { allowed: true });
       assert.equal((await send(server, VALIDATE, object)).allowed, false);
@@ -345,10 +345,10 @@ suite('warnings', () => {
   }
 });
 
-/** Starts a server with pods, the evaluation of each of which takes 10 ms of its clock. */
+/** Starts a server with pods whose evaluation takes 10 ms each on its clock. */
 async function startSlow(t: TestContext, pods: number) {
   const clock = { ms: 0 };
-  /** For each evaluated pod, the turn of the event loop. */
+  /** The turn of the event loop for each evaluated pod. */
   const turns: number[] = [];
   let turn = 0;
   let immediate: NodeJS.Immediate | undefined;
@@ -387,16 +387,16 @@ suite('the evaluation of many pods', () => {
   const incomplete = (pods: number): string =>
     `SCC "mine" was evaluated for only ${pods} of 50 pods and may admit others as well`;
 
-  test('ends its turn of the event loop after 10 ms, even if several reviews cause it', async (t) => {
+  test('ends its turn of the event loop after 10 ms, even if several reviews trigger it', async (t) => {
     const { turns, evaluate } = await startSlow(t, 50);
     assert.deepEqual(await Promise.all([evaluate(), evaluate(), evaluate()]), Array(3).fill([found(50)]));
     assert.deepEqual([turns.length, new Set(turns).size], [150, 150]);
   });
 
-  test('takes 2 s, and after that 10 % of the time', async (t) => {
+  test('takes 2 s, and afterwards 10 % of the time', async (t) => {
     const { clock, evaluate } = await startSlow(t, 50);
     for (let reviews = 0; reviews < 4; reviews++) assert.deepEqual(await evaluate(), [found(50)]);
-    // In 2 s, another 0.2 s became available.
+    // Another 0.2 s became available during these 2 s.
     assert.deepEqual(await evaluate(), [found(22), incomplete(22)]);
     assert.deepEqual(await evaluate(), [incomplete(0)]);
     clock.ms += 5000;
@@ -450,7 +450,7 @@ test('SCC health: a broken SCC denies every pod on OpenShift', (t) => {
   );
 });
 
-test('SCC health: each problem is logged once, metrics and summary contain all problems', async (t) => {
+test('SCC health: each problem is logged once, and metrics and summary contain all problems', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
   const { log, logger, metrics } = createRecorder();

@@ -1,4 +1,6 @@
-/** The SCC webhooks for pods (both passes) and for exec: modes, denials, warnings, audit annotations, metrics. */
+/**
+ * Tests the SCC webhooks for pods (both passes) and for exec: modes, denials, warnings, audit annotations and metrics.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -32,13 +34,13 @@ const UNKNOWN_MODE =
   'label portcullis.dev/scc: unknown mode "on", using "enforce"; must be one of enforce, report, off';
 const OTHER_RESOURCE = { resource: { group: '', version: 'v1', resource: 'services' } };
 
-/** The parts of a decision that a case expects. */
+/** The expected parts of a decision. */
 interface Expected {
   readonly allowed: boolean;
   readonly message?: string;
   readonly warnings?: readonly string[];
   readonly facts?: object;
-  /** The assigned SCC; absent if the pod is unchanged. */
+  /** The assigned SCC. Absent if the pod is unchanged. */
   readonly scc?: string;
 }
 
@@ -114,7 +116,7 @@ suite('/scc/mutate', () => {
       expected: { allowed: true, facts: { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' } },
     },
     {
-      name: 'report: admitted by the grants of the user',
+      name: 'report: admitted because of the grants of the user',
       settings: { mode: 'report' },
       pod: ROOT,
       request: { userInfo: ADMIN },
@@ -187,7 +189,7 @@ suite('/scc/mutate', () => {
     });
   }
 
-  test('a denial contains the name of the pod, or the prefix from which the API server generates it', () => {
+  test('a denial contains the pod name, or the prefix from which the API server generates the name', () => {
     const prefixed = { ...ROOT, metadata: { generateName: 'web-', namespace: 'shop' } };
     const cases = [
       [podRequest(ROOT), 'web'],
@@ -201,7 +203,7 @@ suite('/scc/mutate', () => {
     }
   });
 
-  test('audit annotations in report mode, which OpenShift does not have', () => {
+  test('audit annotations in report mode, which OpenShift does not set', () => {
     const openshift = { reason: '"restricted-v2" is the only one not too restrictive and not denied' };
     const cases = [
       [{}, { denied: 'anyuid', ...openshift, mode: 'report' }],
@@ -215,7 +217,7 @@ suite('/scc/mutate', () => {
 });
 
 suite('/scc/validate', () => {
-  /** Returns the pod as the first pass assigns it. */
+  /** Returns the pod with the changes of the first pass. */
   function assignedPod(rig: SccTestWebhooks): { readonly spec: { readonly containers: readonly object[] } } {
     const decision = rig.decide('/scc/mutate', podRequest(buildPod()));
     assert.ok(decision.allowed);
@@ -302,7 +304,7 @@ suite('/scc/exec', () => {
     {},
     { ephemeralContainers: [{ name: 'debug', image: 'i', securityContext: { privileged: true } }] },
   );
-  /** Builds the request of Alice for a stream to a container. */
+  /** Builds a request from Alice to open a stream to a container. */
   const connect = (name: string, change: Partial<AdmissionRequest> = {}): AdmissionRequest => {
     const options = { kind: 'PodExecOptions', apiVersion: 'v1', command: ['sh'] };
     return podRequest(options, { name, operation: 'CONNECT', subResource: 'exec', ...change });
@@ -320,7 +322,7 @@ suite('/scc/exec', () => {
     readonly labels?: Labels;
     readonly request: AdmissionRequest;
     readonly timeoutMs?: number;
-    /** The denial; absent if the request is allowed. */
+    /** The denial. Absent if the request is allowed. */
     readonly status?: Pick<Status, 'code' | 'reason' | 'message'>;
     readonly warnings?: readonly string[];
     readonly facts?: object;
@@ -363,7 +365,7 @@ suite('/scc/exec', () => {
       status: forbidden('failed to get pod: the response is not the pod'),
     },
     {
-      name: 'a name that is another path of the API',
+      name: 'a name that forms another API path',
       rig: get(() => Promise.reject(new Error('unexpected request'))),
       request: connect('..'),
       status: { code: 404, reason: 'NotFound', message: 'pods ".." not found' },
@@ -375,7 +377,7 @@ suite('/scc/exec', () => {
       status: { code: 404, reason: 'NotFound', message: 'pods "web" not found' },
     },
     {
-      name: 'a pod with an ephemeral container that is missing in the store',
+      name: 'a pod with an ephemeral container that is not in the store',
       rig: get(() => Promise.resolve(debugged)),
       request: connect('web'),
       status: forbidden(
@@ -533,7 +535,7 @@ suite('if the floor applies, the validating webhook admits new pods whose mutati
     ],
     ['no level limits', open, {}, podRequest(ROOT), false],
     ['a privileged namespace', open, { 'pod-security.kubernetes.io/enforce': 'privileged' }, podRequest(ROOT), false],
-    ['the pod names an SCC', open, limited, podRequest(named), false],
+    ['the pod requests an SCC', open, limited, podRequest(named), false],
     ['an update', open, limited, update, false],
     ['another exemption', exempting({}), limited, podRequest(ROOT), true],
     ['an exempt user', exempting({ usernames: ['alice'] }), limited, podRequest(ROOT), false],

@@ -1,4 +1,4 @@
-/** SCC reviews that wait for a namespace or its ranges: results, limits, disconnected clients, memory. */
+/** Tests SCC reviews that wait for a namespace or its ranges: results, limits, disconnected clients and memory. */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { suite, test } from 'node:test';
@@ -232,7 +232,7 @@ suite('limits of waiting reviews', () => {
     },
   ];
   for (const { name, bodyBytes, limit, namespace, message } of cases) {
-    test(`${name}: beyond them, the oldest review from the address with the most is denied`, async () => {
+    test(`${name}: above the limit, the oldest review from the address with the most is denied`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const denied: string[] = [];
@@ -279,7 +279,7 @@ suite('limits of waiting reviews', () => {
       });
       const send = (body: string, from?: Agent): Promise<Response> =>
         post(server, '/scc/mutate?timeout=15s', body, 'application/json', from);
-      // 128 reviews of the largest size that is not reduced fill the limit exactly.
+      // 128 reviews of the largest size that is not reduced use exactly the limit.
       const missing = JSON.stringify({ request: { ...CREATE, namespace: 'none' } }).padEnd(128 * 1024);
       const flood = Array.from({ length: 140 }, () => send(missing, agent));
       for (const each of flood) each.catch(() => undefined);

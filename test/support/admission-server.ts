@@ -1,4 +1,4 @@
-/** The admission server over TLS on a free port of loopback. */
+/** Starts the admission server with TLS on a free loopback port. */
 import type { AddressInfo } from 'node:net';
 import type { KubeletScope } from '../../src/cluster/kubelet.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
@@ -25,7 +25,7 @@ interface ServerOptions extends Pick<ServerDeps, 'maxConnections' | 'onDenied'> 
   readonly now?: () => number;
 }
 
-/** Starts a server with webhooks over a store. */
+/** Starts a server with webhooks that read a store. */
 export async function startAdmissionServer(
   webhooks: readonly Webhook[],
   {

@@ -12,15 +12,15 @@ export interface ApiClientOptions {
 export interface ApiResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** `Warning` headers as sent. */
+  /** The unparsed `Warning` headers. */
   readonly warnings: readonly string[];
   readonly text: string;
-  /** The parsed body; `undefined` if it is not JSON. */
+  /** The parsed body, or `undefined` if it is not JSON. */
   readonly body: unknown;
 }
 
 export interface ApiClient {
-  /** Sends a request. Objects are sent as JSON, strings unchanged. */
+  /** Sends a request. Objects are sent as JSON, and strings unchanged. */
   send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ApiResponse>;
   close(): void;
 }
@@ -72,7 +72,7 @@ function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<strin
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** Node reads headers as Latin-1; warnings are UTF-8. */
+/** Node decodes headers as Latin-1, but warnings are UTF-8. */
 function readWarnings(raw: readonly string[]): readonly string[] {
   return raw
     .filter((_value, index) => raw[index - 1]?.toLowerCase() === 'warning' && index % 2 === 1)

@@ -13,7 +13,7 @@ export interface ApiUpstream {
   close(): void;
 }
 
-/** Creates the client of the API server of a kubeconfig. */
+/** Creates a client for the API server in a kubeconfig. */
 export async function openUpstream(kubeconfig: string): Promise<ApiUpstream> {
   const { server, authority, client, headers } = readKubeconfig(await readFile(kubeconfig, 'utf8'));
   const agent = new Agent({ keepAlive: true, ca: authority, ...client });
@@ -34,13 +34,13 @@ export function headersToPass({ headers }: IncomingMessage): IncomingHttpHeaders
   return without(headers, ['connection', 'transfer-encoding']);
 }
 
-/** A kubeconfig in a temporary folder. */
+/** Path of a kubeconfig in a temporary folder. */
 export interface KubeconfigFile {
   readonly path: string;
   remove(): Promise<void>;
 }
 
-/** Writes a kubeconfig without credentials. The authority is in PEM. */
+/** Writes a kubeconfig without credentials. `authority` is in PEM. */
 export async function writeOpenKubeconfig(server: string, authority: string): Promise<KubeconfigFile> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-proxy-'));
   const path = join(folder, 'kubeconfig');

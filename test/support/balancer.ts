@@ -1,6 +1,6 @@
 /**
- * A TCP load balancer like a Service. It forwards a new connection to a ready server, even after the server becomes
- * unready.
+ * A TCP load balancer that behaves like a Service. It forwards new connections to ready servers, and keeps connections
+ * to servers that become unready.
  */
 import { request } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** A server behind the address. */
 export interface Backend {
   readonly port: number;
-  /** The URL of the probes, for example `http://127.0.0.1:8081`. */
+  /** URL for probes, such as `http://127.0.0.1:8081`. */
   readonly probes: string;
   /** True for a server that receives connections even if it is not ready. */
   readonly isAlwaysReady?: boolean;
@@ -21,7 +21,7 @@ export interface Balancer {
   use(backends: readonly Backend[]): void;
   /** Returns the backends that receive new connections. */
   ready(): readonly Backend[];
-  /** Waits for a number of ready backends. */
+  /** Waits for the given number of ready backends. */
   waitForReady(count: number): Promise<void>;
   stop(): Promise<void>;
 }
@@ -82,7 +82,7 @@ export async function startBalancer(
   const use = (next: readonly Backend[]): void => {
     const added = next.filter((backend) => !backends.includes(backend));
     backends = next;
-    // A removed backend receives no connections. An added backend becomes ready by its probe.
+    // A removed backend receives no connections. An added backend becomes ready once its probe succeeds.
     ready = ready.filter((backend) => next.includes(backend));
     for (const backend of added) {
       const polled = poll(backend).finally(() => polling.delete(polled));
@@ -111,7 +111,7 @@ export async function startBalancer(
   };
 }
 
-/** The timeout of the probes in the manifests. */
+/** Probe timeout in the manifests. */
 const TIMEOUT_MS = 5000;
 
 function isReady({ probes, isAlwaysReady = false }: Backend): Promise<boolean> {

@@ -1,4 +1,4 @@
-/** A headless Chromium from an npm package, and checks of pages in it. */
+/** Starts a headless Chromium from an npm package, and checks pages in it. */
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -8,7 +8,7 @@ import puppeteer, { type Page } from 'puppeteer-core';
 const require = createRequire(import.meta.url);
 
 export interface Browser {
-  /** Opens an address. `requests` are the addresses that the page has requested since. */
+  /** Opens an address. `requests` contains the addresses that the page has requested since then. */
   open(url: string, options?: OpenOptions): Promise<TestPage>;
   close(): Promise<void>;
 }
@@ -21,13 +21,13 @@ interface OpenOptions {
 export interface TestPage {
   readonly page: Page;
   readonly requests: readonly string[];
-  /** The errors of scripts and the violations of the content policy. */
+  /** Script errors and violations of the content security policy. */
   readonly errors: readonly string[];
-  /** Returns the visible texts of the elements that a selector finds. */
+  /** Returns the visible texts of the elements that match a selector. */
   texts(selector: string): Promise<readonly string[]>;
 }
 
-/** The reason to skip browser tests; `false` if a browser is available. */
+/** The reason to skip browser tests, or `false` if a browser is available. */
 export const noBrowser =
   process.env['CHROMIUM'] === undefined && `${process.platform} ${process.arch}` !== 'linux x64'
     ? 'the package has a Chromium for linux x64 only: set CHROMIUM to the path of a browser'
@@ -38,11 +38,12 @@ export async function launchBrowser(): Promise<Browser> {
   const browser = await puppeteer.launch({
     executablePath: process.env['CHROMIUM'] ?? join(folder, 'chromium'),
     headless: 'shell',
-    // A container has no user namespaces for the sandbox. The pages are from this repository.
+    // Containers have no user namespaces for the sandbox, which is not required because the pages come from this
+    // repository.
     args: ['--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars'],
     env: {
       ...process.env,
-      // For machines without fonts and libraries. Those of the system take precedence.
+      // Fonts and libraries for machines that lack them. Those of the system take precedence.
       ...(existsSync('/etc/fonts/fonts.conf') ? {} : { FONTCONFIG_PATH: join(folder, 'fonts') }),
       LD_LIBRARY_PATH: `/lib/x86_64-linux-gnu:/usr/lib64:${join(folder, 'al2023/lib')}`,
     },
@@ -78,7 +79,7 @@ async function extractChromium(): Promise<string> {
   if (existsSync(folder) || process.env['CHROMIUM'] !== undefined) return folder;
   const temporary = `${folder}.${process.pid}`;
   await mkdir(temporary, { recursive: true });
-  // The package extracts to the folder for temporary files.
+  // The package extracts its files to the folder for temporary files.
   const { TMPDIR } = process.env;
   process.env['TMPDIR'] = temporary;
   const { default: chromium, inflate } = await import('@sparticuz/chromium');
@@ -89,7 +90,7 @@ async function extractChromium(): Promise<string> {
   return folder;
 }
 
-/** Returns the findings of axe-core that are serious or critical: rule, and the selectors of the elements. */
+/** Returns the serious and critical findings of axe-core, with the rule and the selectors of the elements. */
 export async function findAccessibilityProblems(page: Page): Promise<readonly string[]> {
   await page.evaluate(await readFile(require.resolve('axe-core/axe.min.js'), 'utf8'));
   const problems =
@@ -99,7 +100,7 @@ export async function findAccessibilityProblems(page: Page): Promise<readonly st
   return problems as readonly string[];
 }
 
-/** Returns the requests to addresses other than this machine, files and data. */
+/** Returns requests to addresses other than this machine, files and data URLs. */
 export function findForeignRequests(requests: readonly string[]): readonly string[] {
   return requests.filter((url) => !/^(?:file:|data:|blob:|http:\/\/127\.0\.0\.1:)/.test(url));
 }

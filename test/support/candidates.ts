@@ -1,4 +1,4 @@
-/** Candidates of a leader election, each with a process that can be paused and a network with faults. */
+/** Candidates for a leader election, each with a process that can be paused and a network with faults. */
 import type { Clock } from '../../src/cluster/clock.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import {
@@ -11,7 +11,10 @@ import type { FakeClock } from './fake-clock.ts';
 
 /** The fault and the delays of one request. */
 export interface RequestFault {
-  /** `refused`: the request does not arrive. `lost`: the response is replaced by an error. `hangs`: no response. */
+  /**
+   * `refused`: the request does not arrive. `lost`: the response is replaced with an error. `hangs`: there is no
+   * response.
+   */
   readonly outcome: 'fine' | 'refused' | 'lost' | 'hangs';
   /** Delays of the request and of the response. */
   readonly thereMs?: number;
@@ -20,7 +23,7 @@ export interface RequestFault {
 
 export interface Machine {
   readonly clock: Clock;
-  /** The cluster behind the network of the machine. */
+  /** The cluster as seen through the network of the machine. */
   readonly cluster: Cluster;
   /** Replaces the function that returns the fault of the next request. */
   network(next: () => RequestFault): void;
@@ -30,7 +33,7 @@ export interface Machine {
   resume(): Promise<void>;
 }
 
-/** The number of requests of all machines that the cluster processes. */
+/** The number of requests from all machines that the cluster is processing. */
 export interface Load {
   count: number;
 }
@@ -107,7 +110,7 @@ export interface Election {
   readonly clock: FakeClock;
   readonly candidates: readonly Candidate[];
   candidate(identity: string, options?: Partial<LeaderElectionOptions>): Candidate;
-  /** Advances the clock in small steps until the due work is done. */
+  /** Advances the clock in small steps and completes all due work. */
   pass(ms: number): Promise<void>;
   /** Waits until the cluster has responded to all requests. */
   settle(): Promise<void>;
@@ -115,7 +118,7 @@ export interface Election {
 
 const STEP_MS = 100;
 
-/** Creates an election without candidates. It calls `watch` after every step. */
+/** Creates an election without candidates. The election calls `watch` after every step. */
 export function createElection(
   clock: FakeClock,
   cluster: Cluster,

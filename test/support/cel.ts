@@ -7,7 +7,7 @@ import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
 
-/** A request for a policy. Missing members of `request` describe the creation of a pod by alice. */
+/** A request for a policy. By default, alice creates a pod. */
 export interface PolicyRequest {
   readonly object: unknown;
   readonly oldObject?: unknown;
@@ -16,7 +16,7 @@ export interface PolicyRequest {
   readonly request?: JsonObject;
 }
 
-/** The effects of a policy on a request: the message of its validation, and its audit annotations. */
+/** The effects of a policy on a request, which are a validation message and audit annotations. */
 export interface PolicyAnswer {
   /** False if a match condition skips the request. */
   readonly isEvaluated: boolean;
@@ -51,7 +51,7 @@ const CREATION = {
   resource: { group: '', version: 'v1', resource: 'pods' },
 };
 
-/** The values that expressions read. */
+/** Returns the values that expressions can read. */
 function celInput(given: PolicyRequest): Readonly<Record<string, unknown>> {
   const { object, oldObject = null, labels = {} } = given;
   const request = { ...CREATION, ...given.request };
@@ -64,7 +64,7 @@ function celInput(given: PolicyRequest): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
 }
 
-/** Compiles a policy. The result does not read the constraints of the policy and its bindings. */
+/** Compiles a policy. The result ignores the match constraints of the policy and its bindings. */
 export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) {
   const { variables, matchConditions = [], validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
   const evaluate = compileVariables(variables, withListFunctions);
@@ -90,8 +90,8 @@ interface MutationSpec {
 }
 
 /**
- * Compiles a MutatingAdmissionPolicy with JSON patches. The result returns the changed object. It does not read the constraints
- * of the policy. The interpreter has no messages: patches are maps.
+ * Compiles a MutatingAdmissionPolicy with JSON patches. The result returns the changed object, and ignores the match
+ * constraints of the policy. Patches are maps, because the interpreter has no message types.
  */
 export function compileMutation({ spec }: PolicyObject<DefaultsKind>) {
   const { variables, matchConditions, mutations } = spec as unknown as MutationSpec;
@@ -115,15 +115,15 @@ export function compileMutation({ spec }: PolicyObject<DefaultsKind>) {
   };
 }
 
-/** The messages of each action of all policies on a request, and their audit annotations. */
+/** The messages of all policies for a request by action, and their audit annotations. */
 export interface Admission {
   readonly messages: Readonly<Record<'Deny' | 'Warn' | 'Audit', readonly string[]>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** Names of the policies that no match condition skips. */
+  /** Names of the policies whose match conditions select the request. */
   readonly evaluated: readonly string[];
 }
 
-/** Admits requests as an API server with policies and bindings. */
+/** Admits requests as an API server does with policies and bindings. */
 export function createPolicyAdmission(objects: readonly PolicyObject[]) {
   const bindings = objects
     .filter(({ kind }) => kind.endsWith('Binding'))

@@ -1,4 +1,4 @@
-/** A simulated installation for tests of certificates: configurations, replicas and leaders with a fake clock. */
+/** A simulated installation for certificate tests, with configurations, replicas and leaders on a fake clock. */
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import type { ServedPair } from '../../src/controllers/controller.ts';
@@ -26,7 +26,7 @@ export const TEST_MANAGER = { fieldManager: 'test' };
 export const START_DATE = new Date('2026-01-01T00:00:00Z');
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** A webhook configuration with the annotation that requests the authorities of the Secret. */
+/** A webhook configuration with the annotation that requests the CAs in the Secret. */
 export function configuration(name: string, hooks: readonly string[], caBundle?: string): WebhookConfiguration {
   return {
     metadata: {
@@ -60,12 +60,12 @@ const UNUSED: ServedPair = {
   use: () => undefined,
 };
 
-/** A replica: the certificate that it serves, and its readiness. */
+/** A replica with its served certificate and readiness. */
 export interface StagedReplica extends Pick<Recorder, 'metrics'> {
   readonly name: string;
   current(): KeyPair;
   isReady(): boolean;
-  /** Applies all delayed changes of the store. */
+  /** Applies all delayed changes to the store. */
   catchUp(): void;
   /** Stops without removing its Lease. */
   die(): Promise<void>;
@@ -90,11 +90,11 @@ export interface Stage {
   texts(): Readonly<Record<string, string>>;
   setTexts(texts: Readonly<Record<string, string>>): Promise<void>;
   askFor(rotation: string): Promise<void>;
-  /** SHA-256 of the authorities that each webhook trusts, in order of the webhooks. */
+  /** SHA-256 of the CAs that each webhook trusts, in webhook order. */
   trusted(): readonly (readonly string[])[];
   replica(name: string, lagMs?: number): StagedReplica;
   leader(lagMs?: number): StagedLeader;
-  /** Advances the clock in steps and waits after each step until the due work is done. */
+  /** Advances the clock in steps, and completes the due work after each step. */
   pass(ms: number, stepMs?: number): Promise<void>;
   /** Calls the function whenever a replica serves another certificate. */
   onServed(call: (replica: StagedReplica) => void): void;

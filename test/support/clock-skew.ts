@@ -1,4 +1,4 @@
-/** Shifts the time of a program by `CLOCK_SKEW_MS`, and by `CLOCK_JUMP_MS` at SIGUSR2. Load it by `--import`. */
+/** Shifts the time of a program by `CLOCK_SKEW_MS`, and by `CLOCK_JUMP_MS` on SIGUSR2. Load it with `--import`. */
 let skewMs = Number(process.env['CLOCK_SKEW_MS'] ?? '0');
 process.on('SIGUSR2', () => (skewMs += Number(process.env['CLOCK_JUMP_MS'] ?? '0')));
 const RealDate = Date;

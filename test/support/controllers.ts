@@ -1,4 +1,4 @@
-/** Support for tests of controllers: clusters with the standard SCCs, settings, a fake clock, log lines. */
+/** Support for controller tests: clusters with the standard SCCs, settings, a fake clock, and log lines. */
 import assert from 'node:assert/strict';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
@@ -30,7 +30,7 @@ import { createRecorder, type Recorder } from './recorder.ts';
 
 export { createRecorder, type Recorder };
 
-/** Creates the missing CRDs of the installation in a cluster. */
+/** Creates the missing CRDs of an installation in a cluster. */
 export async function installCrds(cluster: DevCluster): Promise<void> {
   const missing = CRDS.filter(({ metadata }) => !cluster.storage.get(DEFINITION, '', metadata.name));
   await createAll(
@@ -39,7 +39,10 @@ export async function installCrds(cluster: DevCluster): Promise<void> {
   );
 }
 
-/** Creates the CRD of the settings without its rules, so a test can store settings that an earlier version accepted. */
+/**
+ * Creates the CRD for the settings without its validation rules, so a test can store settings that an earlier version
+ * accepted.
+ */
 export async function installLaxSettings(cluster: DevCluster): Promise<void> {
   const [definition] = CRDS;
   assert.ok(definition);
@@ -68,7 +71,7 @@ export async function installStandardSccs(cluster: DevCluster): Promise<void> {
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) await cluster.create('ClusterRoleBinding', binding, by);
 }
 
-/** The settings of a test. An assignment notifies the subscribers. */
+/** Settings for a test. Assigning a value notifies the subscribers. */
 export interface TestSettings extends Observable<Settings> {
   rollout: RolloutSettings;
   sccMode: SccMode;
@@ -118,7 +121,7 @@ const NO_EXEMPTIONS: PodSecurityConfiguration['exemptions'] = { usernames: [], n
 
 const TEMPORARY: KeyPair = { cert: '', key: '' };
 
-/** Creates a controller of the registry. */
+/** Creates a controller from the registry. */
 export function createController(
   definition: ControllerDefinition,
   context: Partial<ControllerContext> = {},
@@ -126,7 +129,7 @@ export function createController(
   return createFromDefinition(definition, createContext(context));
 }
 
-/** The context of controllers of a replica without a certificate. */
+/** The controller context of a replica without a certificate. */
 export function createContext(context: Partial<ControllerContext>): ControllerContext {
   const { namespace, name } = INSTALLATION;
   return {
@@ -151,16 +154,16 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
   };
 }
 
-/** Settings with these ranges. */
+/** Returns settings with the given ranges. */
 export function withRanges(ranges: RangeSettings): TestSettings {
   return createTestSettings({}, NO_EXEMPTIONS, ranges);
 }
 
 export interface ControllerRun extends Recorder, RunningController {
   readonly clock: FakeClock;
-  /** Advances the clock and waits until the due work is done. */
+  /** Advances the clock and completes the due work. */
   pass(ms: number): Promise<void>;
-  /** Returns the messages of the errors that were logged since the last call. */
+  /** Returns the error messages that were logged since the last call. */
   errors(): string[];
 }
 

@@ -7,7 +7,7 @@ import {
   whenAvailable,
 } from '../../src/server/webhook.ts';
 
-/** Decides like the server. A postponed review is decided again after its wait. */
+/** Decides as the server does. A postponed review is decided again after its wait. */
 export function decide(webhook: Webhook, request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision> {
   return whenAvailable(webhook.decide(request, context), (first) => {
     if (!isPostponed(first)) return first;

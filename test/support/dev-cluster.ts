@@ -1,4 +1,4 @@
-/** Development clusters for tests: on free ports, with their own certificates. */
+/** Development clusters for tests, on free ports and with their own certificates. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,9 +20,9 @@ export interface TestCluster {
   readonly authority: string;
   /** Sends requests as an administrator of `system:masters`. */
   readonly admin: ApiClient;
-  /** Sends requests as another user, or without a name as the anonymous user. */
+  /** Sends requests as another user, or as the anonymous user if there is no name. */
   as(username?: string, groups?: readonly string[]): ApiClient;
-  /** Writes a kubeconfig of the administrator or of another user, which `stop` removes. */
+  /** Writes a kubeconfig for the administrator or another user. `stop` removes it. */
   kubeconfig(username?: string): Promise<string>;
   /** Unexpected errors, which are defects of the server. */
   readonly errors: unknown[];

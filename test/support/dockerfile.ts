@@ -1,7 +1,7 @@
-/** A parser of Dockerfiles. */
+/** Parses Dockerfiles. */
 
 export interface Instruction {
-  /** In upper case, for example `COPY`. */
+  /** The instruction in upper case, such as `COPY`. */
   readonly name: string;
   /** The values of `--flag=value`. */
   readonly flags: ReadonlyMap<string, string>;
@@ -22,7 +22,7 @@ interface Dockerfile {
   readonly stages: readonly Stage[];
 }
 
-/** Parses a Dockerfile: instructions, continued lines, comments, stages. */
+/** Parses the stages and instructions of a Dockerfile, including continued lines and comments. */
 export function readDockerfile(text: string): Dockerfile {
   const lines = text.split('\n').filter((line) => !/^\s*(#|$)/.test(line));
   const instructions = lines
@@ -59,7 +59,7 @@ function readStage([from, ...instructions]: readonly Instruction[]): Stage {
   return { image, as, from, instructions };
 }
 
-/** Returns the words of an instruction in exec form; `undefined` for the shell form. */
+/** Returns the words of an instruction in exec form, or `undefined` for shell form. */
 export function parseExecForm({ text }: Instruction): readonly string[] | undefined {
   return text.startsWith('[') ? (JSON.parse(text) as string[]) : undefined;
 }

@@ -1,4 +1,4 @@
-/** Runs the commands of the documentation. */
+/** Runs commands from the documentation. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -7,7 +7,7 @@ export interface FakeClock extends Clock {
   pending(): number;
 }
 
-/** Creates a clock that only advances by `advance()`. */
+/** Creates a clock that advances only through `advance()`. */
 export function createFakeClock(): FakeClock {
   let nowMs = 0;
   let timers: { readonly dueMs: number; readonly call: () => void }[] = [];

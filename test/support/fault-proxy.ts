@@ -1,6 +1,6 @@
 /**
- * A proxy to an API server with injected faults of networks and busy servers. It forwards all requests with the
- * credentials of one kubeconfig.
+ * A proxy that injects faults, as from networks and busy servers, into connections to an API server. It forwards all
+ * requests with the credentials of one kubeconfig.
  */
 import { writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -15,30 +15,30 @@ export type Fault =
   | 'none'
   /** The port is closed, and open connections are reset. */
   | 'unreachable'
-  /** Open connections stay open without data, also after the fault. New connections get no response. */
+  /** Open connections stay open without data, even after the fault. New connections receive no response. */
   | 'half-open'
-  /** Watches stay open without data, also after the fault. Other requests are forwarded. */
+  /** Watches stay open without data, even after the fault. Other requests are forwarded. */
   | 'silent watches'
   /** Watches have no bookmarks. */
   | 'no bookmarks'
   /** Responses are interrupted. */
   | 'resets'
-  /** Responses with status 200 that are not responses of an API server. */
+  /** Responses have status 200 but do not come from an API server. */
   | 'garbage'
-  /** Resource versions expire: watches and continued lists get 410. */
+  /** Resource versions expire, so watches and continued lists fail with 410. */
   | 'expired'
   /** Each request and each chunk of its response is delayed. */
   | { readonly slowMs: number }
-  /** Each page of a list is delayed. Open watches end with 410. */
+  /** Each page of a list is delayed, and open watches end with 410. */
   | { readonly slowListMs: number }
-  /** Lists of this path get no response. */
+  /** Lists at this path receive no response. */
   | { readonly hangingList: string }
   /** Each request is rejected, optionally with `Retry-After`. */
   | { readonly code: Code; readonly retryAfterSeconds?: number }
-  /** The first writes of each verb and resource are rejected with these codes, one after another. */
+  /** The first writes of each verb and resource are rejected with these codes in turn. */
   | { readonly rejectedWrites: readonly Code[] }
   | { readonly certificate: 'untrusted' | 'expired' | 'for another name' }
-  /** The credentials of the client are no longer valid. At the end of the fault its files contain valid ones. */
+  /** The credentials of the client are no longer valid. When the fault ends, its files contain valid credentials. */
   | { readonly replaced: 'token' | 'authority' };
 
 type Code = 403 | 409 | 422 | 429 | 500 | 503;
@@ -61,7 +61,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   let certificates = createCertificates();
   let token = 'token-0';
   const sockets = new Set<Socket>();
-  /** Watches that stay without data. */
+  /** Watches that no longer receive data. */
   const silent = new WeakSet<ServerResponse>();
   const rejectedWrites = new Map<string, number[]>();
   /** Half-open connections. */
@@ -107,7 +107,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   };
   const retryAfterSeconds = (code: number): number | undefined => {
     if (typeof fault === 'object' && 'code' in fault) return fault.retryAfterSeconds;
-    // Like API Priority and Fairness.
+    // The response of API Priority and Fairness.
     return code === 429 ? 1 : undefined;
   };
   const requestDelayMs = (incoming: IncomingMessage): number => {
@@ -269,7 +269,7 @@ function isBookmark(chunk: Buffer): boolean {
   return chunk.subarray(0, 18).toString() === '{"type":"BOOKMARK"';
 }
 
-/** Bodies that an API server does not send: pages of other servers, other types, and malformed objects. */
+/** Bodies that API servers do not send, such as pages of other servers, other types, and malformed objects. */
 const GARBAGE: readonly string[] = [
   '<html>Sign in to the network</html>',
   '{"kind":"Status","status":"Success"}',

@@ -11,7 +11,7 @@ export interface Endpoint {
   /** Client certificate in PEM. */
   readonly cert?: string;
   readonly key?: string;
-  /** Additional headers of requests. */
+  /** Additional request headers. */
   readonly headers?: OutgoingHttpHeaders;
 }
 
@@ -51,14 +51,14 @@ export function post(
         });
       },
     );
-    // A server may respond to a large body before it reads all of it. An error after the response has no effect.
+    // A server may respond to a large body before it has read the whole body. Errors after the response are ignored.
     call.on('error', reject);
     call.end(bytes);
   });
 }
 
 export interface RawOptions {
-  /** Closes the writing side after the bytes are sent. */
+  /** True to close the writing side after all bytes are sent. */
   readonly end?: boolean;
   /** Size of the chunks that are sent with a pause between them. */
   readonly chunkBytes?: number;
@@ -69,8 +69,9 @@ export interface RawOptions {
 const MAX_WAIT_MS = 20_000;
 
 /**
- * Writes bytes to a TLS connection and returns the received bytes when the server closes it. A server that closes with
- * unread bytes resets the connection and the response may be lost, so the rejected bytes must be the last ones.
+ * Writes bytes to a TLS connection, and returns the received bytes when the server closes the connection. If the server
+ * closes a connection with unread bytes, it is reset and the response may be lost, so the rejected bytes must come
+ * last.
  */
 export async function sendRaw({ port, ca }: Endpoint, text: string, options: RawOptions = {}): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port, ca });

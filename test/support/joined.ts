@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { suite } from 'node:test';
 
 /**
- * Runs files with tests in this process, because starting a process takes longer than the tests in most files. Each file
- * is a suite, so its hooks apply only to its own tests.
+ * Runs test files in this process, because starting a process takes longer than the tests in most files. Each file is a
+ * suite, so its hooks apply only to its own tests.
  */
 export function joinFiles(files: readonly string[]): void {
   for (const file of files.toSorted()) {

@@ -8,7 +8,7 @@ export const hasKubectl = spawnSync('kubectl', ['version', '--client'], { stdio:
 /** The folder of the kustomize base and of its components. */
 export const MANIFESTS = join(import.meta.dirname, '../../webhook-config');
 
-/** Writes the kustomization of a user: the base and components. Returns its folder. */
+/** Writes a user's kustomization with the base and components, and returns its folder. */
 export async function writeOverlay(
   folder: string,
   components: readonly string[],

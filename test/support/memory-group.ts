@@ -1,7 +1,7 @@
 import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { eventually } from './eventually.ts';
 
-/** A memory cgroup of version 1, which limits a process as a container runtime does. */
+/** A version 1 memory cgroup, which limits a process as a container runtime does. */
 export interface MemoryGroup {
   /** The file to which a process writes its ID to join. */
   readonly processes: string;
@@ -13,7 +13,7 @@ export interface MemoryGroup {
 
 const ROOT = '/sys/fs/cgroup/memory';
 
-/** Creates a cgroup; `undefined` if this process lacks the permission or the system has no version 1 cgroups. */
+/** Creates a cgroup. Returns `undefined` if this process lacks permission or the system has no version 1 cgroups. */
 export async function createMemoryGroup(name: string, limitMiB: number): Promise<MemoryGroup | undefined> {
   const folder = `${ROOT}/${name}-${process.pid}`;
   try {

@@ -17,7 +17,7 @@ export interface Environment {
   readonly signal?: AbortSignal;
   /** The file name by which the program is called. */
   readonly file?: string;
-  /** Commands that replace those of the program. */
+  /** Commands that replace the commands of the program. */
   readonly commands?: readonly CommandEntry[];
 }
 

@@ -1,4 +1,4 @@
-/** Writes of namespaces with the field ownership of an API server, without validation. */
+/** Simulates namespace writes with the field ownership of an API server, without validation. */
 import { applyConfiguration } from '../../src/dev-cluster/fields/apply.ts';
 import { type Ownership, trackUpdate } from '../../src/dev-cluster/fields/managed-fields.ts';
 import { BUILT_IN } from '../../src/dev-cluster/fields/schema.ts';
@@ -24,7 +24,7 @@ function ownership(manager: string): Ownership {
   return { resource, subresource: '', manager, now: new Date(0) };
 }
 
-/** Applies a document by force. */
+/** Applies a document with force. */
 export function applyAs(manager: string, namespace: Namespace, config: Namespace): Namespace {
   const live = draft(namespace) as ApiObject;
   const sent = { ...draft(config), apiVersion: 'v1', kind: 'Namespace' } as ApiObject;
@@ -32,7 +32,7 @@ export function applyAs(manager: string, namespace: Namespace, config: Namespace
   return bumped(applied, namespace);
 }
 
-/** Changes the namespace by a plain update. */
+/** Changes the namespace through an update. */
 export function updateAs(manager: string, namespace: Namespace, changed: Namespace): Namespace {
   const live = draft(namespace) as ApiObject;
   const object = draft(changed) as ApiObject;
@@ -44,7 +44,7 @@ export function patchAs(manager: string, namespace: Namespace, ops: readonly Jso
   return updateAs(manager, namespace, applyJsonPatch(namespace, ops) as Namespace);
 }
 
-/** Changes labels by an update. `undefined` removes a label. */
+/** Changes labels through an update. `undefined` removes a label. */
 export function updateLabelsAs(
   manager: string,
   namespace: Namespace,
@@ -63,7 +63,7 @@ function bumped(namespace: Namespace, before: Namespace): Namespace {
   return { ...namespace, metadata: { ...namespace.metadata, resourceVersion } };
 }
 
-/** The result of planning and writing until the plan is empty. */
+/** The result of repeated planning and writing until the plan is empty. */
 export interface Synced {
   readonly namespace: Namespace;
   readonly plans: readonly LabelSyncPlan[];
@@ -88,7 +88,7 @@ export function syncUntilDone(input: LabelSyncInput): Synced {
   throw new Error('the plans do not converge');
 }
 
-/** An entry of `managedFields` that owns these labels and annotations. */
+/** Returns a `managedFields` entry that owns the given labels and annotations. */
 export function managedFieldsEntry({
   manager,
   operation = 'Apply',

@@ -1,8 +1,8 @@
-/** The decisions of the Operator Lifecycle Manager (OLM) about objects that it has created. */
+/** Decisions of the Operator Lifecycle Manager (OLM) about objects that it has created. */
 import { isObject } from '../../src/kube/types.ts';
 
 /**
- * Returns true if OLM keeps a Job, instead of deleting it and creating it again: every field that is set in the desired
+ * Returns true if OLM keeps a Job instead of recreating it. OLM keeps a Job if every field that is set in the desired
  * Job has the same value, and lists have the same length.
  * @see https://github.com/operator-framework/operator-lifecycle-manager/blob/master/pkg/controller/bundle/bundle_unpacker.go
  */

@@ -1,4 +1,4 @@
-/** Reviews of Pod Security Admission with defaults for the inputs that a case does not set. */
+/** Runs Pod Security Admission reviews with defaults for the inputs that a case does not set. */
 import { withField } from '../../src/config/rewrite.ts';
 import { parsePath } from '../../src/config/yaml.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
@@ -18,7 +18,10 @@ export type Labels = Readonly<Record<string, string>>;
 export interface ReviewFixture {
   readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
   readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
-  /** The pod security labels of the stored namespace `ns`, without their domain; the namespace does not exist if they are absent. */
+  /**
+   * The Pod Security labels of the stored namespace `ns`, without their domain. If absent, the namespace does not
+   * exist.
+   */
   readonly labels?: Labels;
   readonly pods?: PodSecurityInput['listPods'];
   readonly limits?: Partial<PodSecurityInput['limits']>;
@@ -83,7 +86,7 @@ export function deploymentRequest(object: unknown, change: Partial<AdmissionRequ
   return { ...ALICE, name: 'd', kind: { ...apps, kind: 'Deployment' }, resource, object, ...change };
 }
 
-/** A pod `p` that satisfies every policy, unless the changes of its spec or container violate one. */
+/** A pod `p` that satisfies every policy, unless the changes to its spec or container violate one. */
 export function compliantPod(spec: object = {}, container: object = {}): Pod {
   return {
     apiVersion: 'v1',
@@ -104,7 +107,7 @@ export function compliantPod(spec: object = {}, container: object = {}): Pod {
   };
 }
 
-/** A pod with the field that violates a check. */
+/** Returns a pod with the given field, which violates a check. */
 export function violatingPod({ violation: [path, value] }: Pick<Check, 'violation'>): JsonObject {
   return withField({ ...compliantPod() }, parsePath(path), value) as JsonObject;
 }
@@ -114,7 +117,7 @@ export function hostNetworkPod(name = 'p'): Pod {
   return { ...compliantPod({ hostNetwork: true }), metadata: { name, namespace: 'ns' } };
 }
 
-/** A pod that satisfies baseline and violates four restricted checks. */
+/** A pod that satisfies baseline but violates four restricted checks. */
 export function plainPod(name = 'p'): Pod {
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { containers: [{ name: 'c', image: 'i:1' }] } };
 }

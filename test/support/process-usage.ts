@@ -1,8 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 
-/** Resources of a process. */
+/** Resources that a process uses. */
 export interface Usage {
-  /** Resident memory: current and maximum. */
+  /** Current and maximum resident memory. */
   readonly rssMiB: number;
   readonly peakMiB: number;
   /** CPU time of all threads. */

@@ -6,7 +6,7 @@ export interface Review {
   readonly request: AdmissionRequest;
 }
 
-/** Builds the AdmissionReview of a created pod with changed fields, as an API server sends it. */
+/** Builds an AdmissionReview for the creation of a pod, as an API server sends it, with changed fields. */
 export function podReview(change: {
   readonly uid?: string;
   readonly namespace?: string;

@@ -1,4 +1,7 @@
-/** Observes a cluster during changes of enforcement: no write may cause a running pod to be denied if it is recreated. */
+/**
+ * Observes a cluster during changes to enforcement, and checks that no write causes a running pod to be denied when it
+ * is recreated.
+ */
 import { systemClock } from '../../src/cluster/clock.ts';
 import { connect } from '../../src/cluster/connection.ts';
 import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
@@ -10,7 +13,7 @@ import { evaluatePod } from '../../src/policy/pss/index.ts';
 import type { Level } from '../../src/policy/pss/policy.ts';
 import type { ControlPlane } from './control-plane/index.ts';
 
-/** A running pod, as admission defaulted it. */
+/** A running pod with the defaults of admission. */
 export interface RunningPod {
   readonly namespace: string;
   readonly pod: PodLike;
@@ -18,11 +21,11 @@ export interface RunningPod {
 
 /** The observations since the previous call of `evaluate`. */
 export interface Observations {
-  /** The denials of running pods, with the preceding write. */
+  /** Denials of running pods, with the preceding write. */
   readonly refusals: readonly string[];
-  /** The number of writes of namespaces, of the published default and of the Leases of replicas. */
+  /** The number of writes to namespaces, the published default and the Leases of replicas. */
   readonly writes: number;
-  /** The changes of the published default and of labels: `default restricted`, `label plain restricted`. */
+  /** The changes to the published default and to labels, such as `default restricted` and `label plain restricted`. */
   readonly steps: readonly string[];
 }
 
@@ -74,7 +77,7 @@ export async function watchSafety(plane: ControlPlane): Promise<SafetyWatch> {
   };
 }
 
-/** Replays writes in the order of their resource versions, which are common to all kinds. */
+/** Replays writes in the order of their resource versions, which all kinds share. */
 function createReplay() {
   const labels = new Map<string, string | undefined>();
   const replicas = new Map<string, string>();

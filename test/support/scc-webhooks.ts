@@ -1,4 +1,4 @@
-/** The SCC webhooks over a store that holds the standard SCCs and their grants. */
+/** Creates the SCC webhooks with a store that contains the standard SCCs and their grants. */
 import assert from 'node:assert/strict';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
@@ -45,14 +45,14 @@ export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
   readonly authorization?: ReturnType<WebhooksOptions['scc']>['authorization'];
   readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
-  /** The OLM hardening mode; `off` if absent. */
+  /** The OLM hardening mode. Default: `off`. */
   readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
-  /** True if webhooks fail open where the floor decides; `false` if absent. */
+  /** True if webhooks fail open where the floor decides. Default: false. */
   readonly failsOpen?: boolean;
-  /** True if a controller creates the standard SCCs, which the store lacks at first. */
+  /** True if a controller creates the standard SCCs, which the store initially lacks. */
   readonly isNewInstallation?: boolean;
   readonly podSecurity?: ReturnType<WebhooksOptions['podSecurity']>;
-  /** The defaults of new pods; none if absent. */
+  /** The defaults for new pods. Default: none. */
   readonly podDefaults?: ReturnType<NonNullable<WebhooksOptions['podDefaults']>>;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** A monotonic clock, in milliseconds. */
@@ -66,14 +66,14 @@ const SETTINGS: SccSettings = {
   preferUserNamespaces: false,
 };
 
-/** Options with which every webhook applies to pods. */
+/** Options that enable all webhooks for pods. */
 export const ALL_WEBHOOKS: SccRigOptions = {
   settings: { exemptNamespaces: [] },
   podDefaults: { mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] },
   olmHardening: 'fill',
 };
 
-/** Creates all webhooks over a store, in which it puts the standard SCCs. */
+/** Creates all webhooks, and adds the standard SCCs to their store. */
 export function createTestWebhooks(
   store: WritableStore,
   {
@@ -146,7 +146,7 @@ export function createSccTestWebhooks(options: SccRigOptions = {}): SccTestWebho
   };
 }
 
-/** The SCCs after `restricted-v3` in the order of admission. Only administrators may use them. */
+/** The SCCs after `restricted-v3` in evaluation order. Only administrators may use them. */
 const ADMINISTRATOR_SCCS = [
   'restricted',
   'nested-container',
@@ -162,13 +162,13 @@ const ADMINISTRATOR_SCCS = [
 
 const formatUnusable = (name: string): string => `provider "${name}": Forbidden: not usable by user or serviceaccount`;
 
-/** Formats the denial of a pod by Alice for which restricted-v2 and restricted-v3 report errors. */
+/** Formats the denial of a pod that Alice creates, with the errors of restricted-v2 and restricted-v3. */
 export function formatSccDenial(restrictedErrors: readonly string[], separator = ', '): string {
   const errors = [formatUnusable('anyuid'), ...restrictedErrors, ...ADMINISTRATOR_SCCS.map(formatUnusable)];
   return `unable to validate against any security context constraint: [${errors.join(separator)}]`;
 }
 
-/** The denial of a pod by Alice that runs as root. */
+/** The denial of a pod that Alice creates and that runs as root. */
 export const ROOT_DENIAL = formatSccDenial([
   'provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
   'provider restricted-v3: .spec.hostUsers: Invalid value: null: Host Users must be set to false',
@@ -179,14 +179,14 @@ export const ROOT_WARNINGS = [
   'SCC "anyuid" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
 ];
 
-/** Puts the standard SCCs, their roles and their bindings into a store. */
+/** Adds the standard SCCs, their roles and their bindings to a store. */
 export function putStandardSccs(store: WritableStore): void {
   for (const { scc } of STANDARD_SCCS) store.put('SecurityContextConstraints', scc);
   for (const role of STANDARD_CLUSTER_ROLES) store.put('ClusterRole', role);
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) store.put('ClusterRoleBinding', binding);
 }
 
-/** Builds a pod with one container and service account `default`. */
+/** Builds a pod with one container and the service account `default`. */
 export function buildPod(
   securityContext: JsonObject = {},
   { name = 'web', namespace = 'shop', ...spec }: JsonObject = {},
@@ -199,7 +199,7 @@ export function buildPod(
   };
 }
 
-/** Builds a request by Alice to create a pod in namespace `shop`, with changed fields. */
+/** Builds a request from Alice to create a pod in the namespace `shop`, with changed fields. */
 export function podRequest(object: unknown, change: Partial<AdmissionRequest> = {}): AdmissionRequest {
   return {
     uid: '705ab4f5-6393-11e8-b7cc-42010a800002',

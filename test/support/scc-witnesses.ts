@@ -3,7 +3,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { VOLUME_TYPES } from '../../src/policy/scc/pod.ts';
 
 /**
- * Pods that each use one permission of all that an SCC may allow. For each permission that the SCC grants, one pod uses it.
+ * Returns pods that each use one permission that an SCC can allow. They include a pod for each permission of the SCC.
  * Not all pods are admitted.
  */
 export function candidatesFor(scc: SecurityContextConstraints): readonly JsonObject[] {
@@ -53,7 +53,7 @@ function getProfile(name: string): JsonObject {
   return { type: name.endsWith('/default') ? 'RuntimeDefault' : 'Unconfined' };
 }
 
-/** Volume types of SCCs whose field in a pod has another name. */
+/** Volume types of SCCs whose pod field has another name. */
 const SOURCES: ReadonlyMap<string, string> = new Map([
   ['cephFS', 'cephfs'],
   ['storageOS', 'storageos'],

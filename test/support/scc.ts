@@ -1,4 +1,4 @@
-/** Support for tests of security context constraints: grants, objects, and single steps of the decision. */
+/** Support for SCC tests: grants, objects, and individual steps of the decision. */
 import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
@@ -9,7 +9,7 @@ import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../src/policy/scc/strategies/index.ts';
 import type { ContainerContext, PodContext } from '../../src/policy/scc/strategies/strategy.ts';
 
-/** A grant of SCCs that replaces RBAC. Without a namespace, it applies to all namespaces; `*` is every SCC. */
+/** A grant of SCCs that replaces RBAC. Without a namespace, it applies to all namespaces. `*` is every SCC. */
 export interface Grant {
   readonly user?: string;
   readonly group?: string;
@@ -27,7 +27,7 @@ export function canUseBy(grants: readonly Grant[]): CanUse {
     );
 }
 
-/** An SCC with strategies that accept every value, and with the given fields. */
+/** An SCC whose strategies accept every value, with the given fields. */
 export function laxScc({ name = 'lax', ...fields }: JsonObject): SecurityContextConstraints {
   const any = { type: 'RunAsAny' };
   return {
@@ -42,12 +42,12 @@ export function laxScc({ name = 'lax', ...fields }: JsonObject): SecurityContext
   };
 }
 
-/** A namespace with these ranges. */
+/** A namespace with the given ranges. */
 export function namespaceWith(ranges: Readonly<Record<string, string>>, name = 'demo'): Namespace {
   return { metadata: { name, annotations: ranges } };
 }
 
-/** The context of a pod under an SCC that needs no namespace, before values are generated. */
+/** The context of a pod under an SCC without namespace ranges, before values are generated. */
 export function createPodContext(scc: unknown, pod: unknown): PodContext {
   const { fields } = decodeScc(scc);
   const decoded = decodePodFields(pod);
@@ -79,7 +79,9 @@ export function decodePodFields(pod: unknown): PodFields {
   return decoded.pod;
 }
 
-/** The security context of a container with the values that an SCC generates for it; `undefined` if there is none. */
+/**
+ * Returns the security context of a container with the values that an SCC generates, or `undefined` if there is none.
+ */
 export function generateContainer(scc: unknown, pod: unknown, index: number): JsonObject | undefined {
   const context = createContainerContext(createPodContext(scc, pod), index);
   for (const { generate } of CONTAINER_STRATEGIES) generate?.(context);

@@ -1,4 +1,4 @@
-/** Requests with the examples of this repository, and their expected responses. */
+/** Requests for the examples in this repository, and their expected responses. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -8,14 +8,14 @@ import { objectMetadata } from './answers.ts';
 import type { ApiClient, ApiResponse } from './api-client.ts';
 import { create } from './control-plane/installation.ts';
 
-/** A request of an administrator or of another user. Each scenario depends on the previous ones. */
+/** A request from an administrator or another user. Each scenario depends on the previous scenarios. */
 export interface Scenario {
   readonly name: string;
   readonly namespace: string;
   readonly as?: string;
   /** The example to create. */
   readonly create?: string;
-  /** The labels to change on the namespace, instead of `create`. */
+  /** The namespace labels to change, instead of `create`. */
   readonly label?: Readonly<Record<string, string>>;
   readonly dryRun?: true;
   /** A grant of an SCC in the namespace, instead of `create`. */
@@ -30,7 +30,7 @@ export interface Scenario {
   readonly pod?: AssignedScc;
 }
 
-/** The SCC of a created pod, the subject that may use it, and the user ID of the first container. */
+/** The SCC of a created pod, the subject with permission to use it, and the user ID of the first container. */
 export interface AssignedScc {
   readonly scc: string;
   readonly subject: string;
@@ -98,7 +98,7 @@ function buildBinding({ scc, user, serviceAccount }: NonNullable<Scenario['grant
   };
 }
 
-/** Returns the arguments of kubectl for the same request. */
+/** Returns the kubectl arguments for the same request. */
 export function kubectlArguments({ namespace, as, ...scenario }: Scenario): readonly string[] {
   const { create: example, label, dryRun, grant, exec } = scenario;
   const common = ['-n', namespace, ...(dryRun ? ['--dry-run=server'] : []), ...(as === undefined ? [] : ['--as', as])];
@@ -114,7 +114,7 @@ export function kubectlArguments({ namespace, as, ...scenario }: Scenario): read
   return ['create', 'rolebinding', name, `--clusterrole=system:openshift:scc:${scc}`, subject, ...common];
 }
 
-/** Returns the message of the expected denial; undefined if the request is allowed. */
+/** Returns the message of the expected denial, or `undefined` if the request is allowed. */
 export async function expectedDenial(client: ApiClient, { denied, namespace }: Scenario): Promise<string | undefined> {
   if (denied?.includes('RANGE') !== true) return denied;
   return denied.replaceAll('RANGE', `[${(await readRange(client, namespace)).join(', ')}]`);

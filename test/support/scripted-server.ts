@@ -23,13 +23,13 @@ export interface ScriptedServer {
   /** In PEM. */
   readonly authority: string;
   readonly requests: readonly ReceivedRequest[];
-  /** Sets the responses to the next requests. The last response repeats. */
+  /** Sets the responses to the next requests. The last response is repeated. */
   respond(...responders: readonly Responder[]): void;
   /** Writes a file that is removed with the server. Returns its path. */
   file(name: string, text: string): Promise<string>;
   /** Writes a kubeconfig with changed fields of its cluster and user. */
   kubeconfig(cluster?: object, user?: object): Promise<string>;
-  /** Connects by a kubeconfig with changed fields. The connection closes with the server. */
+  /** Connects with a kubeconfig with changed fields. The connection closes when the server stops. */
   connect(setup?: ConnectionSetup): Promise<Connection>;
   stop(): Promise<void>;
 }

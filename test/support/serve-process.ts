@@ -13,7 +13,7 @@ export interface FinishedProcess {
   readonly stderr: string;
 }
 
-/** A started process. It may end before it serves. */
+/** A started process, which may end before it serves. */
 export interface StartedProcess {
   readonly child: ChildProcess;
   readonly finished: Promise<FinishedProcess>;
@@ -36,7 +36,7 @@ export interface RunningServer {
   stop(signal?: NodeJS.Signals): Promise<FinishedProcess>;
 }
 
-/** The content of a configuration file with these settings. */
+/** Returns the content of a configuration file with the given settings. */
 export function formatSettings(spec: object): string {
   const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
   return JSON.stringify({ ...type, metadata: { name: 'cluster' }, spec });
@@ -44,7 +44,7 @@ export function formatSettings(spec: object): string {
 
 export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
 
-/** The environment of a process. */
+/** Options of a process. */
 export interface ProcessOptions {
   /** The maximum number of file descriptors. */
   readonly openFiles?: number;
@@ -56,7 +56,7 @@ export interface ProcessOptions {
   readonly stderr?: number | 'pipe';
 }
 
-/** Starts the program with arguments of `serve`: a script, or an executable. */
+/** Starts the program, which is a script or an executable, with `serve` arguments. */
 export function start(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},

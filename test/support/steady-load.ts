@@ -20,9 +20,9 @@ export interface LoadOptions {
 
 export interface LoadReport {
   readonly sent: number;
-  /** The error of each failed review and its time in milliseconds since the start. */
+  /** The error of each failed review, and its time since the start in milliseconds. */
   readonly failures: readonly { readonly atMs: number; readonly message: string }[];
-  /** Number of failed reviews whose retry after 500 ms failed as well. */
+  /** Number of failed reviews whose retry after 500 ms also failed. */
   readonly failedRetries: number;
   /** Number of wrong decisions. */
   readonly wrong: number;
@@ -43,7 +43,7 @@ const RETRY_MS = 500;
 const MAX_PENDING = 20;
 
 /**
- * Sends reviews until it is stopped. The rate does not depend on the latency until 20 reviews are pending, which
+ * Sends reviews until it is stopped. The rate does not depend on the latency unless 20 reviews are pending, which
  * indicates a busy machine.
  */
 export function startLoad({ client, reviews, perSecond }: LoadOptions): Load {
@@ -105,7 +105,7 @@ export function startLoad({ client, reviews, perSecond }: LoadOptions): Load {
   };
 }
 
-/** Returns a percentile of sorted values, rounded to tenths; 0 without values. */
+/** Returns a percentile of sorted values, rounded to tenths, or 0 if there are no values. */
 function percentile(sorted: readonly number[], share: number): number {
   const value = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
   return Math.round(value * 10) / 10;

@@ -10,7 +10,7 @@ export interface VerdictWebhook {
   stop(): Promise<void>;
 }
 
-/** Registers a webhook for all writes of some resources. An exception in the decision function is a failed call. */
+/** Registers a webhook for all writes to the given resources. If the decision function throws, the call fails. */
 export async function startVerdictWebhook(
   cluster: DevCluster,
   resources: readonly string[],

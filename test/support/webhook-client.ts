@@ -1,4 +1,6 @@
-/** Calls webhooks as an API server does: HTTP/1.1, keep-alive connections, `?timeout=`, no retries. */
+/**
+ * Calls webhooks as an API server does, over HTTP/1.1 with keep-alive connections and `?timeout=`, and without retries.
+ */
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { isObject } from '../../src/kube/types.ts';
@@ -26,7 +28,7 @@ export function createWebhookClient(options: WebhookClientOptions): WebhookClien
   const { port, serverName, authority, timeoutSeconds = 5 } = options;
   const agents = new Map<string | undefined, Agent>();
 
-  /** An API server creates a client for each caBundle. Existing connections stay with their client. */
+  /** API servers create a client for each caBundle. Existing connections stay with their client. */
   const agentFor = (ca: string | undefined): Agent => {
     const existing = agents.get(ca);
     if (existing) return existing;

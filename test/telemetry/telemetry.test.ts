@@ -82,7 +82,7 @@ suite('the log of a process', () => {
     );
   });
 
-  test('bounds its memory while nothing reads, and reports the dropped lines afterwards', async () => {
+  test('limits its memory without a reader, and reports the dropped lines afterwards', async () => {
     const child = startWriter(
       `write(10_000); process.stderr.write(String(process.memoryUsage().rss < 150e6)); setInterval(() => {}, 1000);`,
     );
@@ -106,7 +106,7 @@ suite('the log of a process', () => {
     assert.equal(dropped?.lines, 10_000 - written.length);
   });
 
-  test('does not keep the process alive when nothing reads', async () => {
+  test('does not keep the process alive without a reader', async () => {
     const child = startWriter('write(1000); await close();');
     child.stdout?.pause();
     const code = await Promise.race([

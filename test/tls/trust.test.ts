@@ -22,7 +22,7 @@ const authority = createAuthority({ now: NOW, days: 30 });
 const other = createAuthority({ now: NOW, days: 30 });
 const serving = createServing(authority, NAMES, { now: NOW, days: 7 });
 
-/** Issues a certificate of an authority that Portcullis did not create. */
+/** Issues a certificate from a CA that Portcullis did not create. */
 function issueAs(name: string, extensions: readonly Extension[], issuer?: KeyPair & { readonly name: string }) {
   const pair = issue({
     subject: { commonName: name },

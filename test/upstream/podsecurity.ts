@@ -1,6 +1,6 @@
 /**
- * `npm run test:upstream`: the suite of Kubernetes for Pod Security, against a default installation whose webhooks the
- * leader registers. It requires Go, and the binaries that KUBEBUILDER_ASSETS names.
+ * `npm run test:upstream` runs the Kubernetes test suite for Pod Security against a default installation whose webhooks
+ * the leader registers. It requires Go, and the binaries in KUBEBUILDER_ASSETS.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -10,7 +10,7 @@ import { suite, test } from 'node:test';
 import { ASSETS, createSystem, startControlPlane } from '../support/control-plane/index.ts';
 import { eventually } from '../support/eventually.ts';
 
-/** The number of subtests in the version of go.mod. */
+/** The number of subtests in the version in go.mod. */
 const SUBTESTS = 750;
 
 const hasGo = spawnSync('go', ['version'], { stdio: 'ignore' }).status === 0;
@@ -26,7 +26,7 @@ interface TestEvent {
 interface Outcome {
   /** Number of subtests by result: `pass`, `fail` and `skip`. */
   readonly counts: Readonly<Record<string, number>>;
-  /** The output of the failed tests, and of the compiler. */
+  /** The output of the failed tests and of the compiler. */
   readonly failures: string;
 }
 

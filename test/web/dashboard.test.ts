@@ -1,4 +1,4 @@
-/** The dashboard: the access to it, and its updates after changes of the cluster. */
+/** Tests access to the dashboard, and its updates after changes in the cluster. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -38,7 +38,7 @@ describe('access to the dashboard', () => {
     readonly text: string;
     readonly headers: IncomingHttpHeaders;
   }
-  /** Sends a request; an event stream is read up to its first event. */
+  /** Sends a request. An event stream is read up to its first event. */
   const send = async (path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Answer> => {
     const { port } = new URL(dashboard.url);
     const sent = request({ host: '127.0.0.1', port, path, method, headers, agent: false }).end();
@@ -52,7 +52,7 @@ describe('access to the dashboard', () => {
   };
 
   const NO_TOKEN =
-    'The dashboard requires the URL with the token that the program printed at startup. The token works only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
+    'Open the dashboard with the URL that the program printed at startup. Its token is valid only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
   const denials: readonly (readonly [name: string, Parameters<typeof send>, status: number, text: string])[] = [
     ['no token', ['/'], 403, NO_TOKEN],
     ['a wrong token', ['/?token=x'], 403, NO_TOKEN],
@@ -73,7 +73,7 @@ describe('access to the dashboard', () => {
 
   test('the token works once, and returns a cookie that other sites cannot send', async () => {
     const { pathname, search, host, port } = new URL(dashboard.url);
-    // A request with the name of another site does not consume the token.
+    // A request with the host name of another site does not use up the token.
     const rebound = await send(pathname + search, { host: 'example.com' });
     assert.deepEqual([rebound.status, rebound.text], [421, `The dashboard is at http://${host}/\n`]);
     const first = await send(pathname + search);

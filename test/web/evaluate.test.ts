@@ -1,4 +1,4 @@
-/** The decisions of the playground, and its links. */
+/** Tests the decisions and links of the playground. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
@@ -26,7 +26,7 @@ spec:
   reason: test
 `;
 
-/** One line for each object and each error. */
+/** Returns one line for each object and each error. */
 function summarize(text: string): readonly string[] {
   const { objects, otherKinds, errors } = evaluateManifests(text, 'latest');
   return [
@@ -47,7 +47,7 @@ describe('evaluateManifests', () => {
     ['broken YAML', 'a: [', '1:5: Flow sequence in block collection must be sufficiently indented and end with a ]'],
     ['no object', '- a', '1:1: expected an object with apiVersion and kind'],
     [
-      'a text over the limit',
+      'text that exceeds the limit',
       ' '.repeat(MAX_TEXT + 1),
       `1:1: the manifests have ${MAX_TEXT + 1} characters, but the limit is ${MAX_TEXT}: use portcullis check -f`,
     ],
@@ -63,7 +63,7 @@ describe('evaluateManifests', () => {
       '1 of other kinds',
     ],
     [
-      'an invalid SCC and an invalid binding, which have no effect',
+      'an invalid SCC and an invalid binding, which are ignored',
       `${POD}---\n{ apiVersion: security.openshift.io/v1, kind: SecurityContextConstraints, metadata: { name: restricted-v2 }, runAsUser: 5 }\n---\n{ apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: 5 }`,
       '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
       '2 of other kinds',

@@ -1,4 +1,4 @@
-/** The playground in a browser, from one file without a server. */
+/** Tests the playground in a browser, from one file without a server. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -77,7 +77,7 @@ describe('playground', { skip: noBrowser }, () => {
     assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
   });
 
-  test('one click applies all possible fixes, and lists the choices for the rest', async () => {
+  test('one click applies all possible fixes, and lists the choices for other violations', async () => {
     const text = `# A comment.\n${HOST_PATH}`;
     const { page, texts } = await browser.open(
       `${url}${await encodeState({ text, level: 'restricted', version: 'latest' })}`,
@@ -92,7 +92,7 @@ describe('playground', { skip: noBrowser }, () => {
     ]);
   });
 
-  test('typing evaluates again, and the levels are keyboard-accessible radio buttons', async () => {
+  test('typing triggers a new evaluation, and the levels are keyboard-accessible radio buttons', async () => {
     const { page, texts } = await browser.open(url);
     await page.waitForSelector('.card');
     const content = await page.waitForSelector('.editor >>> .cm-content');
@@ -142,7 +142,7 @@ describe('playground', { skip: noBrowser }, () => {
     assert.deepEqual(await texts('.message'), ['The link cannot be read: it is damaged or incomplete.']);
   });
 
-  test('narrow and dark: no horizontal scrolling, and no accessibility violations', async () => {
+  test('a narrow, dark page has no horizontal scrolling and no accessibility violations', async () => {
     const { page } = await browser.open(url, { colors: 'dark', width: 400 });
     await page.waitForSelector('.card');
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 400);

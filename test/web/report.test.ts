@@ -1,4 +1,4 @@
-/** The report in a browser, from one file without a server. */
+/** Tests the report in a browser, from one file without a server. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -72,7 +72,7 @@ function printAudit({ findings, assumptions }: Audit, options: Values<typeof lis
 const DETAILS = `
 A pod with spec.hostUsers=false may have permissions that are harmless only in its user namespace. This
 command finds the objects that would gain permissions if a cluster moves to a release or to feature
-gates without user namespaces:
+gates that do not support user namespaces:
 
   UN001  high    a pod admitted by an SCC that is safe only in a user namespace
   UN002  high    a workload that requests such an SCC
@@ -83,7 +83,7 @@ gates without user namespaces:
   UN007  info    a pod admitted by an SCC that is equally safe without a user namespace
   UN008  info    the permission of Portcullis itself to use such an SCC, which is required to grant it
 
-The exit code is 1 for findings with severity high or medium.
+The exit code is 1 for findings of high or medium severity.
 `;
 
 const KINDS: readonly Kind[] = ['Namespace', 'Node', ...POD_SOURCES, ...RBAC_KINDS, 'SecurityContextConstraints'];
@@ -97,7 +97,7 @@ export const command = defineCommand({
     'include-completed': flag({ help: 'Include completed pods' }),
     'include-mirror': flag({ help: 'Include mirror pods of static pods' }),
     target: option('RELEASE', oneOf(SKEW_RELEASES), undefined, {
-      help: `OpenShift release of the API servers after the change: ${SKEW_RELEASES.join(', ')}. Nodes are findings only if these API servers rely on user namespaces that the kubelet ignores`,
+      help: `OpenShift release of the API servers after the change: ${SKEW_RELEASES.join(', ')}. Nodes are reported only if these API servers rely on user namespaces that the kubelet ignores`,
     }),
     ...listOptions,
   },

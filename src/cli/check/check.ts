@@ -43,7 +43,7 @@ function level(value: string): Level {
 const KNOWN_LABELS: ReadonlySet<string> = new Set(Object.values(POD_SECURITY_LABELS));
 const DEFAULT = { level: 'restricted', version: 'latest' } as const;
 
-/** Parses the labels of a namespace: none, or at least one valid Pod Security label. */
+/** Parses namespace labels. If there are any, one must be a valid Pod Security label. */
 function podSecurityLabels(pairs: readonly (readonly [key: string, value: string])[]): Labels {
   const labels = Object.fromEntries(pairs);
   const { errors } = resolvePolicies(labels, { enforce: DEFAULT, audit: DEFAULT, warn: DEFAULT });
@@ -53,7 +53,7 @@ function podSecurityLabels(pairs: readonly (readonly [key: string, value: string
   return labels;
 }
 
-/** A kind that is not built in, such as `Prometheus.monitoring.coreos.com`. */
+/** A custom resource kind, such as `Prometheus.monitoring.coreos.com`. */
 function customKind(value: string): string {
   const [, kind = '', group = ''] = /^([A-Z]\w*)\.([a-z0-9.-]+)$/.exec(value) ?? [];
   if (kind === '') throw new UserError('must be KIND.GROUP, such as Prometheus.monitoring.coreos.com');
@@ -69,17 +69,17 @@ defaults.
 SecurityContextConstraints are checked against the validation rules of the API server, and for fields that
 it would drop.
 
-In kinds of other API groups, such as Rollout and CloneSet, pod templates are found by the kind or by their
-shape, and are checked like Deployments. Containers outside a template are an error unless --skip-kind
-lists the kind.
+In kinds of other API groups, such as Rollout and CloneSet, the command finds pod templates by kind or by
+structure, and checks them like those of Deployments. Containers outside a template are an error unless
+--skip-kind lists the kind.
 
 PodSecurityExceptions among the manifests apply to the enforced level as if they were approved. --at evaluates
-them at another date, to find what is denied after they expire.
+them at another date, to find the pods that are denied after they expire.
 
 --fix changes the files so they pass, and reports the violations that it cannot fix, with the available
 choices. Comments, order and style are preserved. For standard input, it prints the fixed manifests. --fix=diff
 prints a unified diff, and --fix=patch the patches of a kustomization. A symbolic link that points outside a -f
-directory is an error. The exit code applies to the fixed manifests.
+directory is an error. The exit code reflects the fixed manifests.
 
 --platform=openshift, --sccs and --config also evaluate SCC admission. A pod that no SCC admits for its service
 account is a violation, and other pods are evaluated with the fields that their SCC sets. Grants in the manifests
@@ -122,7 +122,7 @@ const options = {
     help: 'Evaluate SCC admission with the standard SCCs of this platform',
   }),
   sccs: list('PATH', text, {
-    help: 'Manifests with SCCs and their grants, for example from a cluster',
+    help: 'Manifests with SCCs and their grants, for example exported from a cluster',
   }),
   config: option('FILE', text, undefined, {
     help: 'PortcullisConfiguration with the SCC settings (spec.scc)',

@@ -27,7 +27,7 @@ export function createFinding(
 
 const UNKNOWN_FIELD_FIX = 'Correct the name or remove the field: API servers may drop it silently.';
 
-/** A field that is not in the schema of the API server. It rejects the object or drops the field. */
+/** A field that is not in the schema of the API server, which rejects the object or drops the field. */
 export function unknownField(object: ManifestObject, path: Path, fix = UNKNOWN_FIELD_FIX): Finding {
   const detail = quote(printFieldPath(path));
   return createFinding(object, path, { check: 'unknownField', reason: 'unknown field', detail, fix });

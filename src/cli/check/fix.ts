@@ -90,12 +90,12 @@ function documentKey({ document: { file, index }, path }: ManifestObject): strin
   return JSON.stringify([file, index, path]);
 }
 
-/** Number of further lines that a condition refers to. */
+/** Maximum number of additional line numbers after a condition. */
 const MAX_LINES = 5;
 
 /**
- * Prints a line for each change, each condition to verify, and each finding that the user must resolve. If a file has
- * several such lines, the last one lists their numbers.
+ * Prints a line for each change, each condition to verify, and each finding that the user must resolve, and a line with
+ * the counts of each file that has several changes and findings.
  */
 export function printChanges(stderr: Output, fixes: Fixes): void {
   const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): string =>

@@ -203,7 +203,7 @@ function checkedObject(
   };
 }
 
-/** API groups that have or had checked kinds. Kinds with the same names in other groups are unrelated. */
+/** Current and former API groups of checked kinds. Kinds with the same names in other groups are unrelated. */
 const CHECKED_GROUPS: ReadonlySet<string> = new Set(['', 'apps', 'batch', 'extensions', 'security.openshift.io']);
 const CHECKED_KINDS: readonly string[] = ['Namespace', 'PodTemplate', ...POD_SOURCES, 'SecurityContextConstraints'];
 
@@ -215,15 +215,15 @@ function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject):
   return { file: document.file, ...locate([correctKind === kind ? 'apiVersion' : 'kind']), message };
 }
 
-/** A violation and the strongest mode in which it applies. Absent for SCC denials. */
+/** A violation, with the strongest mode in which it occurs and the policy of that mode. SCC denials have no policy. */
 interface CountedViolation extends RepairableViolation {
   readonly mode: Mode;
   readonly policy?: string;
 }
 
 /**
- * Returns each violation of a pod once. A pod that SCC admission admits is evaluated with the defaults that SCC
- * admission sets.
+ * Returns the distinct violations of a pod. If SCC admission admits the pod, its defaults are set before the
+ * evaluation.
  */
 function findViolations(
   pod: PodLike,

@@ -38,8 +38,8 @@ interface SccReviewOptions {
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
- * Creates the function that reviews pods. If the objects contain no SCCs, the standard SCCs and their grants apply.
- * Service accounts may be missing because a chart may use existing ones.
+ * Creates the function that reviews pods. If the objects contain no SCCs, it uses the standard SCCs and their grants.
+ * The manifests may lack service accounts because a chart may use existing ones.
  * @throws {UserError} for invalid settings, and for SCCs, grants and namespaces that no API server accepts
  */
 export async function createSccReviewer(options: SccReviewOptions): Promise<SccReviewer> {
@@ -72,7 +72,7 @@ export async function createSccReviewer(options: SccReviewOptions): Promise<SccR
   };
 }
 
-/** The object with its pod replaced. */
+/** Returns the object with the given pod as its pod template. */
 function podCreator(
   pod: PodLike,
   { object: { apiVersion, kind: name, value }, path }: LocatedPod,
@@ -89,7 +89,10 @@ function podCreator(
   return kind ? { kind, object } : { kind: name, object, template: path };
 }
 
-/** Returns the usable SCC that requires the fewest changed fields in the pod, if fixes can change them. */
+/**
+ * Returns the usable SCC that requires the fewest field changes in the pod, among the SCCs whose changes are all
+ * fixable.
+ */
 function findTarget(sccs: readonly ExplainedScc[]): ExplainedScc | undefined {
   const canChange = ({ path }: DisallowedField): boolean => {
     const repair = SCC_REPAIRS.find(({ field }) => field?.test(path));

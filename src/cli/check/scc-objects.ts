@@ -98,7 +98,7 @@ const FIXES: ReadonlyMap<string, string> = new Map([
   ['allowedCapabilities', ONE_LIST],
   ['requiredDropCapabilities', 'Empty the list, or list the capabilities in allowedCapabilities instead of *.'],
   ['defaultAllowPrivilegeEscalation', 'Set it to false, or set allowPrivilegeEscalation to true.'],
-  ['volumes', 'Remove either none or all other types. allowHostDirVolumePlugin: true adds hostPath.'],
+  ['volumes', 'Remove the type none, or all other types. allowHostDirVolumePlugin: true adds hostPath.'],
   ['allowedFlexVolumes', 'Name each driver and add flexVolume to volumes, or remove the field.'],
   ['allowedUnsafeSysctls', SYSCTLS],
   ['forbiddenSysctls', SYSCTLS],

@@ -25,7 +25,7 @@ import { diagnosePolicies, hasServer } from './serverless.ts';
 const DETAILS = `
 Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is
 a shell command or an instruction. To fix objects that differ from the output of portcullis
-install, apply that output again. It keeps the options and the settings of the installation.
+install, apply that output again. The output keeps the options and the settings of the installation.
 
 The command reads objects and sends server-side dry runs. It changes nothing. If it lacks permissions, it
 reports what it could not read. The exit code is 1 if there are problems, but not for warnings.
@@ -71,7 +71,7 @@ function ignoreApiError(error: unknown): [] {
   throw error;
 }
 
-/** A finding, followed by a line that a user enters in a shell or by a comment (`# …`). */
+/** A finding whose fix is a shell command line or a comment (`# …`). */
 export type PrintedFinding = Omit<Finding, 'fix'> & { readonly fix?: string };
 
 interface Diagnosis {
@@ -93,7 +93,7 @@ function formatDiagnosis({ findings, outage, breakGlass }: Diagnosis, style: Sty
   return `${table}${formatOutage(outage, breakGlass, style)}\n${style('bold', formatCounts(findings))}\n`;
 }
 
-/** Prints one row for the message, and one each for the impact and the fix. */
+/** Prints the message, the impact and the fix in separate rows. */
 function findingRows({ severity, check, object, message, impact, fix }: PrintedFinding): readonly (readonly Cell[])[] {
   const tone = TONES[severity];
   return [

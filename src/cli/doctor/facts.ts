@@ -29,7 +29,7 @@ export interface FloorObject extends AnyObject {
 }
 
 export interface ServedCertificate {
-  /** The Secret, such as `secrets/portcullis-serving-certificate`, or the address that serves the certificate. */
+  /** A Secret, such as `secrets/portcullis-serving-certificate`, or the address that serves the certificate. */
   readonly source: string;
   /** Certificate chain in PEM; `undefined` if there is none. */
   readonly chain: string | undefined;
@@ -55,9 +55,9 @@ export interface Probe extends ProbeRequest {
 /** Policies of a serverless installation in a cluster that also has a server. */
 export interface ServerlessFacts {
   readonly policies: readonly InstalledPolicy[];
-  /** The settings of the policies. */
+  /** The settings from which the policies were generated. */
   readonly spec: JsonObject;
-  /** Each way in which the server is weaker. */
+  /** Policy settings that the server enforces less strictly. */
   readonly weaker: Fact<readonly string[]>;
 }
 

@@ -1,4 +1,4 @@
-/** Fixes that several checks use, and the function that prints fixes. */
+/** Fixes shared by several checks, and the function that prints fixes. */
 import type { Configuration } from '../../install/live-webhooks.ts';
 import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
@@ -7,12 +7,12 @@ import { printable } from '../output/print.ts';
 import { kubectl, printCommand } from '../output/shell.ts';
 import { type Facts, factValue, type Fix } from './facts.ts';
 
-/** The fix that runs one command. */
+/** Returns a fix that runs one command. */
 export function run(program: string, ...args: readonly string[]): Fix {
   return { commands: [{ program, args }] };
 }
 
-/** The fix for a problem that no command fixes. */
+/** Returns a fix without a command. */
 export function instruction(note: string): Fix {
   return { commands: [], note };
 }
@@ -35,7 +35,7 @@ export function changeWebhook(
   return run('kubectl', 'patch', kind.toLowerCase(), name, '-p', JSON.stringify({ webhooks: [change] }));
 }
 
-/** The fix for an object that the leader maintains. A running leader corrects it within seconds. */
+/** Returns the fix for an object that the leader maintains. A running leader corrects the object within seconds. */
 export function leaderCorrects(facts: Facts): Fix {
   return {
     ...replicaLogs(facts),
@@ -50,8 +50,8 @@ export const END_BREAK_GLASS: Fix = {
 };
 
 /**
- * The fix for an object that differs from the manifests of the installation. The manifests are applied again in the
- * same way as before. The installation keeps its options and adds the feature.
+ * Returns the fix for an object that differs from the manifests of the installation. The fix applies the manifests
+ * again with the same tool and options, and adds the feature.
  */
 export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, feature?: OptionalFeature): Fix {
   const { namespace } = facts;

@@ -161,7 +161,10 @@ async function readServerlessFacts(
   return { policies, spec, weaker };
 }
 
-/** Resolves to a fact without a value if the API server rejects the request. Rejects if it cannot be reached. */
+/**
+ * Resolves to a fact without a value if the API server rejects the request. Rejects if the API server cannot be
+ * reached.
+ */
 async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
   try {
     return { value: await action() };
@@ -306,7 +309,10 @@ interface InstalledObjects {
   readonly deployment: Deployment | undefined;
 }
 
-/** OpenShift itself serves the groups of the features. */
+/**
+ * API group that only OpenShift serves. OpenShift also serves the groups of the features, so they do not indicate
+ * installed features there.
+ */
 const OPENSHIFT = 'route.openshift.io';
 
 /** Derives the settings of an installation from its objects. */

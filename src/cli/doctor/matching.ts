@@ -33,8 +33,8 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
 }
 
 /**
- * True if API servers call the webhook for these requests. The requests are assumed not to be exempt from Pod Security.
- * Other match conditions, except the break-glass condition, are not evaluated. They may exclude more requests.
+ * True if API servers call the webhook for these requests. Assumes that the requests are not exempt from Pod Security,
+ * and evaluates no match condition except those for exemptions and break-glass. Others may exclude more requests.
  */
 export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
@@ -48,7 +48,7 @@ export function isCalled(webhook: Webhook, { operation, group, resource, namespa
   );
 }
 
-/** Returns the configurations as they will be after break-glass ends. */
+/** Returns the configurations without the changes that break-glass made. */
 export function withoutBreakGlass(configurations: readonly Configuration[]): readonly Configuration[] {
   return configurations.map((configuration) => ({
     ...configuration,

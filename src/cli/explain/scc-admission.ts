@@ -1,4 +1,4 @@
-/** Decision of SCC admission about the pods of a workload. */
+/** Explains how SCC admission decides on the pods of a workload. */
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
@@ -63,7 +63,7 @@ function decide(workload: Workload, context: SccContext) {
     next,
     reason: decision.allowed ? decision.auditAnnotations['reason'] : undefined,
     ...{ closest: closest?.scc, grantable, suggestedScc, changing },
-    /** How exceptions affect the decision of Pod Security. */
+    /** The effect of exceptions on the Pod Security decision. */
     exceptions: explainExceptions(decision.allowed ? decision.object : input.object, namespace, context),
     level: decision.allowed ? strictestLevel(decision.object as PodLike, store) : undefined,
     ...mode,
@@ -108,7 +108,7 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
 function printDecision(data: ExplainedDecision, outcome: AdmissionResult, style: Style): string {
   const { chosen, allowed, mode, modeFrom, problem, subjectType, reason, level, message, warnings, sccs } = data;
   const { exceptions } = data;
-  // The rows for the SCCs show all reasons for the other denials.
+  // The table of SCCs contains all reasons for a denial by every SCC.
   const denial = message?.startsWith('unable to validate against any') ? undefined : message;
   const results: Readonly<Record<AdmissionResult, string>> = {
     admitted: `admitted by SCC ${chosen ?? ''}`,

@@ -1,4 +1,4 @@
-/** Decision of the policies in the API server about the pods of an object, in a cluster without SCC admission. */
+/** Explains which pods of an object the policies in the API server admit, in a cluster without SCC admission. */
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { createPod } from '../../kube/controller-pod.ts';
@@ -42,7 +42,7 @@ export function explainPolicies(workload: Workload, context: PolicyContext): Exp
     now: () => 0,
   });
   const { exempt, 'enforce-policy': policy } = decision.auditAnnotations ?? {};
-  // The pod has no name yet.
+  // The pod does not have a name yet.
   const refusal = decision.allowed
     ? undefined
     : decision.status.message?.replace(/^pods (?:"[^"]*" )?is forbidden: /, '');

@@ -1,4 +1,4 @@
-/** The explanation of the decision about a workload. */
+/** Explanation of the decision for a workload. */
 import type { ServiceAccount, UserInfo } from '../../kube/types.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Workload } from '../inventory/workloads.ts';
@@ -21,7 +21,7 @@ export interface Explanation {
   print(style: Style): string;
 }
 
-/** Fields at the start of every explanation. */
+/** Returns the first fields of every explanation. */
 export function describeWorkload(
   { source, name, namespace }: Workload,
   { username = 'any authenticated user (set --as)' }: UserInfo,
@@ -40,7 +40,7 @@ export function describeWorkload(
 }
 
 interface ExplanationText {
-  /** Result that follows the workload's name. */
+  /** The result to print after the workload's name. */
   readonly result: string;
   /** Facts with their titles. Undefined facts are omitted. */
   readonly facts: readonly (readonly [title: string, fact: string | undefined])[];

@@ -1,4 +1,4 @@
-/** Enforce labels of namespaces during break-glass: relaxing them, restoring them, and the labels that remain. */
+/** Relaxes and restores the enforce labels of namespaces during break-glass, and describes the labels that remain. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
@@ -29,7 +29,10 @@ const RATE = { perSecond: 200, burst: 50 };
 
 /** Maximum attempts for an object that other clients, such as the leader, change concurrently. */
 const MAX_ATTEMPTS = 20;
-/** Passes of `relaxLabels`, because a replica may set labels until it observes that break-glass is on. */
+/**
+ * Maximum passes of `relaxLabels`. One may not be enough, because a replica may set labels until it observes that
+ * break-glass is on.
+ */
 const MAX_PASSES = 3;
 
 /** The cluster of a command, and its output. */
@@ -85,8 +88,8 @@ export async function relaxLabels(
 }
 
 /**
- * Restores the labels that `relaxLabels` changed. Labels that another client has changed in the meantime remain
- * unchanged. Reports those whose level is lower, or whose version is older, than recorded.
+ * Restores the labels that `relaxLabels` changed, except labels that another client has changed in the meantime.
+ * Reports labels whose level is lower or whose version is older than recorded.
  */
 export async function restoreLabels(
   run: BreakGlassRun,
@@ -145,7 +148,7 @@ function print({ text }: BreakGlassRun, line: string, dryRun: DryRun = 'none'): 
   text.write(`${printable(`labels: ${line}`)}${dryRunSuffix(dryRun)}\n`);
 }
 
-/** Prints one line per distinct error, because the same error usually affects all namespaces. */
+/** Prints one line per distinct error, because usually all namespaces have the same error. */
 function printRejected(run: BreakGlassRun, rejected: ReadonlyMap<string, string>): void {
   // The message contains the namespace.
   const byMessage = Map.groupBy(rejected, ([name, message]) => message.replaceAll(`"${name}"`, '"…"'));

@@ -129,7 +129,7 @@ const ACTIONS: Readonly<Record<string, (run: Run) => number | Promise<number>>> 
 
 const OWN = `${PART_OF_LABEL}=${PART_OF}`;
 
-/** Reads the objects. Without permission for policies or namespaces, break-glass still switches the webhooks off. */
+/** Reads the objects. If the user may not read policies or namespaces, break-glass still switches off the webhooks. */
 async function readObjects(client: ClusterClient, keepsLabels: boolean, problems: string[]): Promise<Objects> {
   const readOptional = async (
     title: string,
@@ -208,8 +208,8 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
 const UNCHANGED: ChangeResult = { isChanged: false, isIncomplete: false };
 
 /**
- * Changes policies and validating webhooks first, because they would deny pods that the mutating webhooks no longer
- * default, and label changes while no replica responds.
+ * Changes policies and validating webhooks first. Otherwise, they would deny pods that the mutating webhooks no longer
+ * default, and would deny label changes while no replica responds.
  */
 async function switchOn(run: Run): Promise<number> {
   const { client, targets, namespaces, remaining, options, text } = run;
@@ -235,8 +235,8 @@ async function switchOn(run: Run): Promise<number> {
 }
 
 /**
- * Activates mutating webhooks before labels are restored, because otherwise the API servers' PodSecurity plugin denies
- * pods that SCC admission would default. Validating webhooks, which may deny label changes, follow.
+ * Activates mutating webhooks before it restores labels, because otherwise the API servers' PodSecurity plugin denies
+ * pods that SCC admission would default. Activates validating webhooks last, because they may deny label changes.
  */
 async function switchOff(run: Run): Promise<number> {
   const { client, targets, namespaces, options } = run;
@@ -262,7 +262,7 @@ async function switchOff(run: Run): Promise<number> {
   });
 }
 
-/** Returns the reason why no replica answers the webhooks that will fail closed, or `undefined` if one is ready. */
+/** Returns the reason why no replica can respond to fail-closed webhooks, or `undefined` if one is ready. */
 async function findReplicaProblem(client: ClusterClient, targets: readonly Target[]): Promise<string | undefined> {
   const closed = targets.flatMap((target) => {
     const webhooks = target.kind === 'ValidatingAdmissionPolicy' ? [] : target.webhooks;
@@ -294,7 +294,7 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
   }
 }
 
-/** Prints the end of the report. Returns the exit code. */
+/** Prints the last line of the output and returns the exit code. */
 function finish(
   { dryRun, text }: Run,
   results: readonly ChangeResult[],
@@ -306,7 +306,7 @@ function finish(
   return EXIT.passed;
 }
 
-/** Switches the objects off with the given note, or on again, one after another. Prints each step. */
+/** Switches the objects off with the given note, or back on without a note, one at a time. Prints each step. */
 async function switchAll(
   run: Run,
   targets: readonly Target[],

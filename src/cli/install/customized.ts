@@ -1,4 +1,4 @@
-/** Fields that users customized in an installation and that new manifests keep. */
+/** Keeps the fields that users customized in an installation when new manifests are generated. */
 import type { AnyObject } from '../../cluster/client.ts';
 import { INITIAL_SETTINGS, type Manifest } from '../../install/index.ts';
 import { setApiDefaults } from '../../kube/defaults.ts';
@@ -61,11 +61,11 @@ const KEPT: Readonly<Record<string, readonly (readonly [path: Path, names: reado
   ],
 };
 
-/** Fields, arguments and volumes for the serving certificate, which `--cert-manager` replaces. */
+/** Fields and arguments for the serving certificate, which `--cert-manager` replaces. */
 const CERTIFICATE_FIELDS: readonly string[] = ['volumes', 'volumeMounts'];
 const CERTIFICATE_ARGUMENTS = /^--(?:tls-|webhook-annotations)/;
 
-/** Settings that replace values in the cluster. */
+/** Generated values that replace customized ones. */
 interface Replacements {
   readonly initial: JsonObject;
   /** True if the source of the serving certificate changes. */
@@ -102,7 +102,7 @@ export function keepCustomized(
   return { manifest: result, fields };
 }
 
-/** The part of an object at a path. A name selects the replicas' container from a list. */
+/** Returns the part of an object at a path. In a list, a path segment selects the item by name. */
 function partAt(object: object, path: Path): Record<string, unknown> {
   const part = path.reduce<unknown>((value, name) => {
     if (Array.isArray(value)) return value.find((item) => isObject(item) && item['name'] === name);
@@ -139,8 +139,8 @@ function optionName(argument: unknown): string {
 }
 
 /**
- * Arguments in the cluster with the features in the manifest, and arguments that the cluster lacks. The certificate has
- * a single source.
+ * Returns the arguments in the cluster with the features from the manifest, followed by the arguments that the cluster
+ * lacks. Certificate arguments come from only one of the two.
  */
 function mergeArguments(
   generated: readonly unknown[],
@@ -158,7 +158,10 @@ function mergeArguments(
   return [...kept, ...added.filter((one) => !names.has(optionName(one)))];
 }
 
-/** Environment variables in the cluster with the values in the manifest, and variables that the cluster lacks. */
+/**
+ * Returns the environment variables in the cluster with the values from the manifest, followed by the variables that
+ * the cluster lacks.
+ */
 function mergeEnvironment(
   manifest: readonly unknown[],
   cluster: readonly unknown[],

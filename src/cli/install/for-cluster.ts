@@ -1,4 +1,4 @@
-/** Prints the manifests of an installation for a cluster, which is the output of `install` and `upgrade`. */
+/** Prints the manifests of an installation for a cluster, for `install` and `upgrade`. */
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
@@ -22,7 +22,7 @@ import { checkServerless, printPolicies } from './without-server.ts';
 
 interface Upgrade {
   readonly sources: Sources;
-  /** Selects the image of the new version. */
+  /** Selects the image for the new version. */
   findImage(installation: Installation): string;
 }
 
@@ -106,7 +106,7 @@ async function combine(
   return { objects, conflicts, removal, obsolete: await findObsolete(client, settings) };
 }
 
-/** Summary of the values that are kept, the changes, and the new objects. */
+/** Summarizes the kept values, the changes and the new objects. */
 function summarize(
   { deployment, serverless, settings: before }: Installation,
   after: ManifestSettings,

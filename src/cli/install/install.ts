@@ -41,8 +41,8 @@ If Portcullis is installed, everything that the options do not set keeps its val
 of the Deployment. Settings that enforce less require --allow-weaker. To see the changes first, pipe the output
 to kubectl diff.
 
-With --webhooks=static, apply the objects with the label app.kubernetes.io/component=webhooks after the
-replicas are ready: until then, API servers deny pods. With --without-server, the output contains only policies
+With --webhooks=static, apply the objects with the label app.kubernetes.io/component=webhooks only after the
+replicas are ready. Otherwise, API servers deny pods until then. With --without-server, the output contains only policies
 that API servers evaluate.
 
 Examples:

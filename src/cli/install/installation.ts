@@ -1,4 +1,4 @@
-/** The installation that `install` and `upgrade` change: its settings with their owners. */
+/** Reads the installation that `install` and `upgrade` change, and divides its settings by owner. */
 import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
@@ -97,12 +97,12 @@ function readInitialSettings(deployment: Deployment): JsonObject {
   }
 }
 
-/** Image of the replicas. */
+/** Returns the image of the replicas. */
 export function installedImage({ deployment }: Installation): string | undefined {
   return replicaContainer(deployment)?.image ?? undefined;
 }
 
-/** Stored versions of a CRD that its manifest no longer contains. */
+/** Returns the stored versions of a CRD that its manifest no longer contains. */
 export function lostVersions(manifest: Manifest, live: AnyObject | undefined): readonly string[] {
   if (manifest.kind !== 'CustomResourceDefinition' || !live) return [];
   const { status } = live as { readonly status?: { readonly storedVersions?: readonly string[] } };
@@ -115,7 +115,7 @@ export function lostVersions(manifest: Manifest, live: AnyObject | undefined): r
 /** The field manager of `kubectl apply --server-side`. */
 const KUBECTL = 'kubectl';
 
-/** How changed settings take effect. */
+/** Settings by the way in which they are changed. */
 interface DividedSettings {
   /** Settings that the leader applies because they have no other owner. */
   readonly initial: JsonObject;
@@ -123,7 +123,7 @@ interface DividedSettings {
   readonly object: Manifest | undefined;
   /** Changed settings that kubectl replaces only with `--force-conflicts`. */
   readonly conflicts: readonly string[];
-  /** Command that removes settings owned by other clients, which server-side apply cannot do. */
+  /** Command that removes settings owned by other clients, which server-side apply cannot remove. */
   readonly removal: ShellCommand | undefined;
 }
 

@@ -27,13 +27,13 @@ import {
 } from '../options.ts';
 import { NODES_CONFIG } from './installation.ts';
 
-/** Cluster properties that affect its installation. */
+/** Cluster properties that affect the installation. */
 export interface ClusterFacts extends Server {
   /** Address of the API server. */
   readonly server: string;
-  /** The SCC CRD belongs to another product. */
+  /** True if the SCC CRD belongs to another product. */
   readonly hasForeignSccs: boolean;
-  /** The CRD of the minimum kubelet version belongs to another product. */
+  /** True if the CRD of the minimum kubelet version belongs to another product. */
   readonly hasForeignNodesConfig: boolean;
 }
 
@@ -103,7 +103,7 @@ export const planOptions = {
 
 export type PlanValues = Values<typeof planOptions>;
 
-/** Policy settings in the options. */
+/** Policy settings from the options. */
 export function requestedChanges(
   { webhooks, set }: Pick<PlanValues, 'webhooks' | 'set'>,
   hasSccs: boolean,
@@ -150,10 +150,10 @@ export function applyOptions(base: ManifestSettings, values: PlanValues): Manife
   if (missing !== undefined) {
     const fix =
       values[missing] === false ? `remove --${missing}=false, or add --set=${missing}=null` : `add --${missing}`;
-    throw new UserError(`spec.${missing} has an effect only with the ${missing} feature: ${fix}`);
+    throw new UserError(`spec.${missing} requires the ${missing} feature: ${fix}`);
   }
   if (values['nodes-config'] === true && !kubelet) {
-    throw new UserError('--nodes-config has an effect only with the kubelet feature: add --kubelet');
+    throw new UserError('--nodes-config requires the kubelet feature: add --kubelet');
   }
   return settings;
 }
@@ -171,7 +171,7 @@ function setting(argument: string): Setting {
   return { path: path.split('.'), value: path.endsWith('.mode') && value === false ? 'off' : value };
 }
 
-/** A flag without a default. */
+/** A flag that is undefined unless it is set. */
 function choice(text: OptionText): Option<boolean | undefined> {
   return { ...text, resolve: (texts) => (texts.length === 0 ? undefined : boolean(texts.at(-1) ?? '')) };
 }
@@ -187,7 +187,7 @@ interface InstallPlan {
   readonly notes: readonly string[];
 }
 
-/** Only OpenShift serves this group. CRDs on other clusters serve its other groups. */
+/** Only OpenShift serves this group. Other clusters can serve the other OpenShift groups through CRDs. */
 const OPENSHIFT = 'route.openshift.io';
 const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
@@ -222,7 +222,7 @@ function findProblem(
     return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for match conditions`;
   }
   if (groups.includes(OPENSHIFT) && settings.features.scc) {
-    return '--scc: OpenShift has its own SCC admission, which conflicts with SCC admission of Portcullis: use --scc=false';
+    return '--scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: use --scc=false';
   }
   if (settings.nodesConfig && hasForeignNodesConfig) {
     return `--nodes-config: another product has defined ${NODES_CONFIG}, and Portcullis reads its object: remove the option`;

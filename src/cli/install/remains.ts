@@ -1,4 +1,4 @@
-/** Objects, labels and annotations that remain after uninstalling, with the commands that remove them. */
+/** Finds objects, labels and annotations that remain after an uninstallation, and the commands that remove them. */
 import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
@@ -21,7 +21,10 @@ function uninstall(...options: readonly string[]): ShellCommand {
   return { program: PROGRAM, args: ['uninstall', ...options] };
 }
 
-/** Describes each remaining item with a command. A dry run describes what would remain. */
+/**
+ * Describes the remaining items, each with the command that removes it. In a dry run, describes the items that would
+ * remain.
+ */
 export async function findRemains(
   client: ClusterClient,
   { namespace, keepsLabels, keepsPolicies, purgesDefinitions, hasForeignSccs }: UninstallScope,
@@ -84,8 +87,8 @@ function hasOwnRanges({ metadata }: Namespace): boolean {
 }
 
 /**
- * ClusterRoles that grant SCCs and all their bindings, including those of `scc grant` and `scc plan`. Bindings come
- * first.
+ * Returns the ClusterRoles that grant SCCs, preceded by all their bindings, including those created by `scc grant` and
+ * `scc plan`.
  */
 export async function findGrants(client: ClusterClient) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding: Binding } = RESOURCES;

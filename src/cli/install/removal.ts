@@ -1,4 +1,4 @@
-/** Changes made by uninstalling, and functions that report them. */
+/** Deletes and changes objects for `uninstall`, and reports each change. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -21,13 +21,13 @@ import { type DryRun, dryRunSuffix } from '../cluster.ts';
 export interface UninstallScope {
   /** Installation namespace. */
   readonly namespace: string;
-  /** Keeps the Pod Security labels that Portcullis set. */
+  /** True to keep the Pod Security labels that Portcullis set. */
   readonly keepsLabels: boolean;
-  /** Keeps the policies of a serverless installation. */
+  /** True to keep the policies of a serverless installation. */
   readonly keepsPolicies: boolean;
-  /** Deletes the CRDs with all their objects, and the SCC grants. */
+  /** True to delete the CRDs with all their objects, and the SCC grants. */
   readonly purgesDefinitions: boolean;
-  /** The SCC CRD belongs to another product. */
+  /** True if the SCC CRD belongs to another product. */
   readonly hasForeignSccs: boolean;
 }
 
@@ -36,17 +36,17 @@ interface RemovalTarget {
   /** Installation namespace. */
   readonly namespace: string;
   readonly dryRun: DryRun;
-  /** Time for API servers to observe a step. */
+  /** Time that API servers need to observe a step. */
   readonly waitMs: number;
 }
 
 /** The input of every step. */
 export interface Removal extends RemovalTarget {
-  /** Numbers of reported and failed changes. */
+  /** The number of reported changes, and of those that failed. */
   readonly counts: { readonly reported: number; readonly failed: number };
-  /** Prints a line about a step. */
+  /** Prints a line. */
   report(line: string): void;
-  /** Prints a line about a step that failed. */
+  /** Prints a line and counts it as a failure. */
   fail(line: string): void;
 }
 
@@ -73,7 +73,10 @@ export interface Deletion {
   readonly object: AnyObject;
 }
 
-/** Deletes objects one after another, unless they were replaced. Resolves to true if all objects are deleted. */
+/**
+ * Deletes objects one at a time, except objects that were replaced in the meantime. Resolves to true if all of them are
+ * deleted.
+ */
 export async function deleteObjects(removal: Removal, targets: readonly Deletion[]): Promise<boolean> {
   let isDone = true;
   for (const { resource, object } of targets) {
@@ -93,7 +96,10 @@ export async function deleteObjects(removal: Removal, targets: readonly Deletion
   return isDone;
 }
 
-/** Sends a change, unless the client only prints it, and reports the result. Resolves to false if the server rejects it. */
+/**
+ * Sends a change, except in a client-side dry run, and reports the result. Resolves to false if the API server rejects
+ * it.
+ */
 async function reportChange(
   { dryRun, report, fail }: Removal,
   title: string,
@@ -111,7 +117,7 @@ async function reportChange(
   }
 }
 
-/** Name of an object in kubectl notation: `deployments.apps/portcullis`. */
+/** Returns the name of an object in kubectl notation, such as `deployments.apps/portcullis`. */
 export function formatName(resource: ResourceInfo, name: string): string {
   return `${resourceName(resource)}/${name}`;
 }
@@ -130,7 +136,7 @@ function releaseFields({ client, dryRun }: Removal, manager: string, path: strin
 /** Field managers that set Pod Security labels through server-side apply. */
 const LABEL_MANAGERS = [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER, BREAK_GLASS_MANAGER] as const;
 
-/** Label managers that own fields of a namespace. Empty for a terminating namespace. */
+/** Returns the label managers that own fields of a namespace, or none for a terminating namespace. */
 export function findLabelManagers(namespace: Namespace): readonly string[] {
   if (isTerminating(namespace)) return [];
   const owners = getMetadataOwners(namespace.metadata) ?? [];

@@ -1,9 +1,12 @@
-/** The summary of the changes to an installation. */
+/** Summarizes the changes to an installation. */
 import { listSettings } from '../../config/setting-paths.ts';
 import type { ManifestSettings } from '../../install/index.ts';
 import { NODES_CONFIG } from './installation.ts';
 
-/** Summary lines with the settings and customized fields that keep their values, and the settings that change. */
+/**
+ * Returns one line with the settings and customized fields that keep their values, and one with the settings that
+ * change.
+ */
 export function summarizeSettings(
   before: Partial<ManifestSettings>,
   after: Partial<ManifestSettings>,

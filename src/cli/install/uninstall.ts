@@ -129,8 +129,8 @@ const OWN = { labels: `${PART_OF_LABEL}=${PART_OF}` };
 const ENFORCING_KINDS: readonly ResourceInfo[] = POLICY_KINDS.toReversed().map((kind) => RESOURCES[kind]);
 
 /**
- * Kinds of the other objects, in deletion order. Replicas that still run lose their permissions before the policy that
- * limits these is deleted, and before their Secret and Leases, which they would recreate.
+ * Other kinds to delete, in order. Bindings are deleted before the policy that restricts the permissions of the
+ * replicas, and before the Secret and Leases, which replicas that are still running would recreate.
  */
 const OTHER_KINDS = [
   RESOURCES.Deployment,
@@ -166,7 +166,9 @@ function isEndingPolicy({ metadata }: AnyObject, { keepsPolicies }: UninstallSco
 /** Deletes an installation. Rejects like `Connection.request` if objects cannot be listed. */
 async function uninstall(removal: Removal, scope: UninstallScope): Promise<void> {
   if (!(await endEnforcement(removal, scope))) {
-    removal.fail('All other objects are kept: without them, API servers would deny requests that match the webhooks.');
+    removal.fail(
+      'All other objects are kept, because without them API servers would deny requests that match the webhooks.',
+    );
     return;
   }
   await deleteOwnObjects(removal, OTHER_KINDS, ({ resource, object }) => {
@@ -216,13 +218,13 @@ async function observe(removal: Removal, change: string): Promise<void> {
 /** API servers apply role changes after a short delay. */
 const MAX_ROLES_DELAY_MS = 1000;
 
-/** Resources that end enforcement, and the verbs with which the leader would restore them. */
+/** Resources whose removal ends enforcement, and the verbs with which the leader would restore them. */
 const RESTORED = /webhookconfigurations$|admissionpolicies$|^namespaces$/;
 const WRITES: readonly string[] = ['create', 'patch'];
 
 /**
- * Deletes the bindings of the roles that permit the leader to restore removed objects. Resolves to false if that is not
- * possible.
+ * Deletes the bindings of the roles that permit the leader to restore removed objects. Resolves to false if a binding
+ * cannot be deleted.
  */
 async function revokeWrites(removal: Removal): Promise<boolean> {
   const { client, dryRun, waitMs } = removal;

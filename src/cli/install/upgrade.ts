@@ -29,7 +29,7 @@ export const command = defineCommand({
     }),
 });
 
-/** The installed image with this version's tag. */
+/** Returns the installed image with the tag of this version. */
 function nextImage(installation: Installation, namespace: string): string {
   if (!installation.deployment) {
     throw new UserError(`Portcullis is not installed in namespace ${namespace}: use portcullis install`);

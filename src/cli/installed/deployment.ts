@@ -1,4 +1,4 @@
-/** The Deployment of an installation: its version, and the options of the replicas. */
+/** Reads the version of an installation and the options of its replicas from the Deployment. */
 import { posix } from 'node:path';
 import { type ManifestSettings, parseFeatures } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
@@ -8,12 +8,12 @@ import { serveOptions } from '../serve-options.ts';
 
 type Deployment = Kinds['Deployment'];
 
-/** Value of an option on the replicas' command line. */
+/** Returns the value of an option in the replicas' arguments. */
 function deploymentArgument(deployment: Deployment | undefined, option: string): string | undefined {
   return deploymentArguments(deployment, option).at(-1);
 }
 
-/** Returns all values of an option on the replicas' command line. */
+/** Returns all values of an option in the replicas' arguments. */
 function deploymentArguments(deployment: Deployment | undefined, option: string): readonly string[] {
   const args = deploymentContainers(deployment).flatMap((container) => container.args ?? []);
   return args.flatMap((arg, index) => {
@@ -27,7 +27,7 @@ export function deploymentFeatures(deployment: Deployment): ManifestSettings['fe
   return parseFeatures(deploymentArguments(deployment, 'features'));
 }
 
-/** Object from which a file of the replicas is mounted. */
+/** The object that is mounted as a file of the replicas. */
 interface FileSource {
   readonly kind: 'ConfigMap' | 'Secret';
   readonly name: string;
@@ -35,7 +35,7 @@ interface FileSource {
   readonly key: string;
 }
 
-/** Source of the file that an option names, or `undefined` if the option or mount is absent. */
+/** Returns the source of the file that an option names, or `undefined` if the option or mount is absent. */
 export function deploymentFile(deployment: Deployment | undefined, option: string): FileSource | undefined {
   const path = deploymentArgument(deployment, option);
   if (path === undefined) return undefined;
@@ -75,7 +75,7 @@ function certificateSource(deployment: Deployment): ManifestSettings['certificat
   return annotations.includes('cert-manager.io/') ? 'cert-manager' : 'others';
 }
 
-/** Version of an installation, or `undefined` if its pods have no version label. */
+/** Returns the version of an installation, or `undefined` if its pods have no version label. */
 function installedVersion(deployment: Deployment | undefined): string | undefined {
   return deployment?.spec?.template.metadata?.labels?.['app.kubernetes.io/version'];
 }
@@ -90,7 +90,7 @@ export function findIncompatibility(deployment: Deployment | undefined, isUpgrad
     return `version ${version} is installed, but this program has version ${VERSION}: use version ${version} of the program`;
   }
   if (ownMajor !== major || skew > 1) {
-    return `version ${version} is installed: replicas of ${version} and ${VERSION} cannot run at the same time: upgrade one minor version at a time`;
+    return `version ${version} is installed, and its replicas cannot run together with replicas of ${VERSION}: upgrade one minor version at a time`;
   }
   if (!isUpgrade && version !== undefined && version !== VERSION) {
     return `version ${version} is installed, but this program has version ${VERSION}: use portcullis upgrade`;

@@ -1,4 +1,4 @@
-/** Enforcement that ends when policies in the API server replace a server. */
+/** Determines which enforcement ends when policies in the API server replace a server. */
 import type { ClusterClient } from '../../cluster/client.ts';
 import { readCluster } from '../../cluster/lists.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
@@ -36,15 +36,15 @@ function withoutRollout(spec: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== 'rollout' && name !== 'featureGates'));
 }
 
-/** Enforcement that remains without a server. */
+/** The state of the cluster without a server. */
 interface Remaining {
-  /** Namespaces that may have a label with their SCC mode. */
+  /** Namespaces that may have an SCC mode label. */
   readonly namespaces: readonly Namespace[];
   /** Spec of the policies in the API server. */
   readonly policies: JsonObject;
 }
 
-/** Each way in which policies in the API server enforce less than a server with the given spec. */
+/** Describes the settings of a server with the given spec that policies in the API server enforce less strictly. */
 export function findLostEnforcement(
   namespace: string,
   spec: JsonObject,
@@ -57,7 +57,7 @@ export function findLostEnforcement(
   const kept = Object.fromEntries(Object.entries(before).filter(([name]) => !lost.includes(name)));
   const after = withSetting(
     { ...kept, podSecurity, defaults },
-    // Without a server, reports also end. They enforce nothing.
+    // Report mode also ends without a server, but it enforces nothing.
     { path: ['scc', 'mode'], value: scc.mode === 'enforce' ? 'off' : scc.mode },
   );
   const labeled = namespaces.filter((one) => scc.mode !== 'enforce' && sccMode(one, scc).mode === 'enforce');

@@ -1,4 +1,4 @@
-/** Objects of an installation in a cluster, and those that it no longer needs. */
+/** Reads the objects of an installation, and finds those that it no longer needs. */
 import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
 import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import type { Kind } from '../../kube/kinds.ts';
@@ -44,7 +44,7 @@ export function deleteObsolete(namespace: string, obsolete: readonly string[]): 
   return kubectl(...scope, 'delete', '--ignore-not-found', ...obsolete);
 }
 
-/** API path of the object in a manifest. The plurals of its kinds are regular. */
+/** Returns the API path of the object in a manifest. All kinds in manifests have regular plurals. */
 function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
   const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');

@@ -44,13 +44,16 @@ export async function readPolicyObjects(client: ClusterClient): Promise<readonly
   return (await Promise.all(lists)).flat();
 }
 
-/** Returns the command that deletes all policies and bindings. API servers may not serve kinds that have no objects. */
+/**
+ * Returns the command that deletes all policies and bindings. It names only kinds that have objects, because API
+ * servers may not serve the others.
+ */
 export function deleteAllCommand(policies: readonly InstalledPolicy[]): ShellCommand {
   const kinds = KINDS.filter((kind) => policies.some((one) => one.kind === kind));
   return kubectl('delete', kinds.map((kind) => RESOURCES[kind].resource).join(), '-l', POLICY_SELECTOR);
 }
 
-/** Returns the command that deletes a policy or a binding. Bindings without a policy have no effect. */
+/** Returns the command that deletes a policy or a binding. API servers ignore bindings without a policy. */
 export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): ShellCommand {
   return kubectl('delete', RESOURCES[kind].resource, name);
 }
@@ -59,15 +62,15 @@ export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): Sh
 export interface ServerlessSettings {
   /** Program version. */
   readonly program: string;
-  /** API server version, to which `latest` refers unless the spec sets another version. */
+  /** API server version. `latest` means this version unless the spec sets another one. */
   readonly kubernetes: Version;
   /** PortcullisConfiguration spec fields that policies contain. */
   readonly spec: JsonObject;
 }
 
 /**
- * Maximum size of the annotation. All annotations of an object together may have at most 256 KiB, including kubectl's
- * copy.
+ * Maximum size of the annotation. API servers limit the annotations of an object to 256 KiB in total, including the
+ * annotation in which kubectl stores a copy of the object.
  */
 const MAX_SETTINGS_BYTES = 32 * 1024;
 
@@ -82,18 +85,20 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_SETTINGS_BYTES) {
     const limit = `an annotation on the policies can have at most ${MAX_SETTINGS_BYTES}`;
-    throw new UserError(`the settings have ${bytes} bytes, and ${limit}: exempt fewer users, namespaces or classes`);
+    throw new UserError(
+      `the settings have ${bytes} bytes, but ${limit}: exempt fewer users, namespaces or runtime classes`,
+    );
   }
   const kubernetesMinor = minorVersion(kubernetes);
   const { defaults, scc, exceptions } = settings;
   if (exceptions.mode !== 'off') {
     throw new UserError(
-      `spec.podSecurity.exceptions.mode is ${exceptions.mode}: policies in the API server do not support exceptions, add --set=podSecurity.exceptions.mode=off`,
+      `spec.podSecurity.exceptions.mode is ${exceptions.mode}, but policies in the API server do not support exceptions: add --set=podSecurity.exceptions.mode=off`,
     );
   }
   if (defaults.mode === 'apply' && kubernetesMinor < MIN_DEFAULTS_MINOR) {
     throw new UserError(
-      `spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.${MIN_DEFAULTS_MINOR} or newer, and the policies are for ${kubernetes}: upgrade the API servers, or add --set=defaults.mode=off`,
+      `spec.defaults.mode is apply, but its MutatingAdmissionPolicy requires Kubernetes v1.${MIN_DEFAULTS_MINOR} or newer, and the policies are for ${kubernetes}: upgrade the API servers, or add --set=defaults.mode=off`,
     );
   }
   return [
@@ -115,7 +120,7 @@ interface PolicyComparison {
   readonly obsolete: readonly InstalledPolicy[];
 }
 
-/** Compares the generated objects with those in a cluster, which have the API server's defaults. */
+/** Compares the generated objects with the objects in a cluster, in which the API server has set defaults. */
 export function comparePolicies(
   expected: readonly PolicyObject<GeneratedKind>[],
   installed: readonly InstalledPolicy[],
@@ -174,7 +179,7 @@ function parse(text: string): ServerlessSettings | undefined {
   }
 }
 
-/** Configuration with which other commands evaluate like the policies, without server features. */
+/** Returns a configuration with which other commands evaluate pods as the policies do, without server features. */
 export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings): PortcullisConfiguration {
   const podSecurity = isObject(spec['podSecurity']) ? spec['podSecurity'] : {};
   const { emulationVersion = 'auto' } = podSecurity;
@@ -187,7 +192,7 @@ export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings
   };
 }
 
-/** Features that such an installation lacks. */
+/** Features that a serverless installation lacks. */
 export const LACKS = 'no namespace reviews, no metrics, no SCC admission and no enforcement rollout';
 
 /** Source of the policies' settings, for messages. */

@@ -1,9 +1,9 @@
-/** Changes to the settings of an installation, and their consequences. */
+/** Commands that change the settings of an installation, and consequences of settings. */
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 
-/** Consequence of SCC CRDs without enforcement. Charts detect OpenShift by the SCC API group. */
+/** Consequence of installing the SCC CRDs without enforcing SCCs. "This group" is the API group of SCCs. */
 export const CHART_CONSEQUENCE =
   'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
 

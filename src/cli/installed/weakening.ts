@@ -1,4 +1,4 @@
-/** Settings changes that weaken enforcement. */
+/** Finds changes to settings that weaken enforcement. */
 import type { Settings } from '../../config/settings.ts';
 import { decodePolicy } from '../../install/index.ts';
 import type { JsonObject } from '../../kube/types.ts';
@@ -9,7 +9,7 @@ import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
 import { resolveCompatibility, SCC_MODES } from '../../policy/scc/mode.ts';
 
-/** Settings whose values are ordered by strictness: the path, the value, and the values from weakest to strictest. */
+/** Settings whose values can be ordered by strictness, with their values from weakest to strictest. */
 const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =
   [
     ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
@@ -29,7 +29,7 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
     ],
   ];
 
-/** Settings for which additional items weaken enforcement. */
+/** Lists in which additional items weaken enforcement. */
 const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) => readonly string[]])[] = [
   ['podSecurity.exemptions.namespaces', ({ podSecurity }) => podSecurity.configuration.exemptions.namespaces],
   ['podSecurity.exemptions.usernames', ({ podSecurity }) => podSecurity.configuration.exemptions.usernames],
@@ -44,7 +44,10 @@ function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly st
   return removed.map((name) => `spec.${name} is removed`);
 }
 
-/** Each way in which the second spec enforces less than the first. The first word is the path of a setting. */
+/**
+ * Describes the settings that the second spec enforces less strictly than the first. Each description starts with the
+ * path of the setting.
+ */
 export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
   const from = decodePolicy({ namespace, policy: before });
   const to = decodePolicy({ namespace, policy: after });
@@ -78,8 +81,8 @@ interface WeakeningOptions {
 }
 
 /**
- * Each way in which a server with the second spec enforces less than policies with the first one, which contain no
- * other settings.
+ * Describes the settings that a server with the second spec enforces less strictly than policies with the first spec.
+ * Policies have only the settings with these prefixes.
  */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
   return findWeakenings(namespace, policies, server).filter((one) => /^(?:podSecurity|defaults)\./.test(one));

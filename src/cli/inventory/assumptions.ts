@@ -1,6 +1,6 @@
 /**
- * Objects that a decision needs but that the manifests or the cluster lack. Each function adds such objects and
- * describes them.
+ * Adds objects that a decision needs but that the manifests or the cluster lack. Each function describes the objects
+ * that it adds.
  */
 import type { WritableStore } from '../../cluster/store.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
@@ -25,8 +25,8 @@ const MAX_SHOWN = 5;
 const KINDS = Object.keys(RESOURCES) as readonly Kind[];
 
 /**
- * Adds the standard SCCs with their roles and bindings if none of the SCCs exists. Other existing objects are not
- * replaced.
+ * Adds the standard SCCs with their roles and bindings if none of these SCCs exists. Does not replace existing roles
+ * and bindings.
  */
 export function assumeStandardSccs(store: WritableStore): readonly string[] {
   if (STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', objectName(scc)))) return [];
@@ -53,7 +53,7 @@ const CLUSTER_ADMIN: ClusterRole = {
 };
 
 /**
- * Adds the cluster-admin ClusterRole if a binding refers to it, because it exists in every cluster and grants all SCCs.
+ * Adds the cluster-admin ClusterRole if a binding refers to it. The role exists in every cluster and grants all SCCs.
  */
 export function assumeClusterAdmin(store: WritableStore): readonly string[] {
   const bindings = [...store.list('ClusterRoleBinding'), ...store.list('RoleBinding')];

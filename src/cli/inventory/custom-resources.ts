@@ -48,7 +48,7 @@ export function findCustomSources(objects: readonly CustomObject[], namespace: s
   return { customSources, assumptions: unknown.length === 0 ? [] : [missed] };
 }
 
-/** Labels of an object. Ignored if its metadata is invalid. */
+/** Returns the labels of an object, or none if its metadata is invalid. */
 function readLabels({ metadata }: JsonObject): Pick<ObjectMeta, 'labels'> {
   if (!isObject(metadata) || metadataProblem(metadata)) return {};
   return Object.fromEntries(Object.entries(metadata).filter(([field, value]) => field === 'labels' && value !== null));
@@ -76,7 +76,7 @@ export async function readCustomSources(
   return { customSources, assumptions: [...lists.filter((list) => typeof list === 'string'), ...assumptions] };
 }
 
-/** Lists the objects of a resource. Returns a description if they cannot be evaluated. */
+/** Lists the objects of a resource, or returns a description if they cannot be evaluated. */
 async function listResource(
   { group, version, resource, templatePath }: WorkloadResource,
   { connection, only, signal }: ReadOptions,

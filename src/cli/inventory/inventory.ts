@@ -1,4 +1,7 @@
-/** The inventory of a command: the objects in a cluster, or the objects in manifests as if they made up a cluster. */
+/**
+ * The inventory of a command: the objects in a cluster, or the objects in manifests that are treated as a complete
+ * cluster.
+ */
 import { reviewSelf } from '../../cluster/access.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
@@ -44,23 +47,23 @@ import {
 import { findCustomSources, readCustomSources } from './custom-resources.ts';
 import { failOnErrors, filenameOption, readObjects } from './manifests.ts';
 
-/** The policies in the cluster. */
+/** The generated policies of a serverless installation. */
 export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
-/** The source of the objects: manifests or a cluster. */
+/** Options that select manifests or a cluster as the source of the objects. */
 export const inventoryOptions = {
   filename: filenameOption('Manifests to read instead of a cluster'),
   ...clusterOptions,
 };
 
-/** Options of the commands that evaluate the pods in manifests together with the objects in a cluster. */
+/** Options of the commands that evaluate the pods in manifests against the objects in a cluster. */
 export const subjectOptions = {
   ...inventoryOptions,
   filename: filenameOption('Manifests of the pods'),
   offline: flag({ help: 'Use only the manifests, and do not read a cluster' }),
 };
 
-/** The selection of namespaces. */
+/** Options that select namespaces. */
 export const selectionOptions = {
   namespace: option('NAME', nonEmpty, undefined, {
     short: 'n',
@@ -69,7 +72,7 @@ export const selectionOptions = {
   'all-namespaces': flag({ short: 'A', help: 'All namespaces (the default)' }),
 };
 
-/** The `-l` option: returns whether labels match. */
+/** The `-l` option. Its value is a function that reports whether labels match. */
 export const selectorOption = {
   selector: option('SELECTOR', labelSelector, () => true, {
     short: 'l',
@@ -169,7 +172,7 @@ export async function readSubjects(
   return { objects, inventory: createInventory(objects, namespace, { ...needs, namespaces }) };
 }
 
-/** Namespaces of objects, `undefined` for the cluster's default namespace. */
+/** Returns the namespaces of objects. `undefined` stands for the cluster's default namespace. */
 function subjectNamespaces(
   objects: readonly ManifestObject[],
   fallback: string | undefined,
@@ -221,7 +224,7 @@ async function readFromCluster(
   const absent = unserved
     .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
     .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);
-  // One note about unread settings is sufficient.
+  // Unread settings need only one note.
   const isNoted = unread.some(({ kind }) => kind === configuration.kind);
   const notes = unread.filter(({ kind }) => !(isNoted && kind === POLICY_SCOPE.kind)).map(describeUnread);
   return {
@@ -268,7 +271,7 @@ function describeUnread({ kind, namespace, name }: Scope): string {
 }
 
 /**
- * Returns an inventory of the given objects and the assumed ones.
+ * Returns an inventory of the given and the assumed objects.
  * @throws {UserError} for objects that no API server accepts
  */
 export function createInventory(
@@ -301,7 +304,7 @@ export function createInventory(
   return { store, source: 'manifests', customSources, assumptions, unread: [], namespace };
 }
 
-/** Kinds that only the server reads. */
+/** Kinds in manifests that only the server uses. */
 const SERVER_KINDS: ReadonlySet<Kind> = new Set([
   'ConfigMap',
   'Lease',
@@ -310,7 +313,7 @@ const SERVER_KINDS: ReadonlySet<Kind> = new Set([
   'ValidatingWebhookConfiguration',
 ]);
 
-/** API groups that have or had these kinds. Kinds with the same names in other groups are unrelated. */
+/** Current and former API groups of these kinds. Kinds with the same names in other groups are unrelated. */
 const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ group }) => group), 'extensions']);
 
 /**

@@ -27,7 +27,7 @@ import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { type Inventory, type InventoryNeeds, inventoryOptions, listNamespaces, readInventory } from './inventory.ts';
 import { findSettings, sccOptions } from './settings.ts';
 
-/** The options of all rollout commands. */
+/** Options of all rollout commands. */
 export const rolloutOptions = {
   ...inventoryOptions,
   config: option('FILE', text, undefined, {
@@ -75,7 +75,7 @@ export interface RolloutFacts {
   readonly assumptions: readonly string[];
   /** The source of the settings; absent for defaults. */
   readonly settingsSource: string | undefined;
-  /** False if the cluster contains no object of an installation. */
+  /** False if the cluster contains no objects of an installation. */
   readonly isInstalled: boolean;
   /** Settings of the policies in the API server. Absent if the cluster has a server or no policies. */
   readonly serverless: PodSecurity | undefined;
@@ -186,7 +186,7 @@ function findReplicas(leases: readonly Lease[], now: Date) {
   return { replicas, leader };
 }
 
-/** Longest time without a renewal that clock skew can explain. */
+/** A Lease is treated as current for this time after it expires, because of clock skew. */
 const CLOCK_TOLERANCE_MS = 60_000;
 
 /** Finds managed namespaces that lack a required label, and namespaces with a label that the syncer set. */

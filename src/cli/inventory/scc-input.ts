@@ -1,4 +1,6 @@
-/** Input of SCC decisions about inventory objects: the SCCs with their grants, and the workloads of a namespace. */
+/**
+ * Builds the input of SCC decisions from an inventory: the SCCs with their grants, and the workloads of a namespace.
+ */
 import { canUseScc } from '../../cluster/access.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/kinds.ts';

@@ -12,7 +12,7 @@ import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { subjectOptions } from './inventory.ts';
 
-/** SCC mode of a cluster whose settings do not set one. */
+/** SCC mode of a cluster whose settings do not set a mode. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';
 
 /** SCC options of the commands that predict pod creation. Without `--scc-mode`, the mode is an assumption. */
@@ -26,7 +26,7 @@ export const sccOptions = {
   }),
 };
 
-/** Settings of an installation, and their source for messages. Without a source, these are the defaults. */
+/** Settings of an installation, and a description of their source, which is absent for the defaults. */
 interface FoundSettings {
   readonly settings: Settings;
   readonly source: string | undefined;
@@ -44,8 +44,8 @@ interface SettingsLocation {
 }
 
 /**
- * Returns the settings from the `--config` file, else from the policies or the PortcullisConfiguration, else the
- * defaults.
+ * Returns the settings from the `--config` file, otherwise from the policies or the PortcullisConfiguration, otherwise
+ * the defaults.
  * @throws {UserError} for invalid settings
  */
 export async function findSettings({ config, store, namespace }: SettingsLocation): Promise<FoundSettings> {
@@ -57,7 +57,8 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   }
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
-  // A removed server may have left the object behind. A server enforces it in addition to the policies.
+  // A server may have been uninstalled and have left the object behind. A server that is still installed enforces the
+  // object in addition to the policies.
   if (policies) {
     const settings = settingsFromObject(serverlessConfiguration(policies), decode);
     const source = object

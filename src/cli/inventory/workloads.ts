@@ -1,4 +1,6 @@
-/** The workloads that a command evaluates: resources in its arguments, such as `deployment/web`, or manifests. */
+/**
+ * Reads the workloads that a command evaluates, which are resource arguments, such as `deployment/web`, or manifests.
+ */
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';

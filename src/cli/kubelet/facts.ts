@@ -42,7 +42,7 @@ export function minimumVersion(value: string): MinimumVersion {
 /** The three minimum versions of a cluster. An empty string means no minimum. */
 export interface Minimums {
   readonly requested: string;
-  /** The object or file that requests it. */
+  /** The object or file that contains the requested minimum. */
   readonly source: string;
   readonly inForce: string;
   readonly rendered: string;
@@ -58,7 +58,7 @@ export interface KubeletFacts {
   readonly connection?: Connection | undefined;
 }
 
-/** Reads objects of the given kinds and optional scopes, the settings and the minimums. */
+/** Reads the settings, the minimums, and objects of the given kinds and optional scopes. */
 export async function gatherKubelets(
   options: Omit<Values<typeof kubeletOptions>, 'output'>,
   io: Io,

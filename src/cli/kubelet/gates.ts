@@ -27,7 +27,7 @@ The gates are read from FeatureGate objects of a cluster or of manifests. Gates 
 requiredMinimumComponentVersions have the requirements that OpenShift assigned:
 ${[...GATE_REQUIREMENTS.keys()].join(', ')}: 1.30.0.
 
-The exit code is 1 if a gate is enabled, and kubelets may be older than it requires.
+The exit code is 1 if a gate is enabled but kubelets may be older than it requires.
 
 Examples:
   portcullis kubelet gates
@@ -51,7 +51,7 @@ export const command = defineCommand({
   options,
   async run(values, _operands, io) {
     const { gates, minimum } = await gatherGates(values, io);
-    // The lists of a custom object are used for the Default feature set only if no object has that feature set.
+    // An object with custom gates is used for the Default feature set only if no object has that feature set.
     const ordered = gates.toSorted((a, b) => Number(isCustom(b.object)) - Number(isCustom(a.object)));
     const sets = new Map(ordered.map(({ set, lists }) => [set, lists]));
     const requirements = new Map([...GATE_REQUIREMENTS, ...gates.flatMap(({ block }) => describedRequirements(block))]);
@@ -67,7 +67,7 @@ export const command = defineCommand({
       rendered.flatMap(({ object, set, status: [block], warnings }) => [
         printGates(block, object.spec?.featureSet || set, values),
         ...warnings.map(
-          (gate) => `${style('yellow', 'Warning:')} ${gate} is enabled, and kubelets may be older than it requires\n`,
+          (gate) => `${style('yellow', 'Warning:')} ${gate} is enabled, but kubelets may be older than it requires\n`,
         ),
       ]),
     );
@@ -107,7 +107,7 @@ async function gatherGates(values: Values<typeof options>, io: Io) {
   return { minimum, gates: objects.map((object) => toSubject(object, values.version)) };
 }
 
-/** All objects are named `cluster`, so the store would keep only one. */
+/** Returns all FeatureGate objects. The store would keep only one, because all of them are named `cluster`. */
 async function readGates(paths: readonly string[], io: Io): Promise<readonly FeatureGate[]> {
   const objects = await readObjects(paths, io);
   const isGate = ({ kind, apiVersion }: (typeof objects)[number]): boolean =>
@@ -123,7 +123,7 @@ function toSubject(object: FeatureGate, version: string | undefined): Subject {
     const which = version === undefined ? 'no entry' : `no entry for version ${version}`;
     throw new UserError(`FeatureGate of the feature set ${featureSet || 'Default'}: status.featureGates has ${which}`);
   }
-  // The lists of custom gates start from those of the Default feature set and apply the user's changes.
+  // Custom gates are the gates of the Default feature set with the user's changes.
   const set = featureSet === '' || isCustom(object) ? 'Default' : featureSet;
   const names = (entries: GateBlock['enabled']): readonly string[] => entries.map(({ name }) => name);
   return { object, block, set, lists: { enabled: names(block.enabled), disabled: names(block.disabled) } };

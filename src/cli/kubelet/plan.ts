@@ -20,11 +20,11 @@ Examples:
   portcullis kubelet plan --minimum 1.33.0 -f nodes.yaml
 `;
 
-/** Effects on nodes below the minimum that API servers enforce. */
+/** Effects of enforcement on nodes below the minimum. */
 const EFFECTS = [
-  'Leases are not renewed: the node becomes NotReady, and its pods are evicted.',
-  'Pods are not read: no pod starts on the node, and the status of its pods is not updated.',
-  'Secrets and ConfigMaps are not read: running pods keep their old values.',
+  'Leases are not renewed, so the node becomes NotReady and its pods are evicted.',
+  'Pods cannot be read, so no pod starts on the node, and the status of its pods is not updated.',
+  'Secrets and ConfigMaps cannot be read, so running pods keep their old values.',
   'Certificates are not renewed, and service account tokens are not issued.',
 ];
 
@@ -36,7 +36,7 @@ export const command = defineCommand({
   options: {
     ...kubeletOptions,
     minimum: mapped(
-      option('VERSION', minimumVersion, undefined, { help: 'Minimum version to plan, such as 1.33.0' }),
+      option('VERSION', minimumVersion, undefined, { help: 'Minimum version to evaluate, such as 1.33.0' }),
       (minimum) => {
         if (minimum === undefined) throw new UsageError('--minimum is required: a Kubernetes version such as 1.33.0');
         return minimum;

@@ -69,7 +69,7 @@ export const command = defineCommand({
 
 const CONDITIONS = ['KubeletsMeetMinimum', 'KubeletMinimumEnforced', 'Progressing'];
 
-/** Checks the API server that responds. Returns `undefined` for manifests. */
+/** Checks whether the API server that responds calls the authorization webhook. Returns `undefined` for manifests. */
 async function checkAuthorizer({ connection }: KubeletFacts, { signal }: Io): Promise<EnforcementCheck | undefined> {
   if (!connection) return undefined;
   const review = (user: UserInfo, action: Action) => reviewAccess(connection, user, action, { signal });

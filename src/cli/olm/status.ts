@@ -1,4 +1,4 @@
-/** `portcullis olm status`: namespaces with operators, and the next action of the auto-labeler. */
+/** `portcullis olm status` prints the namespaces with operators, and the next action of the auto-labeler. */
 import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -26,7 +26,7 @@ import {
 import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
-/** Describes a namespace and what the auto-labeler does at the next event. */
+/** Describes a namespace and the action of the auto-labeler at the next event. */
 function describeNamespace(
   namespace: Namespace,
   store: Store,

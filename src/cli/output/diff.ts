@@ -1,4 +1,4 @@
-/** Unified diffs of texts. */
+/** Prints unified diffs. */
 import { diffLines } from 'diff';
 
 /** Prints the diff of two texts in a format that `git apply` and `patch` accept. Returns `''` if they are equal. */
@@ -11,8 +11,8 @@ export function printDiff(
 }
 
 /**
- * Returns the lines of both texts, each prefixed with its marker. Documents are compared one by one because the
- * comparison time grows with the square of the number of changes.
+ * Returns the lines of both texts, each prefixed with its marker. Compares documents separately, because the comparison
+ * time is quadratic in the number of changes.
  */
 function diffDocuments(before: string, after: string): readonly string[] {
   const [old, changed] = [before, after].map((text) => text.split(/(?<=\n)(?=---)/)) as [string[], string[]];

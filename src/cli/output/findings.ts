@@ -158,7 +158,7 @@ export function printFindingTable(report: Report, style: Style, isWide = false):
   return [...blocks, ...templateBlocks(report, style), `${style('bold', printSummary(report))}\n`].join('\n');
 }
 
-/** Lists the pod templates of kinds that are not built in, because the kind does not determine their paths. */
+/** Lists the paths of pod templates in custom resources, because the kind does not determine the path. */
 function templateBlocks({ objects }: Report, style: Style): readonly string[] {
   const evaluated = objects.filter(({ template }) => template !== undefined);
   if (evaluated.length === 0) return [];
@@ -168,8 +168,8 @@ function templateBlocks({ objects }: Report, style: Style): readonly string[] {
 }
 
 /**
- * Prints a row for the reason and a row for the fix. The wide format adds a row for the documentation page. Additional
- * positions of the finding add more rows.
+ * Prints a row for the reason, a row for the fix, and a row for each additional position. The wide format adds a row
+ * for the documentation page.
  */
 function findingRows(finding: Finding, report: Report, isWide: boolean): readonly (readonly Cell[])[] {
   const positions = [...new Set(finding.fields.map(printPosition))];

@@ -14,13 +14,13 @@ interface PageOptions {
  * Returns the HTML. The content security policy permits only this script and this style, identified by their hashes.
  */
 export function renderPage({ script, style }: PageBundle, { title, data, isLive = false }: PageOptions): string {
-  // A closing tag inside a string would close the element of the page.
+  // A closing tag inside a string would end the script element.
   const safeScript = script.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
   const policy = [
     "default-src 'none'",
     `script-src ${hash(safeScript)}`,
     `style-src ${hash(style)}`,
-    // The icon, and the underlines of the editor.
+    // For the page icon and the underlines in the editor.
     'img-src data:',
     ...(isLive ? ["connect-src 'self'"] : []),
     "base-uri 'none'",

@@ -20,7 +20,7 @@ export function printData(format: DataFormat, value: unknown): string {
 
 export type Tone = 'bold' | 'dim' | 'red' | 'yellow';
 
-/** Emphasizes text on terminals with colors. Elsewhere, it returns the text unchanged. */
+/** Emphasizes text on color terminals. For other outputs, it returns the text unchanged. */
 export type Style = (tone: Tone, text: string) => string;
 
 const PLAIN: Style = (_tone, text) => text;
@@ -148,7 +148,7 @@ export function printReport(
   else io.stdout.write(printData(output, data));
 }
 
-/** Blocks that describe the source of the settings and the assumptions of a command, if there are any. */
+/** Returns the blocks that describe the source of the settings and the assumptions of a command, if there are any. */
 export function assumptionBlocks(assumptions: readonly string[], settingsSource?: string): readonly string[] {
   return [
     ...(settingsSource === undefined ? [] : [`Settings: ${printable(settingsSource)}.\n`]),
@@ -158,7 +158,10 @@ export function assumptionBlocks(assumptions: readonly string[], settingsSource?
 
 const CLEAR_LINE = '\r\u001b[K';
 
-/** Runs a long operation. On a terminal, `show` prints the progress on one line, which is cleared at the end. */
+/**
+ * Runs a long operation. On a terminal, `show` prints the progress on one line, which is cleared when the operation
+ * ends.
+ */
 export async function withProgress<T>(output: Output, work: (show: (text: string) => void) => Promise<T>): Promise<T> {
   let isShown = false;
   const show = (text: string): void => {
@@ -172,7 +175,7 @@ export async function withProgress<T>(output: Output, work: (show: (text: string
   }
 }
 
-/** Evaluates namespaces one after another and shows the progress. Rejects if the signal is aborted. */
+/** Evaluates namespaces one at a time and shows the progress. Rejects if the signal is aborted. */
 export async function mapNamespaces<T>(
   namespaces: readonly Namespace[],
   step: (namespace: Namespace) => T,

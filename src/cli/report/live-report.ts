@@ -1,4 +1,4 @@
-/** The live report, which is recomputed after changes in the cluster while a page shows it. */
+/** The live report, which is recomputed after changes in the cluster while a page is open. */
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { type Dashboard, type DashboardEvent, startDashboard, type SubscribeEvents } from '../../server/dashboard.ts';

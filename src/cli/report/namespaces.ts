@@ -39,7 +39,8 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   const { store, podSecurity, management, serverless } = facts;
   if (podSecurity.exemptions.namespace(namespace.metadata?.name)) return planExempt(namespace);
   const computed = namespacePolicies(namespace, store, { podSecurity, management });
-  // A file plans settings that differ from those of the policies in the API server.
+  // The settings may come from a file and differ from those of the policies in the API server, which determine the
+  // current level.
   const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });
@@ -47,8 +48,8 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
 }
 
 /**
- * Computes the workloads that a Kubernetes version denies but the current version admits, under the policies of the
- * namespaces or the policies that enforcement would apply. All other rules are the same as in `planNamespaces`.
+ * Finds the workloads that a Kubernetes version denies but the current version admits, at the level in the label of
+ * each namespace or at the planned level. Otherwise works like `planNamespaces`.
  */
 export async function planUpgrades(
   facts: RolloutFacts,

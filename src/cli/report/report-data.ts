@@ -91,7 +91,7 @@ function countDenied(namespace: Namespace, facts: RolloutFacts): Readonly<Record
 }
 
 /**
- * Plans SCC admission. A namespace without UID ranges is planned with the ranges of another namespace, because the
+ * Plans SCC admission. Evaluates a namespace without UID ranges with the ranges of another namespace, because the
  * allocator will add ranges.
  */
 function planSccs(namespace: Namespace, facts: RolloutFacts): AdmissionPlan {

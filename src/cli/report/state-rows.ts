@@ -1,4 +1,4 @@
-/** The state of the rollout as titles and values. */
+/** Formats the state of the rollout as titles and values. */
 import type { EvaluationResult } from '../../policy/rollout/enforcement.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
 import { CONFIG, isEnforcing, type RolloutState } from '../../policy/rollout/state.ts';
@@ -84,5 +84,5 @@ function outdatedRow(state: RolloutState): readonly (readonly [string, string])[
   return [['Outdated', `status of ${CONFIG}, since ${cause}: ${parts.join('; ')}`]];
 }
 
-/** The remaining conditions repeat other lines. */
+/** Conditions to print. The others would repeat information from other rows. */
 const SHOWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);

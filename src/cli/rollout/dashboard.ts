@@ -33,7 +33,7 @@ export const command = defineCommand({
   },
   async run(options, _operands, io) {
     const { port, 'installation-namespace': namespace } = options;
-    // This first list reports missing permissions, which watches would retry forever.
+    // Missing permissions are reported here, because watches would retry forever.
     const inventory = await readRolloutInventory({ ...options, filename: [] }, io);
     const { env, signal } = io;
     const connection = await connect({ ...options, env, userAgent: `${PROGRAM}/${VERSION}` });

@@ -1,4 +1,4 @@
-/** The namespaces of an enforcement plan as a table, with detail blocks and counts. */
+/** Prints the namespaces of an enforcement plan as a table, with detail blocks and counts. */
 import { printCount } from '../../kube/text.ts';
 import {
   type ExceptedWorkload,
@@ -29,8 +29,8 @@ interface SummaryValues extends Partial<Values<typeof headersOption>> {
 }
 
 /**
- * Table of the namespaces with the most denied workloads, and the number of other namespaces. `-o wide` prints all
- * namespaces, and `-n` adds the detail blocks.
+ * Prints a table of the namespaces with the most denied workloads, and the number of omitted namespaces. `-o wide`
+ * prints all namespaces, and `-n` adds the detail blocks.
  */
 export function namespaceSections(
   namespaces: readonly PlannedNamespace[],
@@ -53,7 +53,7 @@ export function namespaceSections(
   ];
 }
 
-/** The namespaces as list items. */
+/** Returns the namespaces as list items. */
 export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
   return namespaces.map(({ name }) => ({ kind: 'Namespace', name }));
 }
@@ -102,7 +102,7 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
   });
 }
 
-/** A workload that only needs a restart has no fields to fix. */
+/** A workload that needs only a restart has no fields to fix. */
 function workloadLines(workload: ViolatingWorkload, style: Style): readonly string[] {
   const { kind, name, verdict, pods, causes, violations } = workload;
   const running = pods === 0 || kind === 'Pod' ? '' : ` (${printCount(pods, 'running pod')})`;

@@ -48,10 +48,10 @@ const options = {
     help: 'Plan this level as the default and as the label of namespaces with a weaker one; with -n, also as a weaker label. Default: the default level of the rollout, or without a server, of --config, else restricted',
   }),
   at: option('DATE', time, undefined, {
-    help: 'Show what is denied at this date, when some exceptions have expired. Default: now',
+    help: 'Evaluate exceptions at this date, to find the pods that are denied after they expire. Default: now',
   }),
   'kubernetes-version': option('VERSION', policyVersion, undefined, {
-    help: 'Show what this Kubernetes version (v1.N) would newly deny',
+    help: 'Show only workloads that this Kubernetes version (v1.N) would newly deny',
   }),
 };
 
@@ -85,14 +85,19 @@ export const command = defineCommand({
   },
 });
 
-/** The default to plan: without a server, of `--config`, otherwise `restricted`. */
+/**
+ * Returns the default policy to plan. Without a server, the default level is that of `--config`, otherwise
+ * `restricted`.
+ */
 function plannedDefault({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
   if (!serverless) return level && ({ level, version: 'latest' } as const);
   const { enforce } = podSecurity.defaults;
   return { ...enforce, level: level ?? (config === undefined ? 'restricted' : enforce.level) };
 }
 
-/** The versions to compare. Without a cluster, the current version is the preceding minor version. */
+/**
+ * Returns the versions to compare. Without a cluster, the current version is assumed to be the preceding minor version.
+ */
 function compare({ emulationVersion }: Store, to: Version | undefined) {
   if (to === undefined) return undefined;
   const minor = Number(latestVersion(to).slice('v1.'.length));

@@ -19,7 +19,7 @@ function printList(title: string, items: readonly string[]): string {
 }
 
 const DETAILS = `
-Shows the state of the enforcement rollout, what blocks it, and the next steps. The command evaluates the
+Shows the state of the enforcement rollout, its blockers, and the next steps. The command evaluates the
 current state of all namespaces, and changes nothing. -o wide lists all namespaces that have denied workloads,
 with their details. -n and -l restrict only the list, not the state of the cluster.
 

@@ -1,4 +1,4 @@
-/** Changes to the grants of an SCC: the subjects in the options, and the messages. */
+/** Common parts of the commands that change the grants of an SCC. */
 import type { ClusterClient } from '../../cluster/client.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
@@ -64,7 +64,7 @@ export function includes(subjects: readonly Subject[], { kind, name, namespace }
   return subjects.some((one) => one.kind === kind && one.name === name && one.namespace === namespace);
 }
 
-/** Prints the objects, or a line for each of them and oc's message, which names roles and SCCs. */
+/** Prints the objects, or a line for each object followed by the same message as oc, which names roles and SCCs. */
 export function printChange(
   io: Io,
   verb: 'added' | 'removed',
@@ -98,7 +98,7 @@ export function printChange(
 }
 
 /**
- * Runs a change in the cluster of the options.
+ * Runs a change in the cluster that the options select.
  * @throws {UsageError} if the options contain no subjects
  */
 export async function withChange(

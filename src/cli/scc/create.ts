@@ -27,7 +27,7 @@ Examples:
   portcullis scc create vpn deployment/vpn -f deploy/ --offline --dry-run=client -o yaml
 `;
 
-/** Reason why no custom SCC exists for a pod. */
+/** Explains why no custom SCC can be created for a pod. */
 function explainMissing(verdict: PodVerdict, grant: (scc: string) => string): string {
   if (verdict.outcome === 'admitted') return `SCC ${quote(verdict.scc)} admits it`;
   if (verdict.outcome === 'ignored') return 'SCCs do not apply to it';

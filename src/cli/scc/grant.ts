@@ -39,7 +39,8 @@ async function readBinding(change: Change, bindingName: string): Promise<Binding
 }
 
 /**
- * Adds the subjects to the binding for the SCC and the end, and creates missing objects. Returns the written objects.
+ * Adds the subjects to the binding for the SCC and expiry time, and creates missing objects. Returns the written
+ * objects.
  */
 async function addSubjects(change: Change, expiresAt: string | undefined): Promise<readonly Written[]> {
   const { client, scc, subjects, values } = change;
@@ -69,7 +70,7 @@ Grants the use of an SCC (SecurityContextConstraints), as "oc adm policy add-scc
 the same name. Both are created if they are missing. With --namespace, the binding is a RoleBinding, and
 the grant applies to pods of that namespace; otherwise it is a ClusterRoleBinding. The output lists the
 objects that were written. With --for, the subjects are added to a separate binding, which the leader deletes
-at the end. Running pods then continue.
+after this time. Running pods are not affected.
 
 Examples:
   portcullis scc grant anyuid -z builder -n shop
@@ -83,7 +84,7 @@ export const command = defineCommand({
   details: DETAILS,
   options: {
     for: option('DURATION', lifetimeMs, undefined, {
-      help: 'Time until the leader deletes the grant, such as 14d or 12h. Default: the grant has no end',
+      help: 'Time until the leader deletes the grant, such as 14d or 12h. Default: the grant does not expire',
     }),
     ...grantOptions,
   },

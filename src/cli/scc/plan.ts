@@ -138,7 +138,7 @@ function printBindings({ namespaces, grants }: Plan, style: Style): string {
   return `${[title, ...lines].join('\n')}\n`;
 }
 
-/** Workloads that a binding admits, and its other effects. */
+/** Describes the workloads that a binding admits, and its other effects. */
 function describeGrant({ serviceAccount, scc, workloads, moves }: PlannedGrant): readonly string[] {
   const byScc = Map.groupBy(moves, ({ from }) => from);
   return [
@@ -201,7 +201,7 @@ function printEnforceStep({ namespaces }: Plan): string {
   return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}, which would not deny any workload.`;
 }
 
-/** One sentence for each denied workload that needs a custom SCC. */
+/** Returns a sentence for each denied workload that needs a custom SCC. */
 function describeNeededSccs({ namespaces }: Plan): readonly string[] {
   return namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, result }) => {

@@ -32,7 +32,7 @@ import {
 /** Returns the grants of an SCC to a service account in its namespace; `undefined` if the SCC does not exist. */
 type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;
 
-/** Grants are indexed by namespace because a cluster has far more bindings than each of its namespaces. */
+/** Grants are indexed by namespace, because a cluster has far more bindings than a single namespace. */
 function createGrantLookup(store: Store): GrantLookup {
   const bySccs = new Map<string, ReadonlyMap<string, readonly SccGrant[]>>();
   return (name, namespace, account) => {
@@ -116,7 +116,7 @@ Examples:
   portcullis scc pods --subject user -n shop
 `;
 
-/** Does not read the settings of an installation. */
+/** The command does not read the settings of an installation. */
 const MODE_ASSUMPTION = `SCC mode ${DEFAULT_SCC_MODE} for namespaces without the label (set --scc-mode)`;
 
 /** Lists the pods with the SCCs that admitted them, sorted by namespace and name, for auditors. */

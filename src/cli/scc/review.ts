@@ -27,7 +27,7 @@ const API_VERSION = getApiVersion('SecurityContextConstraints');
 
 interface RequestedReview {
   readonly review: JsonObject;
-  /** `undefined` for the default namespace. */
+  /** `undefined` for the default namespace of the source. */
   readonly namespace: string | undefined;
 }
 
@@ -75,7 +75,7 @@ interface AnsweredReview {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** User of self subject reviews if there is no cluster. */
+/** User of self subject reviews without a cluster. */
 const AUTHENTICATED_USER = { groups: ['system:authenticated'] };
 const NONE = '<none>';
 
@@ -117,7 +117,8 @@ function answer(
 }
 
 /**
- * Service accounts of a review: the list if set, otherwise the service account of the template, otherwise `default`.
+ * Returns the service accounts of a review: its list, otherwise the service account of the template, otherwise
+ * `default`.
  */
 function reviewedAccounts({ spec }: JsonObject): readonly string[] {
   const { serviceAccountNames: names, template } = isObject(spec) ? spec : {};
@@ -198,7 +199,7 @@ export const command = defineCommand({
       const data = reviews.length === 1 ? reviews[0] : reviews;
       stdout.write(options.output === 'yaml' ? printYaml(reviews) : printData('json', data));
     }
-    // The other reviews are printed.
+    // The successful reviews have been printed.
     if (errors.length > 0) throw new UserError(errors.join('\n'));
     return rows.every((row) => row.at(-1) !== NONE) ? EXIT.passed : EXIT.violations;
   },

@@ -12,8 +12,8 @@ import { type Binding, type Change, grantOptions, includes, printChange, withCha
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
 
 /**
- * Returns the rules of the role that a binding refers to. The role that grants the SCC is not read, because users may
- * lack permission to read it.
+ * Returns the rules of the role that a binding refers to. The rules of the ClusterRole that grants the SCC are known,
+ * so users need no permission to read it.
  */
 async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
   const { kind, name } = roleRef;
@@ -23,7 +23,7 @@ async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding)
   return readRules((role as ClusterRole | undefined)?.rules);
 }
 
-/** A binding or an SCC with a subject, and the same object without it. */
+/** A binding or an SCC without the removed subjects, to be updated or deleted. */
 interface Removal {
   readonly kind: 'ClusterRoleBinding' | 'RoleBinding' | 'SecurityContextConstraints';
   readonly object: Binding | SecurityContextConstraints;
@@ -64,7 +64,7 @@ function grantsOnly({ verbs, apiGroups, resources, resourceNames, nonResourceURL
   return isUse && nonResourceURLs.length === 0 && resourceNames.length > 0 && isOnly(resourceNames, scc);
 }
 
-/** The user and group lists in the SCC apply to all namespaces. */
+/** Removes the subjects from the user and group lists in the SCC, which apply to all namespaces. */
 async function findLists({ client, scc: name, subjects }: Change): Promise<readonly Removal[]> {
   const scc = (await client.get(RESOURCES.SecurityContextConstraints, name)) as SecurityContextConstraints | undefined;
   if (!scc) return [];

@@ -43,7 +43,7 @@ export interface ServedCertificate extends ServedPair {
 
 interface ServedOptions {
   readonly pair: KeyPair;
-  /** True if another certificate will replace it. */
+  /** True if the managed certificate will replace the pair. */
   readonly isTemporary: boolean;
   readonly protocol: ProtocolSettings;
   /** Client CAs in PEM. If absent, clients need no certificate. */
@@ -59,7 +59,7 @@ export function createServedCertificate(options: ServedOptions): ServedCertifica
   let { pair, isTemporary, clientAuthorities } = options;
   let server: Pick<AdmissionServer, 'useCertificate'> | undefined;
 
-  // A new secure context does not inherit options.
+  // A new secure context does not inherit the options.
   const tls = (): SecureContextOptions => ({
     ...pair,
     ...protocol,
@@ -106,13 +106,13 @@ interface TrustCheckOptions {
   readonly date: () => Date;
 }
 
-/** Certificates expire even if the store does not change. */
+/** Maximum age of a cached result, because certificates expire even if the store does not change. */
 const MAX_AGE_MS = 10_000;
 
 /**
- * Readiness check that the webhook configurations in the store trust the serving certificate. The result is cached
- * until a configuration or the certificate changes, but for at most 10 s. Logs other Portcullis webhooks that do not
- * trust the certificate.
+ * Creates the readiness check that the webhook configurations in the store trust the serving certificate. Caches the
+ * result until a configuration or the certificate changes, but for at most 10 s. Logs other Portcullis webhooks that do
+ * not trust the certificate.
  */
 export function trustCheck({ store, served, service, logger, metrics, date }: TrustCheckOptions): HealthCheck {
   const { trusted, distrusting, authorityExpiry } = metrics.certificates;
@@ -130,7 +130,7 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
     const trust = { pair: { cert }, configurations, service, now };
     const problems = findTrustProblems(trust);
     const others = findOtherTrustProblems(trust, foreignConfigurations(store));
-    // A problem with its own webhooks usually affects the others as well.
+    // If the webhooks of the installation do not trust the certificate, usually the others do not either.
     if (problems.length === 0) logUntrusted(others);
     distrusting.set(others.length);
     trusted.set(problems.length === 0 ? 1 : 0);
@@ -162,7 +162,10 @@ function bundledAuthorities(configurations: readonly WebhookConfiguration[]) {
   return distinctCertificates([...bundles].flatMap((bundle) => readCertificates(decodeBundle(bundle))));
 }
 
-/** Names and addresses in the serving certificate: those of the Service, of this machine, and additional ones. */
+/**
+ * Returns the names and addresses in the serving certificate: those of the Service, those of this machine, and
+ * additional ones.
+ */
 export function serverNames({ name, namespace }: Service, extra: readonly string[]): ServerNames {
   const service = `${name}.${namespace}`;
   const own = [`${service}.svc`, service, `${service}.svc.cluster.local`, 'localhost', '127.0.0.1', '::1'];
@@ -174,7 +177,8 @@ export function serverNames({ name, namespace }: Service, extra: readonly string
 }
 
 /**
- * Identity of this replica. A pod has a unique host name. Other processes on a host are distinguished by their port.
+ * Returns the identity of this replica. The host name of a pod is unique. Outside a cluster, the port distinguishes
+ * processes on the same host.
  */
 export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: number): ReplicaIdentity {
   const host = hostname()
@@ -234,8 +238,8 @@ interface WatchOptions {
 }
 
 /**
- * Watches the certificate files and applies changes until the signal is aborted. An invalid file is logged, and its
- * previous content remains in use.
+ * Watches the certificate files and applies changes until the signal is aborted. Logs an invalid file and keeps its
+ * previous content.
  */
 export function watchCertificateFiles(
   { serving, clientAuthorities: initial }: CertificateFiles,

@@ -32,11 +32,11 @@ export interface ClusterOptions {
 /** The live cluster or development cluster to which the server connects. */
 export interface RunningCluster {
   readonly cluster: Cluster;
-  /** The connection to the API server of a live cluster. */
+  /** The connection to the API server. Absent for the development cluster. */
   readonly connection?: Connection;
-  /** Version of its API server, or `undefined` until it is known. */
+  /** API server version, or `undefined` until it is known. */
   readonly version: Observable<Version | undefined>;
-  /** Service of the webhooks. */
+  /** The Service through which API servers call the webhooks. */
   readonly service: Service;
   /** The serving certificate that is used without certificate files, and its CA. */
   readonly certificate: { readonly serving: KeyPair; readonly authority: string };
@@ -44,22 +44,28 @@ export interface RunningCluster {
   readonly checks: readonly HealthCheck[];
   /** Checks that do not affect readiness, for `/readyz/<name>`. */
   readonly namedChecks: readonly HealthCheck[];
-  /** Registers the development cluster's webhooks, which listen at the address, and creates its objects. */
+  /** For the development cluster, registers the webhooks at the address and creates the initial objects. */
   open(address: WebhookAddress): Promise<void>;
   /**
-   * Keeps the kinds that the settings need in the store. Without settings, keeps the kinds that every installation
-   * needs. Resolves when the kinds that reviews read are in the store.
+   * Watches the kinds that the settings require, or without settings, the kinds that every installation requires.
+   * Resolves when the store contains the kinds that reviews read.
    */
   follow(settings?: Settings): Promise<void>;
   /** Marks the store as complete for reviews. */
   markSynced(): void;
-  /** Reads all watched kinds. Resolves when those are in the store that controllers do not wait for one by one. */
+  /**
+   * Starts to read all watched kinds. Resolves when the store contains all kinds except those for which controllers
+   * wait individually.
+   */
   complete(): Promise<void>;
-  /** Returns the kinds that are not in the store yet. A controller starts when it contains the kinds of its sources. */
+  /**
+   * Returns the kinds that the store does not contain yet. A controller starts when the store contains the kinds of its
+   * sources.
+   */
   unsyncedKinds(): readonly Kind[];
   /** Starts the controllers. */
   run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;
-  /** Message on stdout with the addresses. */
+  /** Returns the startup message with the addresses, which is printed to stdout. */
   greeting(): string;
   /** Stops the controllers and closes the connection. */
   stop(): Promise<void>;
@@ -70,7 +76,7 @@ export function urlHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** Address for clients on this machine of a server that listens on `host`. */
+/** Returns the address at which clients on this machine reach a server that listens on `host`. */
 export function clientHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   return host === '::' ? '::1' : host;

@@ -32,7 +32,7 @@ import { failOnErrors } from '../inventory/manifests.ts';
 import { explainAddressError } from '../listen.ts';
 import { type ClusterOptions, type RunningCluster, urlHost } from './cluster.ts';
 
-/** Kinds on which other kinds depend, in creation order. All other kinds follow. */
+/** Kinds on which other kinds depend, in creation order. All other kinds are created afterwards. */
 const CREATION_ORDER = [
   'CustomResourceDefinition',
   'Namespace',
@@ -47,25 +47,25 @@ const CREATION_ORDER = [
   'RoleBinding',
 ];
 
-/** An object to create, and its origin. */
+/** An object to create. */
 interface SeedObject {
   readonly value: JsonObject;
-  /** File and line, or kind and name. */
+  /** File and line of the object, or its kind and name. */
   readonly origin: string;
 }
 
 const FIELD_MANAGER = 'portcullis-seed';
 
 const HERE = fileURLToPath(import.meta.url);
-/** Directory that contains `src` or `dist`, and `examples`. */
+/** Directory that contains `examples`, and `src` or `dist`. */
 const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
 
-/** Examples embedded in a single executable, which has no separate files. */
+/** Examples that are embedded in a single executable. */
 const EXAMPLES_ASSET = 'examples.yaml';
 
 /**
- * Reads the manifests in a directory or file, by default the examples, in creation order. Rejects with a UserError that
- * lists the file and line of invalid documents.
+ * Reads the manifests in a directory or file, by default the examples, and sorts them in creation order. Rejects with a
+ * UserError that lists the file and line of each invalid document.
  */
 export async function readSeed(path?: string): Promise<readonly SeedObject[]> {
   const embedded = path === undefined && isSea() ? [getAsset(EXAMPLES_ASSET, 'utf8')] : [];
@@ -81,8 +81,9 @@ export async function readSeed(path?: string): Promise<readonly SeedObject[]> {
 }
 
 /**
- * Creates objects one after another. After each, it waits for the controllers, for example for a namespace's service
- * account. Rejects with a UserError that names the origin of an object that the cluster rejects.
+ * Creates objects one at a time and waits for the controllers after each object, for example until a namespace has its
+ * default service account. If the cluster rejects an object, rejects with a UserError that contains the origin of the
+ * object.
  */
 export async function createAll(cluster: DevCluster, objects: readonly SeedObject[]): Promise<void> {
   for (const { value, origin } of objects) {
@@ -105,8 +106,8 @@ export async function createAll(cluster: DevCluster, objects: readonly SeedObjec
 }
 
 /**
- * Reads the initial objects in creation order: a directory of manifests, by default the examples, and the objects of an
- * installation. Rejects with a UserError that lists the file and line of invalid documents.
+ * Returns the initial objects in creation order: the manifests in a directory, by default the examples, and the objects
+ * of an installation. Rejects with a UserError that lists the file and line of each invalid document.
  */
 async function readClusterManifests(
   folder: string | undefined,
@@ -121,10 +122,10 @@ async function readClusterManifests(
     // Namespace of the Leases and of the published default.
     namespace: namespaceObjects(installation).slice(0, 1).map(seedObject),
     definitions: [...CRDS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
-    // Objects that are created before the webhooks are not reviewed.
+    // Created before the webhooks are registered, so the objects are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
     configurations: webhookConfigurations(installation, enforcement).map(seedObject),
-    // The webhooks default short SCCs.
+    // Created after the webhooks are registered, because the webhooks set the fields that short SCCs omit.
     sccs: seed.filter(isScc),
   };
 }
@@ -133,7 +134,10 @@ function seedObject(value: Manifest): SeedObject {
   return { value, origin: `${value.kind} ${value.metadata.name}` };
 }
 
-/** True if the objects have the same kind and name. Manifests may contain their own CRDs, such as those of OLM. */
+/**
+ * Returns a function that reports whether an object has the same kind and name. Manifests may contain CRDs that are
+ * also built in, such as those of OLM.
+ */
 function isSameObject({ value: { kind, metadata } }: SeedObject): (other: SeedObject) => boolean {
   const name = isObject(metadata) ? metadata['name'] : undefined;
   return ({ value }) => value['kind'] === kind && isObject(value['metadata']) && value['metadata']['name'] === name;
@@ -147,13 +151,13 @@ const HOST = '127.0.0.1';
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
-/** The parts of a development cluster other than its store. */
+/** The parts of the inventory that a development cluster does not have. */
 const UNREAD = { source: 'cluster', customSources: [], assumptions: [], unread: [] } as const;
 
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
-  // These modules are not needed for a live cluster.
+  // Loaded here because a live cluster does not need these modules.
   const { openDashboard } = await import('../report/live-report.ts');
   const { KUBERNETES_VERSION, OLM_DEFINITIONS } = await import('../../dev-cluster/index.ts');
   const manifests = await readClusterManifests(values.manifests, settings, OLM_DEFINITIONS);
@@ -228,7 +232,7 @@ async function startCluster(rootCertificate: string, logger: ClusterOptions['log
 
 /** Creates or reads the certificates of the API server, the webhooks and the administrator. */
 async function createCertificates(folder: string, bindAddress: string) {
-  // A certificate contains no IPv6 zone.
+  // Certificates cannot contain an IPv6 zone.
   const [address = ''] = bindAddress.split('%');
   const certificates = ensureCertificates({
     folder,
@@ -265,7 +269,7 @@ async function serveApi(
   return { url, kubeconfigFile, close: () => server.close() };
 }
 
-/** Acquires the Lease, which names the leader. There is no other candidate. */
+/** Acquires the Lease, whose holder is the leader. There are no other candidates. */
 async function elect(
   services: Pick<LeaderElectionOptions, 'cluster' | 'logger' | 'metrics' | 'clock'>,
 ): Promise<LeaderElection> {
@@ -291,7 +295,7 @@ async function explainFolderError<T>(folder: string, done: Promise<T>): Promise<
   }
 }
 
-/** Webhook configuration with the CA as caBundle. */
+/** Returns the webhook configuration with the CA as caBundle. */
 function withBundle(configuration: JsonObject, authority: string): ApiObject {
   const caBundle = Buffer.from(authority).toString('base64');
   const webhooks = configuration.webhooks as readonly { readonly clientConfig: object }[];

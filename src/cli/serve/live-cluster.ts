@@ -39,7 +39,7 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
   if (live && manifests !== undefined)
     throw new UserError('--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl');
   if (values.authorizer && !live) throw new UserError('--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster');
-  // With --authorizer, no controllers run, so no managed certificate is created.
+  // With --authorizer, no controller runs that could create the managed certificate.
   if (values.authorizer && values['tls-cert-file'] === undefined)
     throw new UserError('--authorizer requires --tls-cert-file');
   return live;
@@ -80,7 +80,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     const services = { cluster, logger, metrics, clock: systemClock };
     if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
     const prefix = `${hostname()}_`;
-    // A pod's host name is unique, so another process with the same name was an earlier container of this pod.
+    // Host names of pods are unique, so a holder with the same host name was an earlier container of this pod.
     const isEnded = (holder: string): boolean => values['in-cluster'] && holder.startsWith(prefix);
     const identity = `${prefix}${randomUUID()}`;
     return runWithLeadership(controllers, {
@@ -159,7 +159,7 @@ function createRunningCluster(
   };
 }
 
-/** Kinds that only the evaluation of workloads needs, which runs in every phase of the rollout. */
+/** Kinds that only the evaluation of workloads needs. The evaluation runs in every phase of the rollout. */
 const EVALUATION_KINDS: readonly Kind[] = [
   'ServiceAccount',
   'PodTemplate',
@@ -172,10 +172,13 @@ const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]
   olm: [CSV_SCOPE],
 };
 
-/** Kinds needed to harden OLM pods. SCCs exist if SCC admission sets the users of pods. */
+/** Kinds needed to harden OLM pods. If the cluster has SCCs, hardening leaves the users of pods to SCC admission. */
 const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
 
-/** The largest collections. They are read after all others, so a replica becomes ready in the same time in every cluster. */
+/**
+ * The kinds with the most objects. They are read last, so the time until a replica is ready does not depend on the size
+ * of the cluster.
+ */
 const LARGE_KINDS: ReadonlySet<Kind> = new Set(POD_SOURCES);
 
 function kindOf(one: Kind | Scope): Kind {
@@ -186,7 +189,10 @@ function isReadFirst(one: Kind | Scope): boolean {
   return !LARGE_KINDS.has(kindOf(one));
 }
 
-/** The kinds that readiness does not depend on. Only controllers read them, and the reviews of namespaces that wait for pods. */
+/**
+ * The kinds on which readiness does not depend. Only controllers read them, and reviews of namespaces, which wait for
+ * pods.
+ */
 const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
   'MutatingWebhookConfiguration',
   'ValidatingWebhookConfiguration',
@@ -199,14 +205,14 @@ const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
   ...LARGE_KINDS,
 ]);
 
-/** Returns true if reviews wait for the kind. They read service accounts only during a rollout, to predict levels. */
+/** Returns true if reviews need the kind. Reviews need service accounts only during a rollout, to predict levels. */
 function isReviewKind(kind: Kind, settings: Settings | undefined): boolean {
   return !CONTROLLER_KINDS.has(kind) && (kind !== 'ServiceAccount' || settings?.rollout.phase !== 'Disabled');
 }
 
 /**
- * Kinds that webhooks and controllers need with the given settings. Without settings, returns the kinds that every
- * installation needs.
+ * Returns the kinds that webhooks and controllers need with the given settings, or without settings, the kinds that
+ * every installation needs.
  */
 function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
@@ -216,7 +222,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     values.features.includes('olm') && settings !== undefined && settings.olm.hardening.mode !== 'off';
   const isScc = settings !== undefined && settings.scc.mode !== 'off';
   const configuration = values.config === undefined ? (['PortcullisConfiguration'] as const) : [];
-  // The status of the settings contains the enforced minimum.
+  // The status of the PortcullisConfiguration contains the enforced minimum.
   if (values.authorizer) return [...configuration, 'Node'];
   return [
     ...configuration,
@@ -238,7 +244,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
   ];
 }
 
-/** The ratios are those of the Kubernetes defaults: 15, 10 and 2 seconds. */
+/** Returns lease times in the same ratio as the Kubernetes defaults of 15, 10 and 2 seconds. */
 function leaseTimes(leaseDurationMs: number): LeaseTimes {
   return {
     leaseDurationMs,
@@ -247,7 +253,7 @@ function leaseTimes(leaseDurationMs: number): LeaseTimes {
   };
 }
 
-/** A certificate that is used until the managed certificate is available. No API server trusts it. */
+/** Creates a certificate to serve until the managed certificate is available. No API server trusts it. */
 function temporaryCertificate(service: Service): RunningCluster['certificate'] {
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);
@@ -258,7 +264,8 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
 }
 
 /**
- * Readiness check that the kinds read by reviews were listed once. A later outage of the API server does not affect it.
+ * Creates the readiness check that the kinds that reviews read were listed once. A later outage of the API server does
+ * not affect readiness.
  */
 function syncCheck({
   store,
@@ -281,7 +288,7 @@ function syncCheck({
 /** The API server sends a bookmark for each watch at least once a minute. */
 const MAX_AGE_MS = 120_000;
 
-/** Named check that all watches work and are current. */
+/** Creates the check that all watches work and have received recent events. */
 export function watchCheck({
   lastEventAgesMs,
   failures,

@@ -1,5 +1,5 @@
 /**
- * The server's composition root, which connects the cluster, the webhooks, the controllers, the files and the sockets.
+ * The composition root of the server, which connects the cluster, webhooks, controllers, files and sockets.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
@@ -73,14 +73,14 @@ export const command = defineCommand({
   },
 });
 
-/** Options, settings at startup, and the function that reads later settings. */
+/** Options, and the settings at startup with the function that reads later changes. */
 interface ServeInput {
   readonly values: ServeValues;
   readonly decode: DecodeOptions;
   readonly loaded: LoadedSettings;
 }
 
-/** Everything that is read from the options and their files before the server starts. */
+/** Reads all inputs that must be valid before the server starts. */
 async function readInputs({ values, loaded, decode }: ServeInput, env: Io['env']) {
   return { values, loaded, decode, live: isLive(values, env), certificates: await readCertificateFiles(values) };
 }
@@ -93,7 +93,7 @@ function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pi
   return { kubelet: has('kubelet') || values.authorizer, olm: has('olm') };
 }
 
-/** Features that determine which controllers run. */
+/** Returns the features that determine which controllers run. */
 function serverFeatures({ values, live }: Inputs, settings: Settings): Features {
   const { scc, rollout, kubelet, webhooks, defaults } = settings;
   return {
@@ -112,7 +112,7 @@ function serverFeatures({ values, live }: Inputs, settings: Settings): Features 
   };
 }
 
-/** Inputs, and services that all parts use. */
+/** Inputs and shared services of all parts. */
 interface Context extends Inputs {
   readonly logger: ReturnType<typeof createLogger>['logger'];
   readonly metrics: ReturnType<typeof createMetrics>;
@@ -147,10 +147,10 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
     await served.open({ host: clientHost(addresses.host), port: addresses.port, authority });
     const started = start(context, { served, settings, certificate, port: addresses.port });
-    // A live cluster may not be available yet. Until then, the replica is not ready.
+    // A live cluster may not be reachable yet. Until it is, the replica is not ready.
     if (!context.live) await started;
     logger.info({ ...addresses, version: VERSION }, 'serving');
-    // The greeting is printed after the log lines of the startup.
+    // The startup message follows the log lines of the startup.
     await flush();
     io.stdout.write(served.greeting());
     // A failed startup stops the server.
@@ -166,7 +166,7 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
   }
 }
 
-/** Closes one part. Failures are logged, so the other parts are also closed. */
+/** Closes one part. Logs failures instead of throwing them, so the other parts are also closed. */
 async function closeLogged(close: () => unknown, logger: Context['logger']): Promise<void> {
   try {
     await close();
@@ -264,7 +264,10 @@ async function start(context: Context, parts: Parts & { readonly port: number })
   update();
 }
 
-/** Evaluates Pod Security at the version in the settings, or else at the API server's version. */
+/**
+ * Sets the version at which Pod Security is evaluated to the version in the settings, otherwise to the API server
+ * version.
+ */
 function followVersion({ metrics }: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>): void {
   const { cluster, version } = served;
   const { store } = cluster;
@@ -278,7 +281,7 @@ function followVersion({ metrics }: Context, { served, settings }: Pick<Parts, '
   update();
 }
 
-/** The certificate from files, or the cluster's certificate. */
+/** Returns the certificate from files, otherwise the cluster's certificate. */
 function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: RunningCluster) {
   const { serving, clientAuthorities, protocol } = certificates;
   const certificate = createServedCertificate({
@@ -299,7 +302,7 @@ interface Parts {
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
-/** Creates all webhooks. They read the current settings for each review. */
+/** Creates all webhooks, which use the current settings for each review. */
 function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
   const { logger, metrics } = context;
   const { cluster, service } = served;
@@ -365,7 +368,7 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
   return server;
 }
 
-/** The process responds. */
+/** Liveness check that succeeds whenever the process responds. */
 const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** HTTP server for probes and metrics. */
@@ -463,7 +466,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 /** Maximum time for pending responses during shutdown. The API server waits for at most 30 s. */
 const PENDING_TIMEOUT_MS = 25_000;
 
-/** Connections without a request after this time were opened in advance. */
+/** API servers opened a connection in advance if it has no request after this time. */
 const UNUSED_TIMEOUT_MS = 1000;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Webhooks for PodSecurityExceptions: one records authors and approvers, and one verifies them. Without them, the policy
- * in `install/exception-policy.ts` still verifies approvers and denies new exceptions.
+ * Webhooks for PodSecurityExceptions. One records authors and approvers, and the other one verifies them. While no
+ * webhook responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
  */
 import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
@@ -27,7 +27,7 @@ const EXCEPTIONS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> =
   timeoutSeconds: 10,
   isEnforcing: true,
   failsClosed: true,
-  // Exceptions in namespaces that fail open are also reviewed fail-closed.
+  // Exceptions are reviewed fail-closed even in namespaces that fail open.
   isNamespaced: false,
 };
 
@@ -61,7 +61,7 @@ export function createExceptionsRecordWebhook({ date }: Pick<ExceptionDeps, 'dat
     decide(request) {
       const change = readChange(request);
       if (change === undefined) return allow();
-      // Unlike in the change, members of the object are unchanged.
+      // `change` contains a copy without nulls. The response must start from the original object.
       const object = request.object as PodSecurityException;
       const { isStatus, approval, expectedAuthors } = change;
       if (!isStatus)
@@ -79,7 +79,7 @@ function withAuthors(object: PodSecurityException, authors: string): PodSecurity
   return { ...object, metadata: { ...metadata, annotations } };
 }
 
-/** Creates the webhook that denies exceptions beyond the limits in the settings, and approvals that are not authorized. */
+/** Creates the webhook that denies exceptions that exceed the limits in the settings, and unauthorized approvals. */
 export function createExceptionsValidateWebhook(deps: ExceptionDeps): Webhook {
   return {
     path: EXCEPTIONS_VALIDATE.path,
@@ -106,12 +106,12 @@ interface ExceptionChange {
   /** True if the approval is added, changed or removed. */
   readonly isApproval: boolean;
   readonly approval: NonNullable<PodSecurityException['status']>['approval'];
-  /** Value of the annotation with the authors, before and after the request. */
+  /** Value of the authors annotation in the request, and the value that it must have. */
   readonly authors: string | undefined;
   readonly expectedAuthors: string | undefined;
 }
 
-/** Reads a request, in the same way for all versions, patches and subresources. */
+/** Reads the change in a request, in the same way for all versions, patches and subresources. */
 function readChange(request: AdmissionRequest): ExceptionChange | undefined {
   const { userInfo, namespace = '', subResource = '' } = request;
   const isWrite = request.operation === 'CREATE' || request.operation === 'UPDATE';
@@ -165,7 +165,7 @@ function approvalErrors(
 ): readonly FieldError[] {
   const path = 'status.approval';
   if (!isStatus) return [forbiddenField(path, `may only be set through the status subresource of ${resource}`)];
-  // An approval can be withdrawn.
+  // Removing an approval requires no further checks.
   if (approval === undefined) return [];
   const nowMs = date().getTime();
   const hash = hashSpec(object.spec);
@@ -184,7 +184,10 @@ function approvalErrors(
   return [forbiddenField(path, problem?.message ?? 'the spec is not valid')];
 }
 
-/** Requires the `approve` verb, as for CertificateSigningRequests. The API server evaluates all of its authorizers. */
+/**
+ * Requires the `approve` verb, as for CertificateSigningRequests. The API server evaluates the request with all its
+ * authorizers.
+ */
 async function authorize(
   { name = '', namespace = '', userInfo }: AdmissionRequest,
   context: WebhookContext,

@@ -47,7 +47,7 @@ export interface WebhooksOptions {
   exceptions(): ExceptionSettings;
   /** Returns the resources in other API groups that the settings list. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
-  /** Returns the pod default settings. If absent, there are none. */
+  /** Returns the settings of the pod defaults. Absent without pod defaults. */
   readonly podDefaults?: (() => PodDefaults) | undefined;
   /** Returns the effective SCC admission settings. */
   scc(): SccSettings & { readonly authorization: Authorization };
@@ -57,7 +57,7 @@ export interface WebhooksOptions {
   readonly kubelet?: KubeletScope | undefined;
   /** Returns the hardening mode for pods of the Operator Lifecycle Manager. */
   olmHardening(): OlmSettings['hardening']['mode'];
-  /** The Pod Security enforcement rollout. Absent if there is none. */
+  /** The Pod Security enforcement rollout, if there is one. */
   readonly rollout?: RolloutInForce | undefined;
   /** True if SCC webhooks fail open for pods that the floor policies restrict. Absent if they fail closed. */
   failsOpen?(): boolean;
@@ -75,7 +75,7 @@ interface WebhookDeps extends WebhooksOptions {
   readonly evaluate: Evaluations;
 }
 
-/** A registered webhook: how API servers call it, and how it is created. */
+/** A webhook with its registrations and the function that creates it. */
 interface WebhookEntry {
   readonly registrations: readonly WebhookRegistration[];
   create(deps: WebhookDeps): Webhook;

@@ -51,7 +51,10 @@ function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
   return errors.length > 0 ? deny(invalid({ group, kind }, config.name, errors), { warnings }) : allow({ warnings });
 }
 
-/** Reads the fields of an unvalidated object. API servers reject other types based on the schema. */
+/**
+ * Reads the fields of an unvalidated object. Ignores fields of other types, which API servers reject because of the
+ * schema.
+ */
 function readConfig(object: unknown): NodesConfig {
   const { metadata, spec }: JsonObject = isObject(object) ? object : {};
   const read = (holder: unknown, field: string): string => {

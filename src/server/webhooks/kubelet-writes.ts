@@ -67,7 +67,10 @@ export function createKubeletWritesWebhook(kubelet: KubeletScope | undefined): W
   };
 }
 
-/** Checks the match conditions of the registrations again, and the settings, which may have changed in the meantime. */
+/**
+ * Repeats the checks of the registrations' match conditions, and checks the settings, which may have changed since the
+ * registration.
+ */
 function isChecked(request: AdmissionRequest, kubelet: KubeletScope): boolean {
   const { resource, operation, namespace, subResource = '', object } = request;
   const { certificates, nodeWrites } = kubelet.settings().admission;

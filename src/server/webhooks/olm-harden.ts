@@ -47,8 +47,7 @@ const UNPACK_POD = `has(object.metadata.labels) && '${UNPACK_LABEL}' in object.m
 const CONTROLLER_NAMESPACES = JSON.stringify([...OLM_NAMESPACES, MARKETPLACE_NAMESPACE]);
 
 /**
- * Matches the pods without the catalog label: those of `operator-sdk run bundle`, of unpack Jobs and of OLM
- * controllers.
+ * Matches pods without the catalog label, which `operator-sdk run bundle`, unpack Jobs and OLM controllers create.
  */
 export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
   ...PODS,
@@ -65,7 +64,7 @@ export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
 type Mode = OlmSettings['hardening']['mode'];
 
 interface HardeningDeps {
-  /** Returns the current mode in the settings. */
+  /** Returns the effective mode. */
   mode(): Mode;
   readonly metrics: Metrics['olm'];
 }
@@ -143,7 +142,7 @@ function isCatalog(profile: ProfileId): boolean {
   return profile === 'catalog-source' || profile === 'run-bundle';
 }
 
-/** The mode is read from the CatalogSource because users can forge pod labels. */
+/** Reads the security context mode from the CatalogSource, because users can forge pod labels. */
 function reviewCatalog(metadata: NewPod['metadata'], profile: ProfileId, store: Store) {
   const { namespace = '' } = metadata;
   const { name, catalog } = resolveCatalogSource(metadata, (one) => store.get('CatalogSource', one, namespace));

@@ -6,7 +6,7 @@ import { type DefaultsSettings, hasDefaults, NOT_MIRROR, withPodDefaults } from 
 import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
 
-/** Registered if the API server does not evaluate the MutatingAdmissionPolicy with the same defaults. */
+/** Registered only if the API server does not support the MutatingAdmissionPolicy that sets the same defaults. */
 export const POD_DEFAULTS: WebhookRegistration = {
   name: 'pods.defaults.portcullis.dev',
   path: '/defaults/pods',
@@ -15,7 +15,7 @@ export const POD_DEFAULTS: WebhookRegistration = {
   rules: [rule(['CREATE'], '', ['pods'])],
   matchConditions: [NOT_MIRROR],
   timeoutSeconds: 5,
-  // Without defaults, Pod Security still evaluates the pod.
+  // If the webhook is not called, Pod Security still evaluates the pod.
   isEnforcing: false,
   isNamespaced: true,
 };

@@ -16,7 +16,7 @@ export const PSA_ENFORCEMENT: WebhookRegistration = {
   isNamespaced: false,
 };
 
-/** Creates the webhook that warns when enforcement is requested although it would deny known workloads. */
+/** Creates the webhook that warns about a request for enforcement that would deny known workloads. */
 export function createPsaEnforcementWebhook(): Webhook {
   return {
     path: PSA_ENFORCEMENT.path,

@@ -41,7 +41,10 @@ const COMMON = {
   isNamespaced: true,
 } as const;
 
-/** Enforces. Pod Security Admission evaluates namespace labels and the spec and annotations of pods. */
+/**
+ * The enforcing webhook. Updates are relevant if they change namespace labels, or the spec or annotations of pods,
+ * because Pod Security Admission evaluates only these.
+ */
 export const PSA: WebhookRegistration = {
   ...COMMON,
   name: 'psa.portcullis.dev',
@@ -55,7 +58,7 @@ export const PSA: WebhookRegistration = {
   hasFloor: true,
 };
 
-/** As in upstream, a separate webhook that only warns and audits, and never blocks a request. */
+/** The advisory webhook. As in upstream, it is separate, only warns and audits, and never blocks a request. */
 export const PSA_ADVISORY: WebhookRegistration = {
   ...COMMON,
   name: 'advise.psa.portcullis.dev',
@@ -71,15 +74,15 @@ export const PSA_ADVISORY: WebhookRegistration = {
 interface PsaWebhookOptions {
   /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
-  /** Returns the settings for PodSecurityExceptions. If absent, there are no exceptions. */
+  /** Returns the settings for PodSecurityExceptions. Absent without exceptions. */
   exceptions?(): ExceptionSettings;
   /** Returns the resources in other API groups that are reviewed as workloads. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   readonly metrics: Metrics['podSecurity'];
   readonly waitingRoom: WaitingRoom;
-  /** Evaluates the pods of namespaces. */
+  /** Runs the evaluations of existing pods in a namespace. */
   readonly evaluate: Evaluations;
-  /** Validates the SCC mode label on namespaces. If absent, the labels have no effect. */
+  /** Returns the settings for validating SCC mode labels. If absent, the labels are not validated. */
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Defaults workload templates where SCCs or pod defaults apply. Absent if they apply to no namespace. */
   readonly workloads?: WorkloadAdmission;
@@ -112,7 +115,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       emulationVersion: store.emulationVersion,
       findNamespace(name) {
         const namespace = store.get('Namespace', name);
-        // A request without a namespace does not wait for one.
+        // A request without a namespace has no namespace to wait for.
         if (!namespace && name !== '') missing = name;
         return namespace && getWarned(namespace);
       },
@@ -181,14 +184,15 @@ const isPresent = (): boolean => true;
 interface Review extends PodSecurityReview {
   /** Absent for pods and namespaces, and where SCCs do not apply. */
   readonly workload: AdmittedWorkload | undefined;
-  /** The namespace that the store lacks or that has no ranges yet. */
+  /** The namespace that the store lacks or that does not have ranges yet. */
   readonly awaited: string | undefined;
   /** True if the decision depends on pods that the store does not contain yet. */
   readonly needsPods: boolean;
 }
 
 /**
- * Pods can be denied only if a level other than privileged is enforced. Invalid namespace levels are denied everywhere.
+ * True if the webhook may deny the request. It denies pods only if a level other than privileged is enforced, and
+ * denies invalid levels on every namespace.
  */
 function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecurity): boolean {
   const { group, resource } = request.resource;
@@ -218,7 +222,9 @@ const RESOURCES: ReadonlyMap<string, string> = new Map([
   ['namespaces', 'namespace'],
 ]);
 
-/** Subresources in Kubernetes. Clients may send others, which share one series because a series is never removed. */
+/**
+ * Subresources in Kubernetes. Clients may send other names, which share one series because series are never removed.
+ */
 const SUBRESOURCES: ReadonlySet<string> = new Set([
   '',
   'attach',
@@ -245,7 +251,8 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
     metrics.exemptions.cell(pod);
     metrics.exemptions.cell({ ...pod, resource: 'controller' });
   }
-  // Compliant pods in a namespace share their counts, so the series are looked up once for each type of request.
+  // Compliant pods in a namespace have the same `counts` object, so its series are looked up once for each type of
+  // request.
   const known = new WeakMap<Counts, Map<string, readonly Cell[]>>();
   return (request, counts) => {
     const labels = requestLabels(request);
@@ -258,7 +265,7 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
   };
 }
 
-/** Names of exemptions that have their own series. The settings may change, but a series is never removed. */
+/** Maximum number of exemptions with their own series. The settings may change, but series are never removed. */
 const MAX_EXEMPTIONS = 200;
 
 /** Creates the recorder that counts pods admitted because of an exemption or exception. */

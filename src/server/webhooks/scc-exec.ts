@@ -29,7 +29,10 @@ export const SCC_EXEC: WebhookRegistration = {
 };
 
 interface SccExecDeps extends SccReviewDeps {
-  /** Reads the current pod. The store may lack an ephemeral container that was added just before. */
+  /**
+   * Reads the current pod from the API server. The pod in the store may lack an ephemeral container that was added just
+   * before.
+   */
   readonly cluster: Pick<Cluster, 'get'>;
 }
 
@@ -63,12 +66,12 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
           const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
           const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
           return whenAvailable(reviewPod(review, deps), (decision = allow()) => {
-            // OpenShift audits the pods in these requests only when they are created.
+            // OpenShift sets audit annotations only for pod creation.
             const isAudited = isPostponed(decision) || deps.settings().compatibility !== 'openshift';
             return isAudited ? decision : { ...decision, auditAnnotations: {} };
           });
         },
-        // In report mode, requests for a missing pod are allowed, and the API server returns 404.
+        // In report mode, requests for a missing pod are allowed. The API server then returns 404.
         (error: unknown) => (mode === 'report' ? allow() : deny(readFailure(error, name))),
       );
     },

@@ -49,7 +49,7 @@ export function createSccModeWebhook({ settings, previewRanges, evaluate }: SccM
   };
 }
 
-/** Returns the settings as changed by a request that sets the mode to `enforce`. */
+/** Returns the changed settings if a request sets the mode to `enforce`. */
 function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest, current: SccSettings) {
   const read = (root: unknown, name: string): unknown => valueAt(root, ['spec', 'scc', name]);
   if (kind.kind !== 'PortcullisConfiguration' || subResource) return undefined;

@@ -38,8 +38,8 @@ export const SCC_OBJECTS_VALIDATE: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that defaults SCCs. API servers apply the schema afterwards and would otherwise report every
- * field that a short SCC omits. If a field has the wrong type, the SCC cannot be defaulted and is denied with an error
+ * Creates the webhook that defaults SCCs. API servers validate the schema afterwards and would otherwise report every
+ * field that a short SCC omits. An SCC with a field of the wrong type cannot be defaulted and is denied with an error
  * that names the field.
  */
 export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps, 'settings'>): Webhook {
@@ -47,7 +47,7 @@ export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps
     path: SCC_OBJECTS_DEFAULT.path,
     enforces: () => settings().mode !== 'off',
     decide(request) {
-      // A patch cannot be applied to a review without an object, so the validating webhook denies it.
+      // A review without an object cannot be patched, so it is left to the validating webhook, which denies it.
       const scc = settings().mode === 'off' || request.object == null ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
       const error = findSccTypeError(scc);
@@ -82,7 +82,7 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
   };
 }
 
-/** Limit on the number of pods evaluated for warnings. */
+/** Maximum number of pods to evaluate for warnings. */
 const MAX_PODS = 3000;
 
 function findWarnings(

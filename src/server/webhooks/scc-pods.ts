@@ -26,7 +26,8 @@ const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
     { name: 'not-windows', expression: "!has(object.spec.os) || object.spec.os.name != 'windows'" },
     relevantUpdate(`object.spec != oldObject.spec || ${LABELS_CHANGED} || ${ANNOTATIONS_CHANGED}`),
   ],
-  // Longer than the 10 s wait for the ranges of a new namespace, so the requester receives the reason.
+  // A review waits up to 10 s for the ranges of a new namespace. The timeout is longer, so the client receives the
+  // reason for a denial.
   timeoutSeconds: 15,
   isEnforcing: true,
   hasFloor: true,
@@ -56,8 +57,8 @@ export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
 }
 
 /**
- * Creates the webhook that validates each pod after all mutations. It does not run in report mode, in which pods are
- * not defaulted and the mutating webhook has already reported on them.
+ * Creates the webhook that validates each pod after all mutations. It skips report mode, in which pods are not
+ * defaulted and the mutating webhook has already reported violations.
  */
 export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope): Webhook {
   const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
@@ -74,8 +75,8 @@ interface FloorScope {
 }
 
 /**
- * True for a new pod that the mutating webhook did not review because the call failed, and that the floor restricts to
- * a level.
+ * True for a new pod that the mutating webhook did not review because the call failed, and to which a floor policy
+ * applies.
  */
 function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
   const { operation, object, namespace: name = '' } = request;

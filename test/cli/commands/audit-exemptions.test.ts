@@ -62,12 +62,12 @@ const CASES: readonly Case[] = [
     expected: [],
   },
   {
-    name: 'without managed fields, creation times and Leases',
+    name: 'without managed fields, creation times or Leases',
     stdin: config,
     expected: ['default off SCC', 'user bob Pod Security'],
   },
   {
-    name: 'an exempt namespace is listed once, and its labels have no effect',
+    name: 'an exempt namespace is listed once, regardless of its labels',
     stdin: `${config.replace('usernames: [bob]', 'namespaces: [one]')}---
 apiVersion: v1
 kind: Namespace

@@ -57,7 +57,7 @@ describe('break-glass', () => {
   const run = (...args: readonly string[]): Promise<Outcome> =>
     runProgram(['break-glass', ...args, '--kubeconfig', kubeconfig]);
 
-  /** All configurations without the metadata that every write changes. */
+  /** Returns all configurations without the metadata that every write changes. */
   async function stored(): Promise<unknown> {
     const lists = await Promise.all([VALIDATING, MUTATING].map((path) => cluster.admin.send('GET', path)));
     return lists.flatMap(({ body }) => (body as { items: JsonObject[] }).items.map(comparable));
@@ -162,7 +162,7 @@ ${REMAINING}`,
     });
   }
 
-  test('on disables the rest of a partly disabled configuration', async () => {
+  test('on disables the active webhooks of a partly disabled configuration', async () => {
     const value = [{ name: 'break-glass', expression: 'false' }];
     const ops = [{ op: 'add', path: '/webhooks/1/matchConditions', value }];
     await cluster.admin.send('PATCH', `${VALIDATING}/psa.portcullis.dev`, ops, JSON_PATCH);
@@ -192,7 +192,7 @@ ${REMAINING}`,
       metadata: { name, labels },
       spec: { matchConstraints: { namespaceSelector: { matchExpressions } } },
     };
-    // A copy with the same labels belongs to its creator.
+    // A copy with the same labels belongs to the user who created it.
     const copy = { ...policy, metadata: { name: 'floor.example.com', labels } };
     for (const object of [copy, policy]) {
       assert.equal((await cluster.admin.send('POST', POLICIES, object)).status, 201);
@@ -228,7 +228,7 @@ ${REMAINING}`,
   });
 });
 
-/** Creates the endpoint of a replica behind the Service of the webhooks. */
+/** Creates a replica endpoint for the Service of the webhooks. */
 async function createEndpoint({ admin }: TestCluster, ready: boolean): Promise<void> {
   await admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'portcullis' } });
   const path = '/apis/discovery.k8s.io/v1/namespaces/portcullis/endpointslices';
@@ -261,11 +261,11 @@ const OURS: LabelChange = { by: SYNCER, labels: RESTRICTED, apply: true };
 interface LabelCase {
   readonly name: string;
   readonly before: readonly LabelChange[];
-  /** The labels while break-glass is on. Default: the labels before. */
+  /** The labels during break-glass. Default: the labels before break-glass. */
   readonly on?: Labels;
   /** Changes while break-glass is on. */
   readonly meanwhile?: readonly LabelChange[];
-  /** The labels after break-glass. Default: those before, with the same owners. */
+  /** The labels after break-glass. Default: the labels before break-glass, with the same owners. */
   readonly off?: Labels;
   /** Lines of the output of `on` and `off` about labels. */
   readonly lines: readonly string[];
@@ -337,7 +337,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: remains('baseline', 'kubectl-label'),
   },
   {
-    name: 'keep a value that a user sets in the meantime',
+    name: 'keep a value that a user sets during break-glass',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } }],
@@ -345,7 +345,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, ...LOWERED],
   },
   {
-    name: 'keep an equal value that a user applies in the meantime',
+    name: 'keep an equal value that a user applies during break-glass',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'argocd', labels: { [ENFORCE]: 'privileged' }, apply: true }],
@@ -353,7 +353,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, ...LOWERED],
   },
   {
-    name: 'stay removed if a user removes them in the meantime',
+    name: 'stay removed if a user removes them during break-glass',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: null } }],
@@ -361,7 +361,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, ...LOWERED],
   },
   {
-    name: 'are restored in namespaces where a user changes other labels in the meantime',
+    name: 'are restored in namespaces where a user changes other labels during break-glass',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [WARN]: 'baseline' } }],
@@ -369,7 +369,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, RESTORED],
   },
   {
-    name: 'keep a higher value that a user sets in the meantime',
+    name: 'keep a higher value that a user sets during break-glass',
     before: [{ ...OURS, labels: { [ENFORCE]: 'baseline' } }],
     on: { [ENFORCE]: 'privileged', [RECORD]: 'baseline' },
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'restricted' } }],
@@ -434,7 +434,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, ...LOWERED, ...OLDER],
   },
   {
-    name: 'keep a newer version that a user sets in the meantime',
+    name: 'keep a newer version that a user sets during break-glass',
     before: [
       { ...OURS, labels: { [ENFORCE]: 'restricted' } },
       { by: 'kubectl-label', labels: { [VERSION]: 'v1.30' } },
@@ -564,7 +564,7 @@ describe('namespace labels during break-glass', () => {
     assert.deepEqual(await read('shop'), original);
   });
 
-  test('without a record, and whose former level is not recorded, are removed, and reported', async () => {
+  test('without a record or a recorded former level are removed and reported', async () => {
     for (const record of [null, 'privileged']) {
       await create('shop');
       await label('shop', OURS);
@@ -626,7 +626,7 @@ describe('namespace labels during break-glass', () => {
       await create(name);
       await label(name, OURS);
     }
-    // Break-glass itself adds fewer bytes than the record.
+    // The match conditions of break-glass add fewer bytes than the record.
     const annotations = { other: 'a'.repeat(256 * 1024 - 120) };
     const type = { 'content-type': 'application/merge-patch+json' };
     const path = `${VALIDATING}/psa.portcullis.dev`;
@@ -677,7 +677,7 @@ describe('namespace labels during break-glass', () => {
     await createEndpoint(cluster, true);
   });
 
-  test('are restored if replicas outside the cluster have current Leases', async () => {
+  test('are restored if replicas outside the cluster renew their Leases', async () => {
     const path = `${VALIDATING}/psa.portcullis.dev`;
     const url = [{ op: 'add', path: '/webhooks/0/clientConfig', value: { url: 'https://127.0.0.1:1/' } }];
     await cluster.admin.send('DELETE', `${MUTATING}/zz.scc.portcullis.dev`);
@@ -702,7 +702,7 @@ describe('namespace labels during break-glass', () => {
     const objects = [
       [POLICIES, 'enforce-restricted.psa.portcullis.dev', { ...part, 'app.kubernetes.io/component': 'policies' }],
       [`${ROOT}/mutatingadmissionpolicies`, 'defaults.portcullis.dev', { ...part }],
-      // The permissions of replicas stay limited.
+      // The policy that limits the permissions of replicas stays active.
       [POLICIES, 'portcullis-namespaces', { ...part }],
     ] as const;
     for (const [path, name, labels] of objects) {
@@ -791,7 +791,7 @@ describe('break-glass reports', () => {
       },
     ],
     [
-      'a configuration that is deleted meanwhile',
+      'a configuration that is deleted during the command',
       [list(psa), list(), list(), list(), list(), self, refusal(404, 'not found')],
       {
         code: 0,

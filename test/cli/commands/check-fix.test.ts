@@ -1,4 +1,7 @@
-/** `check --fix` and `check --platform=openshift`: files, streams, diffs, patches, and invalid combinations of their options. */
+/**
+ * Tests `check --fix` and `check --platform=openshift` with files, streams, diffs, patches, and invalid combinations of
+ * options.
+ */
 import assert from 'node:assert/strict';
 import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,7 +47,7 @@ spec:
   )
   .join('---\n');
 
-/** Root by the pod and by two containers. */
+/** The pod and two of its containers set the root user. */
 const ROOT = `apiVersion: v1
 kind: Pod
 metadata: {name: db}
@@ -133,7 +136,7 @@ describe('the changes are printed', () => {
     stderr: string,
   ])[] = [
     [
-      'for a stream, all of it',
+      'for a stream, completely',
       '--fix',
       `# a\n${POD}`,
       0,
@@ -149,7 +152,7 @@ describe('the changes are printed', () => {
       `${fixed}1 passed, 0 failed\n`,
     ],
     [
-      'as a diff with the line ends of the file',
+      'as a diff with the line endings of the file',
       '--fix=diff',
       POD.replaceAll('\n', '\r\n').trimEnd(),
       0,
@@ -165,7 +168,7 @@ describe('the changes are printed', () => {
       `${fixed}1 passed, 0 failed\n`,
     ],
     [
-      'with one line for a condition to verify, and the counts of the file',
+      'with one line for each condition to verify, and the counts of the file',
       '--fix=diff --level=restricted',
       TWO_PODS,
       0,
@@ -265,9 +268,9 @@ stdin: 4 fields fixed, 0 not fixed
 1 passed, 0 failed
 `,
     ],
-    ['as nothing without changes', '--fix=patch', FIXED, 0, '', '1 passed, 0 failed\n'],
+    ['as empty output without changes', '--fix=patch', FIXED, 0, '', '1 passed, 0 failed\n'],
     [
-      'with the choices for what remains',
+      'with the choices for violations that it cannot fix',
       '--fix=diff',
       FIXED.replace('containers: []', 'volumes: [{name: v, hostPath: {path: /}}]'),
       1,
@@ -305,7 +308,7 @@ describe('SCC admission on OpenShift', () => {
   ])[] = [
     ['denies pinned users and groups', ['--platform=openshift'], DENIED, 1, denial],
     [
-      'with the levels of Pod Security for a completed pod',
+      'sets defaults before the Pod Security levels are evaluated',
       ['--platform=openshift', '--level=restricted'],
       DENIED,
       1,
@@ -424,7 +427,7 @@ patches:
     return stdout;
   };
 
-  test('passes with the patches of --fix=patch', async () => {
+  test('passes with the patches from --fix=patch', async () => {
     const stdin = await build('overlay');
     const { code, stdout } = await runProgram(['check', '-f', '-', '--fix=patch'], { stdin });
     assert.equal(code, 0);
@@ -435,7 +438,7 @@ patches:
   });
 
   for (const name of ['base', 'overlay']) {
-    test(`is not evaluated as a file: ${name}`, async () => {
+    test(`is not evaluated directly: ${name}`, async () => {
       const path = join(folder, name);
       const { code, stderr } = await runProgram(['check', '-f', path]);
       assert.equal(

@@ -1,4 +1,4 @@
-/** The examples on the documentation pages of `check` findings. */
+/** Tests the examples on the documentation pages for `check` findings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkPages } from '../../../scripts/docs/checks.ts';
@@ -10,7 +10,7 @@ interface Findings {
 }
 
 for (const { id, before, after, options } of checkPages()) {
-  test(`${id}: the example has only this finding, and none after the fix`, async () => {
+  test(`${id}: the example has only this finding, and no finding after the fix`, async () => {
     const [found, remaining] = await Promise.all(
       [before, after].map(async (stdin) => {
         const { stdout } = await runProgram(['check', '-f', '-', '-o', 'json', ...options], { stdin });

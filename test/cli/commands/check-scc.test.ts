@@ -1,4 +1,4 @@
-/** Checks of SCCs, SCC modes of namespaces, and unknown fields. */
+/** Tests checks of SCCs, SCC modes of namespaces, and unknown fields. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { printYaml } from '../../../src/config/yaml.ts';
@@ -14,7 +14,7 @@ describe('check validates the SCC mode label of a namespace', () => {
   const cases: readonly (readonly [name: string, label: string, code: number, stdout: string])[] = [
     ['valid', '"off"', 0, '1 passed, 0 failed\n'],
     [
-      'invalid, which counts as enforce',
+      'invalid, so Portcullis uses enforce',
       'Report',
       0,
       `${title} (${unknown})\n${fix}0 passed, 0 failed, 1 with warnings\n`,

@@ -70,7 +70,7 @@ const TWICE: Namespaces = [
 ];
 const LABEL = '--namespace-labels=pod-security.kubernetes.io';
 
-/** Expected: the exit code, then each object with the number of its findings by mode and policy. */
+/** The expected exit code, followed by each object with the number of its findings by mode and policy. */
 const policies: readonly (readonly [name: string, namespaces: Namespaces, args: string, expected: string])[] = [
   ['restricted by default', [], '', '1: p {enforce restricted:latest: 5}'],
   ['a level', [], '--level=baseline', '1: p {enforce baseline:latest: 1}'],
@@ -78,7 +78,7 @@ const policies: readonly (readonly [name: string, namespaces: Namespaces, args: 
   ['a version', [], '--kubernetes-version=v1.7', '1: p {enforce restricted:v1.7: 2}'],
   ['a future version', [], '--level=baseline --kubernetes-version v1.999', '1: p {enforce baseline:v1.999: 1}'],
   [
-    'labels of namespaces that are not among the manifests',
+    'labels for namespaces that the manifests do not contain',
     [],
     `${LABEL}/enforce=privileged,pod-security.kubernetes.io/audit=baseline,a=b`,
     '0: p {audit baseline:latest: 1}',
@@ -91,7 +91,7 @@ const policies: readonly (readonly [name: string, namespaces: Namespaces, args: 
   ],
   ['the labels of the namespace', LABELED, '', '1: p {enforce baseline:latest: 1} default {}'],
   [
-    'the labels of the namespace over those of the option',
+    'the labels of the namespace take precedence over the option',
     LABELED,
     `${LABEL}/enforce=privileged`,
     '1: p {enforce baseline:latest: 1} default {}',
@@ -106,7 +106,7 @@ const policies: readonly (readonly [name: string, namespaces: Namespaces, args: 
     '1: p {enforce baseline:v1.20: 1, warn restricted:v1.20: 3} default {}',
   ],
   [
-    'a finding counts once, in the strongest mode',
+    'a finding is counted once, in the strongest mode',
     [['default', ALL_MODES]],
     '',
     '0: p {warn baseline:latest: 1, audit restricted:latest: 4} default {}',
@@ -154,7 +154,7 @@ const SPEC = '{"hostPID":true,"containers":[]}';
 const TEMPLATE = `{"template":{"spec":${SPEC}}}`;
 const DECODING = 'json: cannot unmarshal';
 
-/** Expected: the counter of the summary, or the message. */
+/** The expected counter of the summary, or the message. */
 const kinds: readonly (readonly [apiVersion: string, kind: string, body: string, expected: string])[] = [
   ['v1', 'Pod', `"spec":${SPEC}`, 'failed'],
   ['v1', 'PodTemplate', `"template":{"spec":${SPEC}}`, 'failed'],
@@ -408,7 +408,7 @@ describe('check as a process', () => {
 
   test('a signal stops it while it reads standard input', async () => {
     const child = spawn(process.execPath, [main, 'check', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
-    // The program is loaded as soon as it reads its input.
+    // The program is loaded once it reads its input.
     await new Promise((resolve) => child.stdin.write(' '.repeat(1_000_000), resolve));
     child.kill('SIGINT');
     const code = await new Promise((resolve) => child.once('exit', resolve));
@@ -455,7 +455,7 @@ spec:
   const check = (stdin: string, ...args: readonly string[]) =>
     runProgram(['check', '--level', 'baseline', '-f', '-', ...args], { stdin });
 
-  test('apply until their end', async () => {
+  test('apply until they expire', async () => {
     const manifests = POD + exception('"2027-01-15T00:00:00Z"');
     const before = await check(manifests, '--at', '2027-01-14');
     assert.deepEqual([before.code, before.stderr], [0, '']);

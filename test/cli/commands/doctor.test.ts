@@ -76,7 +76,7 @@ describe('doctor', () => {
     await cluster.stop();
   });
 
-  /** Runs the command as the administrator or as another user. Variable addresses and times are replaced. */
+  /** Runs the command as the administrator or as another user, and replaces variable addresses and times. */
   const run = async (args: readonly string[] = [], as?: string): Promise<Outcome> => {
     const { code, stdout, stderr } = await runProgram([
       'doctor',
@@ -301,7 +301,7 @@ excluded      unaffected                unaffected                unaffected    
   });
 });
 
-/** The CRD of the settings. */
+/** The CRD for the settings. */
 interface Definition {
   readonly spec: { readonly versions: readonly { readonly schema: { readonly openAPIV3Schema: object } }[] };
 }
@@ -313,7 +313,7 @@ function failedCall(name: string, what: string, path: string): string {
   return `problem  reachability     ${name}.portcullis.dev: the call for ${what} failed: failed to call webhook: Post "https://REPLICA${path}": dial tcp REPLICA: connect: connection refused`;
 }
 
-/** The manifests of an installation with webhooks at the server, and the Lease of a leader. */
+/** The manifests of an installation whose webhook URLs point to the server, and the Lease of a leader. */
 function installation({ port, ca }: TestServer): readonly KubeObject[] {
   const settings = { ...SETTINGS, webhooks: { url: `https://127.0.0.1:${port}` } };
   const caBundle = Buffer.from(ca).toString('base64');
@@ -339,7 +339,7 @@ const NOW = new Date('2026-01-15T12:00:00Z');
 const DAY_MS = 24 * 60 * 60 * 1000;
 const AUTHORITY = createAuthority({ now: NOW, days: 365 });
 
-/** A serving certificate for a week. */
+/** A serving certificate that is valid for a week. */
 function served(source: string, daysAgo = 0, authority = AUTHORITY): Facts['certificate'] {
   const names = { dnsNames: ['portcullis.portcullis.svc'], ipAddresses: [] };
   const now = new Date(NOW.getTime() - daysAgo * DAY_MS);
@@ -363,7 +363,7 @@ function namespace(name: string, labels: Readonly<Record<string, string>> = {}):
   return { name, labels: { 'kubernetes.io/metadata.name': name, ...labels } };
 }
 
-/** A replica that is ready. */
+/** A ready replica. */
 function replica(nodeName: string): Kinds['Pod'] {
   return {
     metadata: { name: `replica-${nodeName}`, labels: { 'app.kubernetes.io/name': 'portcullis' } },
@@ -377,7 +377,7 @@ function dryRun(id: Probe['id'], resource: string, where?: string): Probe {
   return { id, group: '', resource, body: {}, object: { metadata: { name: 'x' } }, ...scope };
 }
 
-/** The Deployment of an installation. The fixture changes single fields. */
+/** The Deployment of an installation. The fixture changes individual fields. */
 function deployment({ metadata, spec, status }: Partial<Kinds['Deployment']>): Facts['deployment'] {
   const manifest = buildManifests(SETTINGS).find(({ kind }) => kind === 'Deployment') as Kinds['Deployment'];
   return {
@@ -433,7 +433,7 @@ const HEALTHY: Facts = {
   ],
 };
 
-/** The default settings, with the webhooks that the leader registers for them. */
+/** The default settings with the webhooks that the leader registers for them. */
 const MANAGED = {
   settings: defaultSettings(VERSION),
   webhookConfigurations: registered(undefined, webhookConfigurations(defaultSettings(VERSION), { someSccs: false })),
@@ -467,7 +467,7 @@ function withWebhook(name: string, change: object): Pick<Facts, 'webhookConfigur
   };
 }
 
-/** The registered configurations, and one of another product. */
+/** The registered configurations, and one that belongs to another product. */
 function withPolicy(webhook: object): Pick<Facts, 'webhookConfigurations'> {
   const policy = {
     name: 'policy.example.com',
@@ -541,7 +541,7 @@ function withFloor(
 
 const WITH_FLOOR = withFloor('Ignore', (all) => all);
 
-/** Changes of the cases that the fixture cannot express as data. */
+/** Changes by case that the fixture cannot express as data. */
 const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'no installation': NOTHING,
   'a floor with kube-system': withFloor('Fail', (all) => all),
@@ -652,13 +652,13 @@ interface Case {
   readonly check?: string;
   readonly case: string;
   readonly facts?: Partial<Facts>;
-  /** Errors of dry runs, by their ids. */
+  /** Errors of dry runs by ID. */
   readonly refusals?: Readonly<Record<string, string>>;
-  /** The lines of the findings. The lines of the healthy installation are omitted, unless all checks are evaluated. */
+  /** The lines of the findings. If only one check is evaluated, the lines of the healthy installation are omitted. */
   readonly findings: string;
 }
 
-/** Evaluates the checks, or one of them. Returns one line for each text of a finding. */
+/** Evaluates all checks or one of them. Returns one line for each text of a finding. */
 function evaluateLines({ check, case: name, facts, refusals = {} }: Omit<Case, 'findings'>): readonly string[] {
   const probes = HEALTHY.probes.map(({ object, ...probe }): Probe => {
     const refusal = refusals[probe.id];

@@ -48,7 +48,7 @@ describe('explanations of pods', () => {
       'Template shop/bundle (objects[0]): no SCC admits it',
     ]);
   });
-  test('without other objects: standard SCCs and other assumptions', async () => {
+  test('without other objects, with standard SCCs and other assumptions', async () => {
     const { code, stdout } = await explain('-f root.yaml');
     assert.equal(code, 1);
     assert.match(
@@ -97,12 +97,12 @@ describe('with a cluster', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('the user of the kubeconfig creates pods without a controller', async () => {
+  test('the kubeconfig user creates pods without a controller', async () => {
     const { code, stdout } = await explain('-f root.yaml', { env: { KUBECONFIG: kubeconfig } });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}admin\n/);
   });
-  test('--as names another creator', async () => {
+  test('--as selects another creator', async () => {
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice`);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^Pod shop\/root: no SCC admits it\n {2}Created by {7}alice\n/);
@@ -136,7 +136,7 @@ describe('with a cluster', () => {
       );
     });
   }
-  test('a namespace whose violations are reported needs no ranges', async () => {
+  test('a namespace in report mode needs no ranges', async () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: SPEC };
     const args = `-f - --kubeconfig ${kubeconfig} -n bare --scc-mode report --as alice`;
     const { code, stdout } = await explain(args, { stdin: JSON.stringify(pod) });

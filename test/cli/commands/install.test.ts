@@ -96,7 +96,7 @@ describe('install without a cluster', () => {
     ],
     [
       ['--profile=default', '--set=kubelet.minimumVersion=1.33.0'],
-      'spec.kubelet has an effect only with the kubelet feature: add --kubelet',
+      'spec.kubelet requires the kubelet feature: add --kubelet',
     ],
     [
       ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
@@ -109,10 +109,7 @@ describe('install without a cluster', () => {
     [['--profile=control-plane', '--scc'], '--profile=control-plane cannot be combined with --scc'],
     [['--profile=default', '--output-dir=x'], '--output-dir requires --profile=control-plane'],
     [['--profile=control-plane', '--output-dir=/proc/x'], 'cannot write to /proc/x: there is no such file'],
-    [
-      ['--profile=default', '--nodes-config'],
-      '--nodes-config has an effect only with the kubelet feature: add --kubelet',
-    ],
+    [['--profile=default', '--nodes-config'], '--nodes-config requires the kubelet feature: add --kubelet'],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
     [['extra'], "too many arguments for 'install'. Expected 0 arguments but got 1: extra."],
     [[], 'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig'],
@@ -134,7 +131,7 @@ describe('install without a cluster', () => {
   });
 });
 
-describe('the authorization webhook of a control plane', () => {
+describe('the authorization webhook for a control plane', () => {
   const IMAGE = '--image=r.example.com/portcullis:1';
 
   test('all files are printed', async () => {
@@ -163,7 +160,7 @@ describe('the authorization webhook of a control plane', () => {
     );
   });
 
-  test('the certificates are also written to a folder, and a second run keeps them', async () => {
+  test('the files and certificates are written to a folder, and a second run keeps the certificates', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
     const args = ['install', '--profile=control-plane', IMAGE, `--output-dir=${folder}`];
     const readText = (name: string): Promise<string> => readFile(join(folder, name), 'utf8');
@@ -273,7 +270,7 @@ describe('install for a cluster', () => {
     assert.equal(code, 2);
     assert.equal(
       refusal.split('\n')[0],
-      'error: --scc: OpenShift has its own SCC admission, which conflicts with SCC admission of Portcullis: use --scc=false',
+      'error: --scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: use --scc=false',
     );
   });
 });

@@ -63,7 +63,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
   });
 
-  test('the changes to a workload, and where to change a Deployment that OLM restores', async () => {
+  test('the changes to a workload, and the object to change for a Deployment that OLM restores', async () => {
     const args = ['olm', 'harden', '-f', 'examples/olm/00-namespaces.yaml', '-f', 'examples/olm/controllers.yaml'];
     const { stdout } = await runProgram(args);
     const lines = stdout.split('\n').filter((line) => !line.includes('kubectl'));
@@ -89,7 +89,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     ]);
   });
 
-  test('patches for manifests, after which only the Deployment that OLM restores differs', async () => {
+  test('patches for manifests, after which only the Deployment that OLM restores still differs', async () => {
     const { code, objects } = await harden(FILES.flatMap((file) => ['-f', file]));
     assert.equal(code, 1);
     const patched = readObjects().map((object) => {
@@ -109,7 +109,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     );
   });
 
-  test('less strict values, which --force replaces', async () => {
+  test('less strict values are kept unless --force replaces them', async () => {
     const deployment = {
       apiVersion: 'apps/v1',
       kind: 'Deployment',

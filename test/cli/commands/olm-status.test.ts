@@ -56,7 +56,7 @@ Settings: ${config}.
     );
   });
 
-  test('why the auto-labeler is off or idle', async () => {
+  test('the reason why the auto-labeler is off or idle', async () => {
     const metadata = { name: 'olm-operator', namespace: 'openshift-operator-lifecycle-manager' };
     const lastTransitionTime = '2026-01-01T00:00:00Z';
     const condition = { type: 'OLMAvailable', status: 'False', reason: 'OLMNotInstalled', message: 'it is idle' };
@@ -138,7 +138,7 @@ describe('olm status with a cluster', () => {
     return stdout;
   };
 
-  test('reads the metadata of operators, with and without the Operator Lifecycle Manager', async () => {
+  test('reads the metadata of operators, with or without the Operator Lifecycle Manager', async () => {
     assert.equal(await status(), 'No namespaces with operators found.\n\nMode of the auto-labeler: managed.\n');
     const { cluster } = started;
     await createAll(

@@ -45,7 +45,7 @@ describe('the rollout commands print', () => {
   }
 });
 
-/** The cluster whose namespace `agents` has a label that the server manages. */
+/** The cluster with a label on the namespace `agents` that the server manages. */
 function withManagedLabel(text: string, level: string): string {
   const labels = { 'pod-security.kubernetes.io/enforce': level };
   const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
@@ -84,7 +84,7 @@ describe('plan', () => {
     assert.ok(assumptions.includes(unknown));
   });
 
-  describe('of a workload that an exception allows', () => {
+  describe('for a workload that an exception allows', () => {
     const EXCEPTION = 'allowed by the PodSecurityException gateway-net-admin until 2099-01-15T00:00:00Z';
     const FINDING = 'container "proxy" must not include "NET_ADMIN" in securityContext.capabilities.add';
     const CASES: readonly (readonly [at: string, code: number, summary: string, block: string])[] = [
@@ -123,7 +123,7 @@ describe('plan', () => {
     });
   });
 
-  describe('of a namespace with a label', () => {
+  describe('for a namespace with a label', () => {
     const stdin = `
 apiVersion: v1
 kind: Namespace
@@ -189,7 +189,7 @@ store (baseline)
     }
   });
 
-  describe('of levels in force', () => {
+  describe('for levels in force', () => {
     const label = (level: string) => ({ 'pod-security.kubernetes.io/enforce': level });
     const deployment = (namespace: string, spec: object): object => ({
       apiVersion: 'apps/v1',
@@ -254,7 +254,7 @@ a (baseline)
       assert.deepEqual([code, deniedNow.workloads, wouldBeDenied.workloads], [1, 134, 189]);
     });
 
-    test('--level plans the labels of all namespaces with a weaker label', async () => {
+    test('--level plans new labels for all namespaces with a weaker label', async () => {
       const { code, stdout } = await run(own, '--level=restricted', '-o', 'json');
       const { namespaces } = JSON.parse(stdout) as { readonly namespaces: readonly PlannedNamespace[] };
       const printed = namespaces.map(({ name, planned, verdict, workloads, steps }) =>
@@ -269,7 +269,7 @@ a (baseline)
       assert.equal(code, 1);
     });
 
-    test('a weaker level is planned for a named namespace only', async () => {
+    test('a weaker level is planned only for a namespace in the arguments', async () => {
       const weaker = [namespace('c', label('restricted')), deployment('c', {})];
       const planned = async (...args: readonly string[]): Promise<unknown> => {
         const { stdout } = await run(weaker, '--level=baseline', '-o', 'json', ...args);
@@ -386,7 +386,7 @@ shop (baseline)
     assert.equal(code, 0);
   });
 
-  test('compares with the version of the settings', async (context) => {
+  test('compares with the version in the settings', async (context) => {
     const folder = await mkdtemp(join(tmpdir(), 'portcullis-plan-'));
     context.after(() => rm(folder, { recursive: true }));
     const file = join(folder, 'configuration.yaml');
@@ -408,7 +408,7 @@ describe('status', () => {
     );
   });
 
-  /** The status of an earlier phase in which the cluster enforced. */
+  /** The status from an earlier phase in which the cluster enforced the level. */
   const afterEnforcement = (text: string): string =>
     text
       .replace(
@@ -456,7 +456,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
     );
   });
 
-  test('stays readable with many violating namespaces', async () => {
+  test('is abbreviated for many violating namespaces', async () => {
     const names = Array.from({ length: 300 }, (_, index) => `n${index}`);
     const stdin = names
       .flatMap((name, index) =>
@@ -624,7 +624,7 @@ const WAIT = 'Wait. The default becomes restricted after all labels have existed
 const DECIDE = 'Wait until the leader evaluates all namespaces again and decides.';
 const AWAIT = 'Wait for the labels. Errors are reported as events in the namespaces.';
 
-describe('the causes that block enforcement, and the next steps', () => {
+describe('the blockers of enforcement, and the next steps', () => {
   const CASES: readonly (readonly [
     state: Partial<RolloutState>,
     counts: Partial<NamespaceCounts>,

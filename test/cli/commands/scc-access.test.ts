@@ -91,7 +91,7 @@ describe('scc pods shows', () => {
   });
 });
 
-/** A pod of a namespace that has its ranges, as `restricted-v2` would have admitted it. */
+/** A pod in a namespace with ranges, with the defaults that `restricted-v2` sets. */
 function claiming(spec: object, labels: object = {}): string {
   const annotations = {
     'openshift.io/scc': 'restricted-v2',
@@ -121,14 +121,14 @@ describe('scc pods notes', () => {
   const debug = { ephemeralContainers: [{ name: 'd', ...privileged }] };
   const added = `added under another SCC: spec.ephemeralContainers[0].${path}`;
   const cases: readonly (readonly [name: string, stdin: string, note: string, args?: readonly string[]])[] = [
-    ['nothing for enforced namespaces', claiming({}, enforced), ''],
+    ['nothing for namespaces in enforce mode', claiming({}, enforced), ''],
     ['nothing with --scc-mode=enforce', claiming({}), '', ['--scc-mode=enforce']],
     ['mode report', claiming({}, { 'portcullis.dev/scc': 'report' }), reported],
-    ['mode report by default', claiming({}), reported],
+    ['report mode by default', claiming({}), reported],
     ['fields that the recorded SCC does not allow', claiming(unconfined, enforced), misfit],
     ['disallowed fields in report mode', claiming(unconfined), `${reported}; ${misfit}`],
     ['ephemeral containers that were added later', claiming(debug, enforced), added],
-    ['the first of many fields only', claiming({ ...host, ...unconfined }, enforced), many],
+    ['only the first of many fields', claiming({ ...host, ...unconfined }, enforced), many],
   ];
   for (const [name, stdin, note, args = []] of cases) {
     test(name, async () => {

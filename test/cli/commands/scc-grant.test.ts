@@ -32,7 +32,10 @@ describe('scc grant and scc revoke', () => {
     return status === 200 ? (body as JsonObject) : undefined;
   };
 
-  /** The steps change the same cluster: the arguments, the output, and the subjects of the binding after the step. */
+  /**
+   * Steps that change the same cluster, each with its arguments, its output, and the subjects of the binding
+   * afterwards.
+   */
   const steps: readonly (readonly [args: string, stdout: string, scope: string, subjects: readonly object[] | null])[] =
     [
       [
@@ -126,7 +129,7 @@ subjects:
     ]);
   });
 
-  test('a grant with an end has its own binding, which who-can lists with the end', async () => {
+  test('a grant that expires has its own binding, which who-can lists with the expiry time', async () => {
     const { stdout } = await run('grant anyuid -z builder -n shop --for 14d');
     const [, name = '', end = ''] =
       /^rolebinding\.\S+\/(portcullis:scc-until:anyuid:(\S+)) created in namespace shop$/m.exec(stdout) ?? [];
@@ -334,7 +337,7 @@ describe('scc create', () => {
     assert.match(stderr, /scc grant \S+ -z 'a'\\''; id #' -n shop\n$/);
   });
 
-  test('writes an SCC that admits the pod once it is granted', async (t) => {
+  test('writes an SCC that admits the pod once its use is granted', async (t) => {
     const cluster = await startCluster();
     t.after(() => cluster.stop());
     await installStandardSccs(cluster.cluster);

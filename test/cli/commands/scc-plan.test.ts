@@ -23,7 +23,7 @@ function printObjects(...objects: readonly object[]): string {
   return objects.map((object) => JSON.stringify(object)).join('\n');
 }
 
-/** A Namespace with these labels, and a Deployment in it whose pods have that spec. */
+/** A Namespace with the given labels, and a Deployment in it with the given pod spec. */
 function namespaceWith(labels: object, spec: object = {}): string {
   const template = { spec: { containers: [{ name: 'a', image: 'a' }], ...spec } };
   return printObjects(
@@ -53,7 +53,7 @@ describe('the plan is printed', () => {
     assert.deepEqual(await plan(['--bindings', '-']), { code: 1, stdout: expectedBindings, stderr });
   });
 
-  test('with the bindings in a file that the next step names', async (t) => {
+  test('with the bindings in the file that the next step mentions', async (t) => {
     const file = join(await folder(t), 'bindings.yaml');
     const { code, stdout } = await plan(['--bindings', file, '-n', 'shop']);
     assert.equal(code, 1);
@@ -112,7 +112,11 @@ describe('the summary and the next step', () => {
   const cases: readonly (readonly [name: string, stdin: string, last: string, args?: readonly string[]])[] = [
     ['no workloads', nothing, '0 workloads: 0 admitted, 0 denied\nThere are no workloads.'],
     ['all are admitted', namespaceWith({}), `1 workload: 1 admitted, 0 denied\n${toEnforce}`],
-    ['all are admitted in enforce mode', namespaceWith(enforce), `1 workload: 1 admitted, 0 denied\n${noDenial}`],
+    [
+      'all workloads are admitted in enforce mode',
+      namespaceWith(enforce),
+      `1 workload: 1 admitted, 0 denied\n${noDenial}`,
+    ],
     ['SCC admission is off', namespaceWith(off, privileged), `${unevaluated}\n${noDenial}`],
     [
       'the namespace is exempt',
@@ -120,7 +124,11 @@ describe('the summary and the next step', () => {
       `${unevaluated}\n${noDenial}`,
       ['--config=test/fixtures/scc-plan/exempt.json'],
     ],
-    ['denials count in report mode', namespaceWith(report, privileged), `1 workload: 0 admitted, 1 denied\n${toBind}`],
+    [
+      'denials are also counted in report mode',
+      namespaceWith(report, privileged),
+      `1 workload: 0 admitted, 1 denied\n${toBind}`,
+    ],
   ];
   for (const [name, stdin, last, args = []] of cases) {
     test(name, async () => {
@@ -168,7 +176,7 @@ describe('the summary and the next step', () => {
   });
 });
 
-/** Workloads of the namespace `shop`, which has its ranges. */
+/** Workloads in the namespace `shop`, which has ranges. */
 function shopWith(...workloads: readonly (readonly [kind: string, name: string, spec: object])[]): string {
   const ranges = { 'openshift.io/sa.scc.uid-range': '1000660000/10000', 'openshift.io/sa.scc.mcs': 's0:c26,c5' };
   return printObjects(
@@ -183,7 +191,7 @@ function shopWith(...workloads: readonly (readonly [kind: string, name: string, 
   );
 }
 
-/** The lines about the namespace `shop`, and the rest of the plan. */
+/** Returns the lines about the namespace `shop`, and the remaining lines of the plan. */
 async function getLines(stdin: string, ...args: readonly string[]): Promise<readonly string[]> {
   const { stdout } = await plan(['--scc-mode=report', ...args], stdin);
   const lines = stdout.split('\n');
@@ -224,7 +232,7 @@ describe('a plan grants the least permissive SCC', () => {
     assert.equal(verdict, '  Pod web  restricted-v2');
   });
 
-  test('workloads that change to another SCC because of the bindings are listed', async () => {
+  test('workloads that move to another SCC because of the bindings are listed', async () => {
     const root = { containers: [{ name: 'a', image: 'a', securityContext: { runAsUser: 0 } }] };
     const stdin = shopWith(
       ['Deployment', 'root', root],
@@ -265,7 +273,7 @@ describe('a plan grants the least permissive SCC', () => {
 });
 
 describe('with the bindings applied', () => {
-  test('no grantable workload remains', async () => {
+  test('no denied workload can be admitted by another grant', async () => {
     const { code, stdout } = await plan(['-o', 'json'], `${shop}---\n${expectedBindings}`);
     const { summary, bindings } = JSON.parse(stdout) as { readonly summary: unknown; readonly bindings: unknown };
     assert.deepEqual(summary, { workloads: 7, admitted: 4, denied: 1, grantable: 0, ignored: 1, off: 1 });

@@ -56,7 +56,7 @@ PodSecurityPolicyReview/   default           <none>
       'Template/bundle          default           <none>',
     ]);
   });
-  test('without other objects: assumptions are listed', async () => {
+  test('without other objects, assumptions are listed', async () => {
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
@@ -115,7 +115,7 @@ PodSecurityPolicyReview/   default           <none>
 });
 
 describe('reviews with their status', () => {
-  test('as YAML, one document each', async () => {
+  test('as YAML, in separate documents', async () => {
     const { stdout } = await review('-f review.yaml,cluster.yaml -o yaml');
     const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { kind: string; status: unknown });
     const allowedBy = (name: string) => ({
@@ -182,7 +182,7 @@ describe('with a cluster', () => {
       stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount builder: serviceaccount "builder" not found\n',
     });
   });
-  test('a self subject review is about the user of the kubeconfig', async () => {
+  test('a self subject review evaluates the kubeconfig user', async () => {
     const self = {
       apiVersion: 'security.openshift.io/v1',
       kind: 'PodSecurityPolicySelfSubjectReview',

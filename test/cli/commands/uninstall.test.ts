@@ -14,7 +14,7 @@ import { list, refusal, type Responder, startScriptedServer } from '../../suppor
 
 const PART_OF = { 'app.kubernetes.io/part-of': 'portcullis' };
 
-/** The objects that the replicas write. */
+/** Creates the objects that the replicas write. */
 const WRITTEN: readonly KubeObject[] = [
   of('coordination.k8s.io/v1', 'Lease', 'portcullis', PART_OF),
   of('coordination.k8s.io/v1', 'Lease', 'portcullis-replica-a', PART_OF),
@@ -31,7 +31,7 @@ const SETTINGS = defaultSettings('1.2.3');
 /** The leader has registered the webhooks. */
 const INSTALLED: readonly KubeObject[] = [...buildManifests(SETTINGS), ...webhookConfigurations(SETTINGS)];
 
-/** The names of all manifests of a kind, as API servers sort them. */
+/** Returns the names of all manifests of a kind in the order of the API server. */
 function getNames(kind: string): readonly string[] {
   return INSTALLED.flatMap((one) => (one.kind === kind ? (one.metadata?.name ?? []) : [])).toSorted();
 }
@@ -47,7 +47,7 @@ const DEFINITIONS_REMAIN =
 const NAMESPACE_REMAINS = '- namespace portcullis: kubectl delete namespace portcullis';
 const REMAINS = [REMAIN, DEFINITIONS_REMAIN, NAMESPACE_REMAINS];
 
-/** The roles with which the leader would restore deleted objects. */
+/** The roles that permit the leader to restore deleted objects. */
 const WRITERS = [
   'admission-policies',
   'label-syncer',
@@ -136,7 +136,7 @@ describe('uninstall', () => {
     assert.equal(await get('apiextensions.k8s.io/v1', 'CustomResourceDefinition', crd), 200);
     const nothing = lines('Nothing to delete: Portcullis is not installed in namespace portcullis.', ...REMAINS);
     assert.deepEqual(await run(['--yes']), { code: 0, stdout: nothing, stderr: '' });
-    // Without anything to delete, there is no question.
+    // Without objects to delete, the command does not ask for confirmation.
     assert.deepEqual(await run([]), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await run(['--dry-run=server']), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await runProgram(['doctor', '--kubeconfig', kubeconfig]), {
@@ -184,7 +184,7 @@ describe('uninstall', () => {
     assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 404);
   });
 
-  test('keeps objects and a namespace without the label', async () => {
+  test('keeps objects without the label, and a namespace without the label', async () => {
     const kinds = [
       ['v1', 'ConfigMap'],
       ['coordination.k8s.io/v1', 'Lease'],
@@ -484,8 +484,9 @@ describe('uninstall', () => {
 
 describe('uninstall deletes nothing', () => {
   const [hook] = INSTALLED.filter(({ kind }) => kind === 'ValidatingWebhookConfiguration');
-  const KEPT = 'All other objects are kept: without them, API servers would deny requests that match the webhooks.\n';
-  /** Answers lists of validating webhook configurations, and rejects every change. */
+  const KEPT =
+    'All other objects are kept, because without them API servers would deny requests that match the webhooks.\n';
+  /** Responds to lists of validating webhook configurations, and rejects every change. */
   const respond: Responder = (response, request) => {
     const isHook = request.url?.includes('/validatingwebhookconfigurations') === true;
     const answer =

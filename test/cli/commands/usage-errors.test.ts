@@ -1,4 +1,4 @@
-/** Invalid arguments and manifests. */
+/** Tests invalid arguments and manifests. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -20,7 +20,7 @@ const NO_SUBJECT =
 const NAME_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/** Arguments, separated by spaces, and the message. Standard input is an unreadable document. */
+/** The arguments, separated by spaces, and the message. Standard input is a document that cannot be parsed. */
 const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc plan -f scc-plan/shop.yaml -n gone', 'namespace "gone" not found'],
   ['scc plan -f -', YAML_ERROR],
@@ -105,7 +105,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
 ];
 
-/** Mistakes whose message refers to the help: the command, its arguments, and the message. */
+/** Errors whose message refers to the help: the command, its arguments, and the message. */
 const OPTIONS: readonly (readonly [command: string, args: string, message: string])[] = [
   ['olm harden', 'pods -f ../../examples/olm', 'unknown operand "pods": must be namespaces, or absent'],
   ['kubelet plan', '-f kubelets/nodes.yaml', '--minimum is required: a Kubernetes version such as 1.33.0'],
@@ -148,7 +148,7 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   [
     'check',
     '--namespace-labels=a -f -',
-    'invalid argument "a" for "--namespace-labels" flag: must be written key=value',
+    'invalid argument "a" for "--namespace-labels" flag: must have the form key=value',
   ],
   [
     'check',

@@ -1,4 +1,4 @@
-/** An installation without a server: its output, and the commands that read the settings of its policies. */
+/** Tests the output of an installation without a server, and the commands that read the settings of its policies. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
@@ -23,7 +23,7 @@ const SETTINGS = [
 const ONLY =
   'an installation without a server supports only spec.defaults and spec.podSecurity.{defaults,exemptions,emulationVersion}';
 
-/** Arguments, and the error. */
+/** The arguments and the error. */
 const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] = [
   ...[
     '--image=a',
@@ -53,7 +53,7 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   }),
   [
     ['--set=defaults.mode=apply', '--for-kubernetes=1.35'],
-    'spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.36 or newer, and the policies are for v1.35: upgrade the API servers, or add --set=defaults.mode=off',
+    'spec.defaults.mode is apply, but its MutatingAdmissionPolicy requires Kubernetes v1.36 or newer, and the policies are for v1.35: upgrade the API servers, or add --set=defaults.mode=off',
   ],
   [['--context=a'], '--for-kubernetes cannot be combined with --kubeconfig and --context'],
   [
@@ -68,7 +68,7 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
     [
       `--set=podSecurity.exemptions.usernames=[${Array.from({ length: 500 }, (_, index) => `system:serviceaccount:${'a'.repeat(63)}:${index}`).join()}]`,
     ],
-    'the settings have 45984 bytes, and an annotation on the policies can have at most 32768: exempt fewer users, namespaces or classes',
+    'the settings have 45984 bytes, but an annotation on the policies can have at most 32768: exempt fewer users, namespaces or runtime classes',
   ],
 ];
 
@@ -184,7 +184,7 @@ test('pod defaults', async () => {
   for (const { metadata } of objects.filter(({ kind = '' }) => kind.endsWith('Policy'))) {
     assert.equal(metadata.annotations?.[ANNOTATION], settings);
   }
-  // There is no SCC admission that defaults pods.
+  // No SCC admission defaults pods.
   assert.doesNotMatch(JSON.stringify(policy), /namespaceObject/);
   for (const text of [stdout, (await generate()).stdout]) {
     assert.match(text, /--prune-allowlist=admissionregistration\.k8s\.io\/v1\/MutatingAdmissionPolicy /);
@@ -209,7 +209,7 @@ spec: { hostNetwork: true, containers: [{ name: c, image: i }] }
 const SOURCE =
   'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. Policies provide no namespace reviews, no metrics, no SCC admission and no enforcement rollout.\n';
 
-describe('commands evaluate like the policies', () => {
+describe('commands evaluate pods as the policies do', () => {
   let server: ScriptedServer;
   let file: string;
   before(async () => {
@@ -372,7 +372,7 @@ const DEFAULTS_ROUTES = [
   [/\/mutatingadmissionpolicybindings\?/, 'MutatingAdmissionPolicyBinding'],
 ] as const;
 
-/** Responds like an API server with these objects. */
+/** Responds as an API server with these objects. */
 function respond({
   minor = '36',
   objects = [],
@@ -431,7 +431,7 @@ describe('a cluster', () => {
     assert.deepEqual(await run({ minor: '29' }, ...INSTALL), { code: 2, stdout: '', stderr: error });
   });
 
-  test('a server passes its settings to the policies', async () => {
+  test('policies adopt the settings of a server', async () => {
     const spec = {
       podSecurity: { defaults: { enforce: 'baseline' } },
       scc: { mode: 'enforce' },
@@ -442,7 +442,7 @@ describe('a cluster', () => {
     assert.equal(
       stderr,
       `Note: Kubernetes v1.36.2 at SERVER
-Not part of the policies: spec.scc.mode, spec.floor.mode
+Not included in the policies: spec.scc.mode, spec.floor.mode
 kept: spec.podSecurity.defaults.enforce="baseline", spec.defaults.mode="apply", spec.defaults.namespaceSelector.matchLabels.a.b/c="d"
 changed: spec.podSecurity.exemptions.namespaces: unset -> ["kube-system"]
 new: 17 objects
@@ -456,18 +456,18 @@ new: 17 objects
     const old = await run({ spec, minor: '35' }, ...INSTALL, EXEMPT);
     assert.match(
       old.stderr,
-      /^error: spec\.defaults\.mode is apply: .* the policies are for v1\.35: upgrade the API servers, or add --set=defaults\.mode=off\n/,
+      /^error: spec\.defaults\.mode is apply, but .* the policies are for v1\.35: upgrade the API servers, or add --set=defaults\.mode=off\n/,
     );
   });
 
-  test('an enforcement rollout does not continue', async () => {
+  test('an enforcement rollout does not continue without a server', async () => {
     const error =
-      'spec.rollout.phase is Enforce: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level';
+      'spec.rollout.phase is Enforce, so the server changes the default level at run time, but policies contain a constant level: add --set=podSecurity.defaults.enforce=restricted, or another level';
     const { stderr } = await run({ spec: { rollout: { phase: 'Enforce' } } }, ...INSTALL);
     assert.equal(stderr, `error: ${error}\n`);
   });
 
-  test('a server adopts the settings, and the policies remain', async () => {
+  test('a server adopts the settings of the policies, and the policies remain', async () => {
     const { code, stdout, stderr } = await run({ objects }, 'install');
     assert.equal(code, 0, stderr);
     assert.match(
@@ -485,7 +485,7 @@ new: 17 objects
     );
   });
 
-  test('the policies take precedence over settings left by a former server', async () => {
+  test('the policies take precedence over settings left behind by an uninstalled server', async () => {
     const spec = { podSecurity: { defaults: { enforce: 'privileged', warn: 'baseline' } } };
     const { stdout, stderr } = await run({ objects, spec }, 'install');
     const merged =
@@ -548,7 +548,7 @@ new: 17 objects
     );
   });
 
-  test('an upgrade has no server options', async () => {
+  test('an upgrade does not accept server options', async () => {
     const { stderr } = await run({ objects }, 'upgrade', '--replicas=2');
     assert.equal(stderr, 'error: --replicas: not supported by an installation without a server\n');
   });
@@ -562,7 +562,7 @@ new: 17 objects
     403,
     'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)',
   );
-  /** The objects with another text in the annotations. */
+  /** The objects with different text in the annotations. */
   const withText = (text: string, other: string): readonly KubeObject[] => {
     const [from = '', to = ''] = [text, other].map((one) => JSON.stringify(one).slice(1, -1));
     return objects.map((one) => JSON.parse(JSON.stringify(one).replace(from, to)) as KubeObject);
@@ -598,13 +598,13 @@ new: 17 objects
           'Fix: portcullis install --without-server | kubectl apply -f -',
           ...['Policy', 'PolicyBinding'].flatMap((kind) => [
             `problem policies MutatingAdmission${kind}/defaults.psa.portcullis.dev: does not exist`,
-            'Impact: new pods do not get the defaults in the settings',
+            'Impact: new pods do not get the configured defaults',
             'Fix: portcullis install --without-server | kubectl apply -f -',
           ]),
         ],
       ],
       [
-        'defaults of former settings',
+        'defaults from earlier settings',
         () => ({
           objects: withText('"mode":"apply"', '"mode":"off"').map((one, index) =>
             one.kind === 'MutatingAdmissionPolicy' ? (objects[index] ?? one) : one,
@@ -615,8 +615,8 @@ new: 17 objects
           ...['Policy mutatingadmissionpolicies', 'PolicyBinding mutatingadmissionpolicybindings'].flatMap((one) => {
             const [kind = '', resource = ''] = one.split(' ');
             return [
-              `warning policies MutatingAdmission${kind}/defaults.psa.portcullis.dev: is not part of the settings`,
-              'Impact: it sets former defaults in new pods',
+              `warning policies MutatingAdmission${kind}/defaults.psa.portcullis.dev: is not generated by its settings`,
+              'Impact: it sets outdated defaults in new pods',
               `Fix: kubectl delete ${resource} defaults.psa.portcullis.dev`,
             ];
           }),
@@ -627,7 +627,7 @@ new: 17 objects
         () => ({ objects: withText('"program":"0.1.0"', '"program":"0.0.9"') }),
         0,
         [
-          'info policies policies: are not compared, because version 0.0.9 generated them, and this program has version 0.1.0',
+          'info policies policies: were generated by version 0.0.9, so version 0.1.0 does not compare them with their settings',
           'Fix: portcullis upgrade | kubectl apply -f -',
         ],
       ],

@@ -179,12 +179,12 @@ function close(server: Server): Promise<void> {
   return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
 }
 
-describe('network errors as in Go', () => {
+describe('network errors are worded as in Go', () => {
   const failure = (code: string, more: object = {}): Error =>
     Object.assign(new Error(`error of Node: ${code}`), { code, ...more });
   const cases: [name: string, error: unknown, text: string][] = [
     ['no such host', failure('ENOTFOUND'), 'dial tcp: lookup hook.example.com: no such host'],
-    ['a resolver that does not answer', failure('EAI_AGAIN'), 'dial tcp: lookup hook.example.com: no such host'],
+    ['a resolver that does not respond', failure('EAI_AGAIN'), 'dial tcp: lookup hook.example.com: no such host'],
     [
       'no route',
       failure('EHOSTUNREACH', { address: '10.0.0.1', port: 443 }),

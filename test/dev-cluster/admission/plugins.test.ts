@@ -21,7 +21,7 @@ function seededStorage(): Storage {
   return storage;
 }
 
-/** Runs the plugins; they change the object in place. */
+/** Runs the plugins, which change the object in place. */
 async function admit(given: Given): Promise<Status | undefined> {
   const plugins = createPlugins(seededStorage(), () => 'abcde');
   for (const plugin of plugins) {
@@ -110,9 +110,9 @@ describe('plugins complete pods', () => {
 
   const cases: readonly (readonly [name: string, spec: object, expected: object])[] = [
     ['without a service account', {}, { ...account('default'), ...MOUNTED }],
-    ['whose account declines the token', { serviceAccountName: 'quiet' }, { ...account('quiet'), ...PLAIN }],
+    ['whose service account disables the token', { serviceAccountName: 'quiet' }, { ...account('quiet'), ...PLAIN }],
     [
-      'whose account has pull secrets',
+      'whose service account has pull secrets',
       { serviceAccountName: 'puller' },
       { ...account('puller'), ...MOUNTED, imagePullSecrets: [{ name: 's' }] },
     ],

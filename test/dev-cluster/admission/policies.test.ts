@@ -1,4 +1,4 @@
-/** ValidatingAdmissionPolicies: messages, actions, selection, failures and parameters. */
+/** Tests messages, actions, selection, failures and parameters of ValidatingAdmissionPolicies. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { validateWithPolicies } from '../../../src/dev-cluster/admission/policies.ts';
@@ -17,7 +17,7 @@ interface Case {
   readonly binding?: object;
   readonly validation?: object;
   readonly given?: Partial<Omit<Attributes, 'resource'>>;
-  /** The message of the denial after the policy and the binding; absent if the request is allowed. */
+  /** The denial message that follows the policy and the binding. Absent if the request is allowed. */
   readonly denied?: string;
   readonly warnings?: readonly string[];
 }

@@ -91,7 +91,7 @@ describe('selection of webhooks', () => {
       expected: false,
     },
   ];
-  /** Resolves to the versions of the calls of a webhook, or to the message of a denial. */
+  /** Resolves to the versions of the calls to a webhook, or to the message of a denial. */
   const calledVersions = async (
     webhook: object,
     given: Parameters<typeof attributes>[0],

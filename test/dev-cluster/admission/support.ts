@@ -1,4 +1,4 @@
-/** Support for admission tests: resources, attributes of requests, and a context that records warnings. */
+/** Support for admission tests, with resources, request attributes, and a context that records warnings. */
 import assert from 'node:assert/strict';
 import type { Attributes, RequestContext } from '../../../src/dev-cluster/attributes.ts';
 import type { ResourceInfo } from '../../../src/dev-cluster/resource-info.ts';
@@ -29,7 +29,7 @@ export function createRequestContext(signal: AbortSignal = new AbortController()
   return { context, warnings };
 }
 
-/** The attributes of a create request in the namespace `a`, with the given changes. */
+/** Returns the attributes of a create request in the namespace `a`, with the given changes. */
 export function attributes(given: Partial<Omit<Attributes, 'resource'>> & { resource: string }): Attributes {
   const { name } = given.object?.metadata ?? {};
   return {
@@ -49,7 +49,7 @@ export function object(kind: string, name: string, more: object = {}, namespace?
   return { apiVersion: 'v1', kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) }, ...more };
 }
 
-/** The Status of the ApiError with which the function rejects; `undefined` if it resolves. */
+/** Returns the Status of the ApiError with which the function rejects, or `undefined` if it resolves. */
 export async function rejectionStatus(run: () => Promise<unknown>): Promise<Status | undefined> {
   try {
     await run();

@@ -22,7 +22,7 @@ interface Hook {
   readonly more?: object;
 }
 
-/** An admission chain whose webhooks answer in process; `calls` are their names in the order of the calls. */
+/** An admission chain whose webhooks respond in the same process. `calls` contains their names in call order. */
 function chain(hooks: { readonly mutating?: readonly Hook[]; readonly validating?: readonly Hook[] }) {
   const storage = createStorage();
   const calls: string[] = [];
@@ -74,7 +74,7 @@ describe('mutating webhooks', () => {
   const IF_NEEDED = { reinvocationPolicy: 'IfNeeded' };
   const cases: { name: string; hooks: readonly Hook[]; calls: string[]; marks?: string }[] = [
     {
-      name: 'in the order of the configuration',
+      name: 'in configuration order',
       hooks: [
         { name: 'b', answer: allow },
         { name: 'a', answer: allow },
@@ -99,7 +99,7 @@ describe('mutating webhooks', () => {
       calls: ['sidecar', 'last', 'last'],
     },
     {
-      name: 'a webhook that was skipped first is not reinvoked',
+      name: 'a webhook that was initially skipped is not reinvoked',
       hooks: [
         { name: 'late', answer: allow, more: { ...IF_NEEDED, objectSelector: { matchLabels: { x: 'y' } } } },
         {
@@ -190,7 +190,7 @@ describe('mutating webhooks', () => {
 });
 
 describe('validating webhooks', () => {
-  test('all webhooks are called, and the first denial in their order is returned', async () => {
+  test('all webhooks are called, and the first denial in webhook order is returned', async () => {
     const { admission, calls } = chain({
       validating: [
         { name: 'a', answer: () => ({ allowed: true, warnings: ['careful'] }) },

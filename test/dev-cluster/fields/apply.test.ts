@@ -23,12 +23,12 @@ interface Options {
   readonly now?: Date;
 }
 
-/** A deployment with the given fields of its spec. */
+/** A Deployment with the given spec fields. */
 function specOnly(spec: object): ApiObject {
   return { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'd' }, spec };
 }
 
-/** A deployment with the given labels and fields of its spec. */
+/** A Deployment with the given labels and spec fields. */
 function config(labels: Record<string, string>, spec?: object): ApiObject {
   return { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'd', labels }, ...(spec ? { spec } : {}) };
 }
@@ -86,7 +86,7 @@ suite('labels', () => {
 
   test('an equal value is shared', () => {
     const object = apply(created, config({ a: 'one' }), { manager: 'two' });
-    // An apply without changes has no time and is first.
+    // The entry of an apply without changes has no time and comes first.
     assert.deepEqual(getOwners(object), [
       ['two', 'Apply', labelFields('a')],
       ['one', 'Apply', labelFields('a', 'b')],
@@ -160,7 +160,7 @@ suite('lists', () => {
     ]);
   });
 
-  test('items are in the order of the configuration', () => {
+  test('items have the order of the configuration', () => {
     const object = apply(
       live,
       specOnly(spec({ name: 'b', image: 'b' }, { name: 'c', image: 'c' }, { name: 'a', image: 'a' })),

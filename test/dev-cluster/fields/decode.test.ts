@@ -35,7 +35,7 @@ suite('decoded bodies', () => {
     });
   }
 
-  test('kind and version default to those of the URL', () => {
+  test('kind and version default to the URL', () => {
     assert.deepEqual(decode('{}', DEPLOYMENT), { kind: 'Deployment', apiVersion: 'apps/v1' });
   });
 

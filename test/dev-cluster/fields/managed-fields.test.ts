@@ -33,14 +33,14 @@ interface Change {
   readonly resource?: OwnedResource;
 }
 
-/** The object with its owners after a change. */
+/** Returns the object with its owners after a change. */
 function track({ live, object, manager = 'm', subresource = '', resource = PODS }: Change): ApiObject {
   const copy = structuredClone(object);
   trackUpdate({ ...(live ? { live } : {}), object: copy, resource, subresource, manager, now: NOW });
   return copy;
 }
 
-/** The owners of an object: name, operation, subresource and fields. */
+/** Returns the owners of an object with their operation, subresource and fields. */
 function owners(object: ApiObject): unknown[] {
   return ((object.metadata?.['managedFields'] ?? []) as Record<string, unknown>[]).map((entry) =>
     [entry['manager'], entry['operation'], entry['subresource'], entry['fieldsV1']].filter(
@@ -60,7 +60,7 @@ const POD: ApiObject = {
 const CONTAINER = { '.': {}, 'f:image': {}, 'f:name': {}, 'f:resources': {} };
 
 suite('a create', () => {
-  test('of a custom resource sets the owner of its spec', () => {
+  test('to a custom resource sets the owner of its spec', () => {
     const object = { kind: 'Widget', apiVersion: 'example.com/v1', metadata: { name: 'w' }, spec: { mode: 'a' } };
     assert.deepEqual(owners(track({ object, resource: WIDGETS })), [
       ['m', 'Update', { 'f:spec': { '.': {}, 'f:mode': {} } }],

@@ -103,7 +103,7 @@ suite('server-side apply', () => {
     );
   });
 
-  test('force causes no conflict and applies the configuration', () => {
+  test('force applies the configuration without a conflict', () => {
     fc.assert(
       fc.property(configs, configs, (first, second) => {
         const object = apply(apply(undefined, first, 'one', false), second, 'two', true);
@@ -140,7 +140,7 @@ suite('server-side apply', () => {
   });
 });
 
-test('after an update no field has two updaters', () => {
+test('after an update, no field has two updaters', () => {
   fc.assert(
     fc.property(configs, configs, (first, second) => {
       const track = (object: ApiObject, manager: string, live?: ApiObject): ApiObject => {

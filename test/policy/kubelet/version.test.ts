@@ -4,7 +4,7 @@ import { compareKubeletVersions, parseKubeletVersion, parseVersion } from '../..
 
 const LONG = '9'.repeat(21);
 
-/** Versions that the recorded cases lack. */
+/** Versions that are not in the recorded cases. */
 const INVALID: readonly (readonly [text: string, error: string])[] = [
   ['v', 'Version string empty'],
   ['1.30.18446744073709551616', 'strconv.ParseUint: parsing "18446744073709551616": value out of range'],

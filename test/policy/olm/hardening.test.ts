@@ -22,7 +22,7 @@ const RESTRICTED = { allowPrivilegeEscalation: false, capabilities: { drop: ['AL
 
 type Options = Partial<Omit<HardeningInput, 'pod'>>;
 
-/** Applies a profile, by default that of a catalog on Kubernetes. */
+/** Applies a profile. Default: the profile of a catalog on Kubernetes. */
 function harden(spec: JsonObject, options: Options = {}) {
   const { pod, error } = decodePod({ spec });
   assert.equal(error, undefined);
@@ -115,7 +115,7 @@ suite('hardening of OLM pods', () => {
     assert.deepEqual(messages, []);
   });
 
-  test('a controller gets a writable /tmp, except where it has one or writes elsewhere', () => {
+  test('a controller gets a writable /tmp, unless it already has one or writes to another directory', () => {
     const container = { name: 'olm' };
     const bare = harden({ containers: [container] }, { profile: 'olm-controller' });
     assert.deepEqual(bare.spec['volumes'], [{ name: 'tmpfs', emptyDir: {} }]);
@@ -150,7 +150,7 @@ suite('hardening of OLM pods', () => {
   });
 });
 
-test('a hardened pod violates no check that the pod does not violate', () => {
+test('hardening does not add violations', () => {
   const profiles = fc.constantFrom<ProfileId[]>('olm-controller', 'catalog-source', 'bundle-unpack', 'run-bundle');
   const findViolations = (pod: PodLike): readonly string[] =>
     evaluatePod(pod, { level: 'restricted', version: 'latest' }).violations.map(({ check }) => check);
@@ -192,7 +192,7 @@ suite('Jobs of OLM', () => {
     }
   }
 
-  test('the same changes to a pod would delete the Job', () => {
+  test('OLM would delete the Job after the same changes as to a pod', () => {
     const desired = CASES['with other values'] ?? {};
     assert.equal(isKeptByOlm({ spec: desired }, { spec: harden(desired, { isForced: true }).spec }), false);
     assert.deepEqual(harden(desired, { isForced: true, isJob: true, profile: 'bundle-unpack' }).messages.slice(-2), [
@@ -233,7 +233,7 @@ suite('CatalogSources', () => {
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'baseline' }).problems, []);
   });
 
-  test('only the exact values of the annotation and disableSecurity apply', () => {
+  test('only exact values of the annotation and disableSecurity are recognized', () => {
     const labels = { [ENFORCE]: 'restricted' };
     for (const value of ['True', 'false', '']) {
       const metadata = { annotations: { [DISABLE_SECURITY_ANNOTATION]: value } };
@@ -257,7 +257,7 @@ suite('CatalogSources', () => {
     assert.equal(rewriteDisableSecurity({ spec: { disableSecurity: false } }), undefined);
   });
 
-  test('a source with only an address has no pods', () => {
+  test('a CatalogSource with only an address has no pods', () => {
     assert.equal(hasCatalogPods({ spec: { sourceType: 'grpc', address: 'registry:50051' } }), false);
     assert.equal(hasCatalogPods({ spec: { sourceType: 'grpc', image: 'i' } }), true);
     assert.equal(hasCatalogPods({ spec: { sourceType: 'configmap', configMap: 'c' } }), true);
@@ -328,7 +328,7 @@ suite('labels of OLM namespaces', () => {
     return { labels, notes };
   };
 
-  test('OLM namespaces are restricted, other namespaces are not affected', () => {
+  test('OLM namespaces are restricted, and other namespaces are not affected', () => {
     assert.deepEqual(propose({ name: 'olm' }), { labels: RESTRICTED_LABELS, notes: [] });
     assert.deepEqual(propose({ name: 'olm', labels: RESTRICTED_LABELS }), { labels: {}, notes: [] });
     assert.deepEqual(propose({ name: 'shop' }), { labels: undefined, notes: undefined });
@@ -338,7 +338,7 @@ suite('labels of OLM namespaces', () => {
     });
   });
 
-  test('the marketplace is restricted if all of its catalogs are', () => {
+  test('the marketplace is restricted if all its catalogs are', () => {
     const name = 'openshift-marketplace';
     assert.deepEqual(propose({ name }, ['restricted', 'restricted']), { labels: marketplace('restricted'), notes: [] });
     assert.deepEqual(propose({ name }), { labels: marketplace('baseline'), notes: [] });
@@ -348,7 +348,7 @@ suite('labels of OLM namespaces', () => {
     });
   });
 
-  test('no level is lowered', () => {
+  test('levels are never lowered', () => {
     const labels = { ...marketplace('baseline'), [ENFORCE]: 'restricted' };
     assert.deepEqual(propose({ name: 'openshift-marketplace', labels }, [], true), {
       labels: {},

@@ -1,4 +1,4 @@
-/** Pod templates in objects of any kind. */
+/** Tests how pod templates are found in objects of any kind. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';

@@ -1,4 +1,4 @@
-/** The generated policies respond to requests like the webhook. */
+/** Tests that the generated policies respond to requests like the webhook. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -45,7 +45,7 @@ function generate({ defaults, exemptions }: Configuration = {}, options: Partial
 
 type Request = ReturnType<typeof podRequest>;
 
-/** Admits a request in the namespace `ns` with labels without their domain. */
+/** Admits a request in the namespace `ns`. The labels have no domain. */
 function admit(
   policies: ReturnType<typeof createPolicyAdmission>,
   { object, oldObject, ...request }: Request,
@@ -54,13 +54,15 @@ function admit(
   return policies({ object, oldObject, labels: namespaceWith(labels).metadata?.labels ?? {}, request: { ...request } });
 }
 
-/** The denial, the warnings and the audit annotations. An API server adds a prefix to the texts. */
+/**
+ * Returns the denial, the warnings and the audit annotations of the policies. An API server adds a prefix to the texts.
+ */
 function describeAdmission({ messages, annotations }: Admission) {
   const [denial] = messages.Deny;
   return { denial, warnings: messages.Warn, annotations };
 }
 
-/** The same for the webhook. */
+/** Returns the denial, the warnings and the audit annotations of the webhook. */
 function describeReview(given: Configuration, request: Request, labels: Labels) {
   const { decision } = review({ ...given, request, labels });
   const { auditAnnotations = {}, warnings = [] } = decision;
@@ -179,7 +181,7 @@ function update(change: object, subResource = ''): Request {
 
 const EPHEMERAL = { name: 'debug', image: 'i:1' };
 
-/** Updates of a pod that violates the restricted level, and the denial. */
+/** Updates to a pod that violates the restricted level, and the denials. */
 const UPDATES: readonly (readonly [name: string, request: Request, denial: string | undefined])[] = [
   ['metadata', update({ metadata: { name: 'p', labels: { a: 'b' } } }), undefined],
   ['a renamed container', update({ spec: { containers: [{ name: 'd', image: 'i:1' }] } }), undefined],

@@ -1,4 +1,4 @@
-/** Pod defaults, in TypeScript and in the CEL expressions of the MutatingAdmissionPolicy. */
+/** Tests pod defaults in TypeScript and in the CEL expressions of the MutatingAdmissionPolicy. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -33,7 +33,10 @@ function compile(settings: DefaultsSettings) {
 
 const mutateAll = compile(SETTINGS);
 
-/** Returns the pod with defaults, after a comparison of both implementations and a second application. */
+/**
+ * Returns the pod with defaults. Checks that both implementations agree, and that applying the defaults again changes
+ * nothing.
+ */
 function complete(
   pod: JsonObject,
   { fields, mutate } = { fields: DEFAULT_FIELDS as readonly DefaultField[], mutate: mutateAll },
@@ -51,12 +54,12 @@ function complete(
   return completed;
 }
 
-/** The pod as API servers evaluate it. */
+/** Returns the pod as API servers evaluate it. */
 function store(pod: object): JsonObject {
   return { metadata: {}, spec: {}, ...(asStored(pod) as JsonObject) };
 }
 
-/** Each member of the first value, except for empty lists, is in the second. */
+/** Checks that the second value contains all members of the first, except for empty lists. */
 function assertKept(before: unknown, after: unknown): void {
   if (Array.isArray(before) && Array.isArray(after)) {
     if (before.length > 0) assert.equal(after.length, before.length);
@@ -71,7 +74,7 @@ interface Case {
   readonly fields?: readonly DefaultField[];
   readonly annotations?: Readonly<Record<string, string>>;
   readonly spec: JsonObject;
-  /** The security contexts of the pod, of init containers and of containers; absent without a change. */
+  /** The security contexts of the pod, its init containers and its containers. Absent without a change. */
   readonly contexts?: readonly unknown[];
 }
 

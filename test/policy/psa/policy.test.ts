@@ -73,14 +73,14 @@ const OWN_CASES: readonly (readonly [labels: Labels, expected: string])[] = [
 ];
 
 for (const [labels, expected] of OWN_CASES) {
-  test(`the label of Portcullis: ${JSON.stringify(labels)}`, () => {
+  test(`the Portcullis label: ${JSON.stringify(labels)}`, () => {
     const resolved = resolvePolicies(labels, privileged);
     assert.equal(MODES.map((mode) => printPolicy(resolved[mode])).join(' '), expected);
     assert.deepEqual(resolved.errors, []);
   });
 }
 
-test('an invalid label of Portcullis is an error, and means restricted', () => {
+test('an invalid Portcullis label is an error and is evaluated as restricted', () => {
   const { enforce, errors } = resolvePolicies({ [OWN]: 'Baseline' }, privileged);
   assert.equal(printPolicy(enforce), 'restricted:latest');
   const message = `metadata.labels[${OWN}]: Invalid value: "Baseline": must be one of privileged, baseline, restricted`;

@@ -1,4 +1,4 @@
-/** Properties of reviews of arbitrary requests. */
+/** Tests properties of reviews for arbitrary requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

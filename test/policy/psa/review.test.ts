@@ -1,4 +1,4 @@
-/** Reviews of pods, workloads and namespaces by Pod Security Admission. The cases are in `test/fixtures/psa`. */
+/** Tests Pod Security Admission reviews of pods, workloads and namespaces. The cases are in `test/fixtures/psa`. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -71,7 +71,7 @@ for (const { group, kind, object } of KINDS) {
     kind: { group, version: 'v1', kind },
     resource: { group, version: 'v1', resource: `${kind.toLowerCase()}s` },
   });
-  test(`the template of a ${kind} is evaluated, also in an update`, () => {
+  test(`the template of a ${kind} is evaluated, including in updates`, () => {
     const policy = { level: 'baseline', version: 'latest' } as const;
     const warning = 'would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
     const expected: PodSecurityReview = {
@@ -96,7 +96,7 @@ interface NamespaceCase extends Omit<ReviewFixture, 'request' | 'pods'> {
   readonly before?: Labels;
   readonly after?: Labels;
   readonly request?: Partial<AdmissionRequest>;
-  /** `undefined` if the review must not list the pods, null if the list fails. */
+  /** `undefined` if the review must not list the pods, and null if the list fails. */
   readonly pods?: readonly Pod[] | null;
   readonly expected: Decision;
 }
@@ -192,7 +192,7 @@ for (const { name, pods: existing, checked, found, stepMs = 0, deadlineMs, ...li
       request: update({}, { enforce: 'restricted' }),
       pods: () => existing,
       limits,
-      // Read once at the start, then after each pod.
+      // The clock is read once at the start and after each pod.
       now: () => calls++ * stepMs,
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     });

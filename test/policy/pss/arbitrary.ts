@@ -5,8 +5,8 @@ import { checks, newestVersion, type Version } from '../../../src/policy/pss/ind
 import { violatingPod } from '../../support/pod-security.ts';
 
 /**
- * Generates pods of the right types with values at the limits of the checks, and the example of each check. Most fields
- * have the value of a compliant pod, so many pods violate no check or one.
+ * Generates correctly typed pods with boundary values for the checks, and the example of each check. Most fields have
+ * the value of a compliant pod, so many pods violate at most one check.
  */
 export function pods(): Arbitrary<PodLike> {
   const pod = fc.oneof(
@@ -102,7 +102,7 @@ const spec = fc.record({
   ephemeralContainers: maybe(fc.array(container, { maxLength: 1 })),
 });
 
-/** The first value with a probability of 15/16, otherwise one of the others. */
+/** Generates the first value with a probability of 15/16, otherwise another one. */
 function mostly<T>(usual: T, ...others: readonly T[]): Arbitrary<T> {
   return fc.oneof({ weight: 15, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
 }

@@ -1,4 +1,4 @@
-/** Each check against the cases of `test/fixtures/pss-checks/<id>.yaml`, which have the full message. */
+/** Tests each check with the cases of `test/fixtures/pss-checks/<id>.yaml`, which contain the full message. */
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -23,9 +23,9 @@ interface CheckCase {
   /** Default: `latest`. */
   readonly version?: Version;
   readonly pod: PodLike;
-  /** The reason with the detail in parentheses; empty if the pod passes. */
+  /** The reason with the detail in parentheses. Empty if the pod passes. */
   readonly expected: string;
-  /** The offending fields, each as type, path and value in JSON. */
+  /** The violating fields, each as type, path and value in JSON. */
   readonly fields?: readonly string[];
 }
 

@@ -8,7 +8,7 @@ import { decodeError, evaluatePod } from '../../../src/policy/pss/index.ts';
 
 const POLICY = { level: 'baseline', version: 'latest' } as const;
 
-/** The pod, the path of the mistyped field, and the error. */
+/** The pod, the path of the field with the wrong type, and the error. */
 interface WrongType {
   readonly pod: PodLike;
   readonly path: string;
@@ -112,7 +112,7 @@ test('a huge pod is evaluated within seconds', () => {
   assert.ok(performance.now() - start < 5_000);
 });
 
-/** Pods above a limit are denied. Pods below it are evaluated in linear time. */
+/** Pods above a limit are denied. Pods below the limit are evaluated in linear time. */
 const RESTRICTED = { level: 'restricted', version: 'latest' } as const;
 
 function times<T>(count: number, item: (index: number) => T): T[] {

@@ -38,7 +38,7 @@ describe('a pod that violates', () => {
     });
   });
 
-  test('has the offending fields on request', () => {
+  test('has the violating fields on request', () => {
     const { violations } = evaluatePod(VIOLATING, { level: 'baseline', version: 'latest', fields: true });
     assert.deepEqual(
       violations.map((violation) => violation.fields),
@@ -81,12 +81,12 @@ describe('policies with values outside their types', () => {
   }
 });
 
-test('the newest version is that of the newest revision', () => {
+test('the newest version is the version of the newest revision', () => {
   assert.equal(createEvaluator([check('a', 'baseline', [revision('v1.3'), revision('v1.12')])]).newestVersion, 'v1.12');
   assert.equal(createEvaluator([]).newestVersion, 'v1.0');
 });
 
-/** Whether the check of probe hosts, which v1.34 added, is selected. */
+/** Returns whether the check of probe hosts, which v1.34 added, is selected. */
 const EMULATIONS: readonly [version: Version, emulationVersion: Version, runs: boolean][] = [
   ['latest', 'v1.33', false],
   ['v1.34', 'v1.33', false],
@@ -112,7 +112,7 @@ describe('the evaluator', () => {
     assert.equal(evaluate({}, { level: 'baseline', version: 'latest' }).detail, 'unknown forbidden reason');
   });
 
-  test('accepts checks in any order, and reports violations in the order of level and id', () => {
+  test('accepts checks in any order, and reports violations by level and ID', () => {
     const revisions = [revision('v1.0')];
     const { evaluatePod: evaluate } = createEvaluator([
       check('b', 'restricted', revisions),
@@ -144,13 +144,13 @@ const ASCENDING: readonly Version[] = [
   'latest',
 ];
 
-test('versions compare by number, and latest is the newest', () => {
+test('versions are compared by number, and latest is the newest', () => {
   ASCENDING.forEach((a, i) =>
     ASCENDING.forEach((b, j) => assert.equal(Math.sign(compareVersions(a, b)), Math.sign(i - j), `${a} and ${b}`)),
   );
 });
 
-test('versions compare as their numbers do', () => {
+test('the order of versions is the order of their numbers', () => {
   const version = fc.nat().map((minor): Version => `v1.${minor}`);
   fc.assert(
     fc.property(version, version, (a, b) => {

@@ -1,4 +1,4 @@
-/** Exceptions from Pod Security checks: what an entry covers, and properties of any exceptions. */
+/** Tests which findings an entry of an exception covers, and properties of arbitrary exceptions. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
@@ -75,7 +75,7 @@ const podLevel = (check: string, ...values: readonly string[]): ExceptionEntry =
   ...(values.length === 0 ? {} : { values }),
 });
 
-/** The checks that deny the pod at the restricted level, with the entries of one exception. */
+/** Returns the checks that deny the pod at the restricted level despite the entries of an exception. */
 const CASES: readonly (readonly [name: string, pod: object, entries: readonly ExceptionEntry[], denied: string[]])[] = [
   ['the value of an overridden check', adding(['NET_ADMIN']), [NET_ADMIN], []],
   ['the value of the check', adding(['NET_ADMIN']), [own('capabilities_restricted', 'NET_ADMIN')], []],
@@ -169,7 +169,7 @@ const CASES: readonly (readonly [name: string, pod: object, entries: readonly Ex
     ['capabilities_restricted'],
   ],
   [
-    'a dropped capability is not an added one',
+    'a dropped capability is not an added capability',
     adding([], { securityContext: { ...SAFE, capabilities: { drop: ['NET_ADMIN'], add: ['NET_ADMIN'] } } }),
     [NET_ADMIN],
     ['capabilities_restricted'],
@@ -230,7 +230,7 @@ const CASES: readonly (readonly [name: string, pod: object, entries: readonly Ex
     [],
   ],
   [
-    'containers without a profile beside an unsafe one',
+    'containers without a profile next to a container with an unsafe profile',
     {
       ...compliantPod({
         serviceAccountName: 'gateway',
@@ -245,7 +245,7 @@ const CASES: readonly (readonly [name: string, pod: object, entries: readonly Ex
     ['seccompProfile_restricted'],
   ],
   [
-    'containers that may run as root beside one that sets it',
+    'containers that may run as root next to a container that sets it',
     {
       ...compliantPod({
         serviceAccountName: 'gateway',
@@ -296,7 +296,7 @@ suite('entries', () => {
   }
 });
 
-test('an exception applies to one service account, and a pod without one has the account default', () => {
+test('an exception applies to one service account, and a pod without one uses the default service account', () => {
   const pod = { ...compliantPod({ hostNetwork: true }) };
   const rule = exception('e', podLevel('hostNamespaces', 'hostNetwork'));
   assert.equal(evaluate(decode(pod), [rule]).evaluation.allowed, false);
@@ -319,7 +319,7 @@ test('the deprecated serviceAccount field applies if serviceAccountName is not s
   }
 });
 
-test('exceptions cover different findings of a check, and all of them are named', () => {
+test('exceptions cover different findings of a check, and all of them are reported', () => {
   const pod = decode(withSpec({ hostNetwork: true, hostPID: true }));
   const network = exception('b', podLevel('hostNamespaces', 'hostNetwork'));
   const pid = exception('a', podLevel('hostNamespaces', 'hostPID'));
@@ -327,13 +327,13 @@ test('exceptions cover different findings of a check, and all of them are named'
   assert.deepEqual([evaluation.allowed, exceptions], [true, ['a', 'b']]);
 });
 
-test('of several exceptions that cover a finding, the first is named', () => {
+test('the first of several exceptions that cover a finding is reported', () => {
   const pod = decode(withSpec({ hostNetwork: true }));
   const rules = ['b', 'a', 'c'].map((name) => exception(name, podLevel('hostNamespaces', 'hostNetwork')));
   assert.deepEqual(evaluate(pod, rules).exceptions, ['a']);
 });
 
-test('an exception ends at its time', () => {
+test('an exception expires at its expiry time', () => {
   const rule = exception('e');
   assert.deepEqual([unexpired([rule], 999), unexpired([rule], 1000)], [[rule], []]);
 });
@@ -361,7 +361,7 @@ test('image references', () => {
   for (const [text, repository] of cases) assert.equal(readImage(text)?.repository, repository, text);
 });
 
-/** Entries of any check, container, image and values of the generated pods. */
+/** Entries with any check, container, image and values in the generated pods. */
 function entries(): Arbitrary<ExceptionEntry> {
   const values = fc.constantFrom(
     'CHOWN',
@@ -398,7 +398,7 @@ function exceptionRules(): Arbitrary<readonly ExceptionRule[]> {
   return fc.array(rule, { maxLength: 5 });
 }
 
-/** Generated pods of the service account `gateway` whose containers have the image. */
+/** Generates pods of the service account `gateway` whose containers have the image. */
 function accountPods(): Arbitrary<PodFields> {
   return pods().map((pod) => {
     const named = (list: readonly object[] = []) => list.map((one) => ({ ...one, image: IMAGE }));
@@ -414,10 +414,10 @@ function accountPods(): Arbitrary<PodFields> {
 const denied = (pod: PodFields, rules: readonly ExceptionRule[]): ReadonlySet<string> =>
   new Set(evaluate(pod, rules).evaluation.violations.map(({ check }) => check));
 
-/** Checks that report some fields only once the others are fixed. */
+/** Checks that report some fields only after the others are fixed. */
 const OMITTING = ['runAsNonRoot', 'seccompProfile_restricted'];
 
-test('properties of any exceptions', () => {
+test('properties of arbitrary exceptions', () => {
   let allowed = 0;
   let single = 0;
   fc.assert(
@@ -426,11 +426,11 @@ test('properties of any exceptions', () => {
       assert.deepEqual(plain, new Set(evaluatePod(pod.json, RESTRICTED).violations.map(({ check }) => check)));
       const one = denied(pod, rules);
       const both = denied(pod, [...rules, ...others]);
-      // Adding exceptions denies nothing, and their order does not matter.
+      // Adding exceptions never causes a denial, and their order does not matter.
       assert.deepEqual(new Set([...plain, ...one]), plain);
       assert.deepEqual(new Set([...one, ...both]), one);
       assert.deepEqual(denied(pod, [...others, ...rules].reverse()), both);
-      // Exceptions of other accounts change nothing.
+      // Exceptions of other service accounts change nothing.
       const ofOther = rules.map((rule) => ({ ...rule, serviceAccountName: 'other' }));
       assert.deepEqual(denied(pod, ofOther), plain);
       if (one.size < plain.size) allowed++;
@@ -441,7 +441,7 @@ test('properties of any exceptions', () => {
         assert.ok(!one.has(check) || !other.has(check), check);
         single++;
       }
-      // Each entry as its own exception covers the same findings.
+      // Separate exceptions for the entries cover the same findings.
       const split = rules.flatMap((rule) => rule.allow.map((entry) => ({ ...rule, allow: [entry] })));
       assert.deepEqual(denied(pod, split), one);
     }),

@@ -7,7 +7,7 @@ import { pods, versions } from './arbitrary.ts';
 
 const MANY = { numRuns: 3_000 };
 
-test('baseline allows the pods that restricted allows, with two exceptions', () => {
+test('baseline allows all pods that restricted allows, except for two checks', () => {
   let allowed = 0;
   fc.assert(
     fc.property(pods(), versions(), (pod, version) => {
@@ -55,7 +55,7 @@ test('the generated pods violate every check', () => {
   assert.deepEqual([...violated].sort(), checks.map(({ id }) => id).sort());
 });
 
-/** Any JSON value, or a pod with any JSON value in one field. */
+/** Generates any JSON value, or a pod with any JSON value in one field. */
 function hostilePods(): Arbitrary<PodLike> {
   const near = fc.tuple(pods(), fc.jsonValue(), fc.nat()).map(([pod, value, place]) => withValueAt(pod, value, place));
   return fc.oneof(near, pods(), fc.jsonValue()) as Arbitrary<PodLike>;

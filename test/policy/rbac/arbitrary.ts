@@ -1,4 +1,4 @@
-/** Arbitrary RBAC objects and requests, with few names. */
+/** Generates RBAC objects and requests with few distinct names. */
 import fc from 'fast-check';
 import type {
   Action,
@@ -41,7 +41,7 @@ const binding: fc.Arbitrary<RoleBindingLike> = fc.record({
   subjects: fc.option(fc.array(subject, { maxLength: 3 }), { nil: null }),
   roleRef: fc.record({ kind: fc.constantFrom('Role', 'ClusterRole'), name }),
 });
-/** Stored objects: names are unique in a namespace, or in the cluster. */
+/** Generates stored objects, whose names are unique in a namespace or in the cluster. */
 export const objects: fc.Arbitrary<RbacObjects> = fc.record({
   roles: fc.uniqueArray(role, { selector: (one) => `${one.metadata?.namespace}/${one.metadata?.name}` }),
   clusterRoles: fc.uniqueArray(role, { selector: (one) => one.metadata?.name }),

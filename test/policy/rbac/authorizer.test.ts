@@ -19,7 +19,7 @@ const APP = { username: 'system:serviceaccount:shop:app', groups: ['system:servi
 const PODS: PolicyRule = { verbs: ['get'], apiGroups: [''], resources: ['pods'] };
 const GET_POD: Action = { verb: 'get', resource: 'pods', namespace: 'shop', name: 'a' };
 
-/** A ClusterRole with one rule that is bound to alice in the whole cluster. */
+/** A ClusterRole with one rule, bound to alice in the whole cluster. */
 function grantToAlice(rule: PolicyRule): RbacObjects {
   return {
     ...NONE,
@@ -81,11 +81,11 @@ suite('rules of paths', () => {
     });
   }
 
-  test('a rule for all resources grants no paths', () => {
+  test('a rule for all resources does not grant paths', () => {
     const authorize = createAuthorizer(grantToAlice({ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }));
     assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/metrics' }), false);
   });
-  test('a RoleBinding grants no paths', () => {
+  test('a RoleBinding does not grant paths', () => {
     const authorize = createAuthorizer({
       ...NONE,
       clusterRoles: [{ metadata: { name: 'r' }, rules: [{ verbs: ['*'], nonResourceURLs: ['*'] }] }],
@@ -145,7 +145,7 @@ suite('bindings', () => {
   ])[] = [
     ['any namespace', bind(alice), true],
     ['a service account without a namespace', bind(app), false, APP],
-    ['a service account by its username', bind({ kind: 'User', name: APP.username }), true, APP],
+    ['a service account identified by its username', bind({ kind: 'User', name: APP.username }), true, APP],
     ['a Role', bind(alice, 'Role'), false],
   ];
   for (const [name, binding, expected, user = ALICE] of inCluster) {
@@ -206,7 +206,7 @@ test('absent lists are empty', () => {
   assert.equal(createAuthorizer({ clusterRoles, clusterRoleBindings })(ALICE, GET_POD), true);
 });
 
-test('removed bindings and roles have no effect, and namesFor agrees with allows', () => {
+test('removed bindings and roles grant nothing, and namesFor agrees with allows', () => {
   const requests = fc.array(fc.tuple(user, action), { minLength: 20, maxLength: 20 });
   fc.assert(
     fc.property(objects, objects, requests, (given, removed, asked) => {

@@ -52,7 +52,7 @@ const OBJECTS: RbacObjects = {
   ],
 };
 
-/** The grants of an action to a user. */
+/** Returns the grants of an action to a user. */
 function userGrants(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
   return whoCan(objects, action).filter(({ subject }) => matchesUser(subject, user));
 }
@@ -78,7 +78,7 @@ suite('whoCan and findGrants', () => {
     ['in the whole cluster', whoCan(OBJECTS, USE), [ADMINS]],
     ['in a namespace', whoCan(OBJECTS, { ...USE, namespace: 'shop' }), [ADMINS, ...SHOP]],
     ['in a namespace without bindings', whoCan(OBJECTS, { ...USE, namespace: 'else' }), [ADMINS]],
-    ['findGrants returns those of all namespaces', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
+    ['findGrants returns the grants in all namespaces', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
     [
       'findGrants ignores the namespace of the action',
       findGrants(OBJECTS, { ...USE, namespace: 'x' }),

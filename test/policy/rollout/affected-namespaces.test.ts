@@ -1,4 +1,4 @@
-/** The namespaces that a change affects. The cases are in `test/fixtures/rollout/affected-namespaces.yaml`. */
+/** Tests which namespaces a change affects. The cases are in `test/fixtures/rollout/affected-namespaces.yaml`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KubeObject } from '../../../src/kube/types.ts';

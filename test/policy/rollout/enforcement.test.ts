@@ -1,4 +1,4 @@
-/** The enforcement state machine. The cases are in `test/fixtures/rollout/enforcement.yaml`. */
+/** Tests the enforcement state machine. The cases are in `test/fixtures/rollout/enforcement.yaml`. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -23,7 +23,7 @@ import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../../../sr
 import { ROLLOUT_PHASES } from '../../../src/policy/rollout/settings.ts';
 import { readFixture } from '../../support/fixtures.ts';
 
-/** No mode is requested, no namespace violates, and the feature gate is on. */
+/** No mode is requested, no namespace has violations, and the feature gate is on. */
 const CLEAN: EnforcementInput = {
   phase: 'Enforce',
   gate: true,
@@ -37,7 +37,7 @@ const CLEAN: EnforcementInput = {
 type Json = Readonly<Record<string, unknown>>;
 type Case<Expected = Json> = { readonly name: string; readonly expected: Expected };
 
-/** The members of the first object whose keys the second object has. `null` stands for an absent one. */
+/** Returns the members of the first object whose keys are in the second object. Absent members are `null`. */
 function membersIn(found: object, expected: Json): Json {
   return Object.fromEntries(Object.keys(expected).map((key) => [key, (found as Json)[key] ?? null]));
 }
@@ -70,7 +70,7 @@ suite('the ways to end enforcement', () => {
     'the phase': { phase: 'Evaluate' },
   };
   for (const [name, change] of Object.entries(ways)) {
-    test(`${name}: the default is lowered, then labels are removed`, () => {
+    test(`${name}: the default is lowered before labels are removed`, () => {
       const lowering = planEnforcement({ ...ENFORCING, ...change });
       assert.deepEqual([lowering.enforce, lowering.syncer], ['privileged', 'Hold']);
       const { spec, status } = lowering;
@@ -86,7 +86,7 @@ suite('the ways to end enforcement', () => {
     assert.deepEqual([on.status, on.enforce, on.syncer], ['Restricted', 'privileged', 'Enforce']);
   });
 
-  test('the default is in effect while any replica may apply it', () => {
+  test('the default is in effect as long as any replica may apply it', () => {
     const raised = { level: 'restricted', generation: 2 } as const;
     const lowered = { level: 'privileged', generation: 3 } as const;
     assert.equal(defaultInForce(lowered, [lowered, raised], true), 'restricted');
@@ -98,7 +98,7 @@ suite('the ways to end enforcement', () => {
   });
 });
 
-test('in any order of events, the default is lowered before labels are removed and raised after labels are written', () => {
+test('in any order of events, the default is lowered before labels are removed, and raised after labels are written', () => {
   const change = fc.record(
     {
       phase: fc.constantFrom(...ROLLOUT_PHASES),
@@ -121,7 +121,7 @@ test('in any order of events, the default is lowered before labels are removed a
           assert.ok(input.isSettled);
           assert.equal(syncer, 'Enforce');
         }
-        // The configuration reaches the replicas later.
+        // The replicas receive the configuration later.
         input = { ...input, spec, status, currentEnforce: arrives ? enforce : before };
       }
     }),
@@ -138,7 +138,7 @@ suite('conditions', () => {
     });
   }
 
-  test('keep their transition time while the status does not change', () => {
+  test('keep their transition time until the status changes', () => {
     const state = { type: 'A', status: 'True', reason: 'B', message: '' } as const;
     const before = withTransitionTimes([state, { ...state, type: 'Gone' }], [], '2026-01-01T00:00:00Z');
     const later = '2026-01-02T00:00:00Z';
@@ -185,7 +185,7 @@ suite('the configuration object', () => {
     );
   }
 
-  test('a request for Restricted with violations causes a warning', () => {
+  test('a request for Restricted mode despite violations causes a warning', () => {
     const status = {
       violatingNamespaces: [{ name: 'b' }, { name: 'a', state: 'Current' }, { name: 'c', state: 'Previous' }],
     } as const;

@@ -1,4 +1,4 @@
-/** The plan of the Pod Security labels of a namespace, by cases and by random sequences of writes. */
+/** Tests the planned Pod Security labels of a namespace with cases and with random sequences of writes. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -50,7 +50,7 @@ interface Given {
   readonly grants?: readonly Grant[];
   readonly mode?: SyncerMode;
   readonly serviceAccounts?: readonly string[];
-  /** Absent: the behaviour of OpenShift, which sets all labels. */
+  /** If absent, all labels are set as on OpenShift. */
   readonly compatibility?: Compatibility;
 }
 
@@ -89,7 +89,7 @@ function synced(namespace: Namespace, given: Given = {}): Namespace {
   return syncUntilDone(inputFor(namespace, given)).namespace;
 }
 
-/** The existing ones of the six labels and the annotation. */
+/** Returns the existing values among the six labels and the annotation. */
 function state({ metadata }: Namespace): Readonly<Record<string, string>> {
   const { labels = {}, annotations = {} } = metadata ?? {};
   const level = annotations[SUFFICIENT_LEVEL_ANNOTATION];
@@ -118,7 +118,7 @@ const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: [
 suite('the warn label, where the webhook warns', () => {
   const WARNS = { compatibility: {} };
   const SILENT = { ...labelsFor('restricted'), [WARN]: 'privileged' };
-  /** A namespace with a label of a manager. */
+  /** A namespace with a label that belongs to a manager. */
   const owned = (manager: string, labels: Readonly<Record<string, string>>): Namespace => {
     const namespace = namespaceWith(labels);
     const owner = managedFieldsEntry({ manager, operation: 'Update', labels: Object.keys(labels) });
@@ -206,7 +206,7 @@ suite('the labels of a managed namespace', () => {
     }
   });
 
-  test('state the account and the SCC that require the level', () => {
+  test('state the service account and the SCC that require the level', () => {
     assert.deepEqual(getNeededLevel(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
       level: 'privileged',
       cause: { serviceAccount: 'deployer', scc: 'privileged' },
@@ -217,7 +217,7 @@ suite('the labels of a managed namespace', () => {
 suite('fields of other managers', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
-      'a user owns five of six labels: the sixth and the annotation are added',
+      'a user owns five of six labels, so the sixth and the annotation are added',
       updateLabelsAs('kubectl-label', namespaceWith(), {
         ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline' },
         ...{ [AUDIT_VERSION]: 'v1.30', [WARN]: 'baseline' },
@@ -228,12 +228,12 @@ suite('fields of other managers', () => {
       },
     ],
     [
-      'a user owns all six labels: nothing is written',
+      'a user owns all six labels, so nothing is written',
       updateLabelsAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
       Object.fromEntries(ALL.map((key) => [key, 'latest'])),
     ],
     [
-      'a user owns all six labels and opts in: all are overwritten',
+      'a user owns all six labels and opts in, so all are overwritten',
       updateLabelsAs('gitops', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), {
         ...Object.fromEntries(ALL.map((key) => [key, 'latest'])),
       }),
@@ -280,7 +280,7 @@ suite('fields of other managers', () => {
     assert.deepEqual(state(synced(namespace, { grants: [ANYUID] })), labelsFor('baseline'));
   });
 
-  test('a changed annotation is corrected without a change of labels', () => {
+  test('a changed annotation is corrected without a change to the labels', () => {
     const before = synced(namespaceWith());
     const edited = patchAs('kubectl-edit', before, [
       { op: 'replace', path: `/metadata/annotations/${SUFFICIENT_LEVEL_ANNOTATION.replace('/', '~1')}`, value: 'x' },
@@ -312,7 +312,7 @@ suite('modes', () => {
     assert.equal(writes.length, 1);
   });
 
-  test('Hold keeps enforce labels unchanged and adds none', () => {
+  test('Hold keeps enforce labels and adds none', () => {
     const held = synced(enforced, { mode: 'Hold' });
     assert.deepEqual(state(held), { ...labelsFor('restricted'), [ENFORCE]: 'baseline' });
     const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
@@ -368,7 +368,7 @@ suite('namespaces whose level is unknown', () => {
     });
   }
 
-  test('an invalid range counts as one that includes root', () => {
+  test('an invalid range is treated as a range that includes root', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': 'odd' };
     assert.deepEqual(state(synced({ metadata: { ...metadata, annotations } })), labelsFor('baseline'));
   });
@@ -412,7 +412,7 @@ suite('events', () => {
 });
 
 suite('labels of early releases', () => {
-  /** The entry owns another label too. */
+  /** The entry also owns another label. */
   const former = updateLabelsAs(
     FORMER_LABEL_SYNC_MANAGER,
     namespaceWith(),
@@ -475,7 +475,7 @@ suite('run level zero', () => {
     ['a label without owner', { [ENFORCE]: 'baseline' }, [], [AUDIT, WARN]],
     ['a removed label', { [ENFORCE]: 'privileged' }, [by(MANAGER, ENFORCE)], [ENFORCE, AUDIT, WARN]],
     [
-      'all labels of other managers',
+      'all labels owned by other managers',
       { [ENFORCE]: 'baseline', [AUDIT]: 'baseline', [WARN]: 'baseline' },
       [by('kubectl', ENFORCE, AUDIT), by('helm', WARN)],
       [],
@@ -624,7 +624,7 @@ function worldInput({ namespace, mode, level }: World): LabelSyncInput {
   };
 }
 
-/** The owners of a label except the syncer and the unknown manager. */
+/** Returns the owners of a label except the syncer and the unknown manager. */
 function otherOwners(namespace: Namespace, key: string): readonly string[] {
   const owners = labelOwners(getMetadataOwners(namespace.metadata) ?? [], key);
   return owners.filter((owner) => !owner.startsWith(LABEL_SYNC_MANAGER) && !owner.startsWith('before-first-apply'));
@@ -638,7 +638,7 @@ function isOptedIn({ metadata }: Namespace): boolean {
   return metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
 }
 
-/** Verifies random sequences of steps with a reconcile after each. */
+/** Checks random sequences of steps with a reconcile after each step. */
 function always(verify: (before: World, after: ReturnType<typeof syncUntilDone>) => void): void {
   fc.assert(
     fc.property(fc.array(step, { minLength: 1, maxLength: 8 }), (steps) => {
@@ -659,7 +659,7 @@ suite('labels', () => {
     always((_before, { writes }) => assert.ok(writes.length <= 3, `${writes.length} writes`));
   });
 
-  test('of other managers do not change without opt-in', () => {
+  test('owned by other managers do not change without opt-in', () => {
     always(({ namespace: before }, { namespace: after }) => {
       if (isOptedIn(before)) return;
       for (const key of ALL) {

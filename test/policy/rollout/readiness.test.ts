@@ -124,7 +124,7 @@ suite('a namespace', () => {
     ],
     ['completed pods', { pods: ['Succeeded', 'Failed'].map((phase) => buildPod({ phase, spec: HOST })) }, ['clean']],
     ['an exempt runtime class', { pods: [buildPod({ spec: { ...HOST, runtimeClassName: 'kata' } })] }, ['clean']],
-    ['a level that forbids nothing', { planned: PRIVILEGED, pods: [buildPod({ spec: HOST })] }, ['clean']],
+    ['a level without checks', { planned: PRIVILEGED, pods: [buildPod({ spec: HOST })] }, ['clean']],
     [
       'pods of one controller',
       {
@@ -144,7 +144,7 @@ suite('a namespace', () => {
       ['violating', 'unknown', 'Deployment/idle 0 serviceAccount hostNamespaces'],
     ],
     [
-      'a pod admitted by the permissions of its creator',
+      'a pod admitted because of the permissions of its creator',
       { pods: [buildPod({ annotations: USER, spec: HOST })] },
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
@@ -154,7 +154,7 @@ suite('a namespace', () => {
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
-      'the same, and its service account may use the SCC too',
+      'the same, if its service account may also use the SCC',
       {
         pods: [buildPod({ annotations: USER, spec: HOST })],
         mayUse: (account, scc) => account === 'default' && scc === 'hostnetwork-v2',
@@ -162,12 +162,12 @@ suite('a namespace', () => {
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
-      'the same, and its SCC is unknown',
+      'the same, if its SCC is unknown',
       { pods: [buildPod({ annotations: { ...USER, 'openshift.io/scc': '' }, spec: HOST })], mayUse: () => true },
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
     [
-      'both kinds of pods of one controller',
+      'both types of pods with one controller',
       {
         pods: [{ annotations: USER }, {}].map((pod) =>
           buildPod({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
@@ -218,7 +218,7 @@ suite('a namespace', () => {
   });
 });
 
-suite('the decision about a workload', () => {
+suite('the decision for a workload', () => {
   const BASELINE = { level: 'baseline', version: 'latest' } as const;
   const OWN_LABEL = { isSelected: false, current: RESTRICTED_POLICY };
   const PLAIN = { containers: [{ name: 'app', image: 'app:1' }] };
@@ -244,7 +244,7 @@ suite('the decision about a workload', () => {
       ['deniedNow', 'Deployment/idle deniedNow restricted 0', 'Pod/web deniedNow restricted 1'],
     ],
     [
-      'a weaker level is in force, which denies it too',
+      'a weaker level is in force and also denies it',
       { current: BASELINE, pods: [buildPod({ spec: HOST }), ofWeb(PLAIN)] },
       ['violating', 'unknown', 'Pod/web deniedNow restricted 1', 'StatefulSet/web wouldBeDenied restricted 1'],
     ],
@@ -268,7 +268,7 @@ suite('the decision about a workload', () => {
       ['restart', 'StatefulSet/web restart restricted 2'],
     ],
     [
-      'the same, and the level is in force',
+      'the same, if the level is in force',
       { ...OWN_LABEL, complete, pods: [ofWeb(PLAIN)], templates: [template] },
       ['restart', 'StatefulSet/web restart restricted 1'],
     ],
@@ -484,7 +484,7 @@ suite('the list of violating namespaces', () => {
     readonly name: string;
     readonly before?: readonly ViolatingNamespace[];
     readonly evaluations?: readonly NamespaceEvaluation[];
-    /** When the namespaces were created; absent if they were deleted. */
+    /** Creation times of the namespaces. Absent for deleted namespaces. */
     readonly created?: keyof typeof since | undefined;
     readonly expected: readonly string[];
   }[] = [
@@ -520,7 +520,7 @@ suite('the list of violating namespaces', () => {
       expected: ['a Current new'],
     },
     {
-      name: 'violating entries first, then by name',
+      name: 'violating entries come first, sorted by name',
       before: [entry('Previous', 'a'), entry('Current', 'c')],
       evaluations: [found('d'), found('c'), found('b')],
       expected: ['b Current new', 'c Current old', 'd Current new', 'a Previous old'],
@@ -535,7 +535,7 @@ suite('the list of violating namespaces', () => {
     });
   }
 
-  test('is limited: the oldest previous entries are dropped', () => {
+  test('is limited by dropping the oldest previous entries', () => {
     const violating = Array.from({ length: 998 }, (_, index) => found(`v${index}`));
     const before = [0, 1, 2, 3].map((day) => ({
       ...entry('Previous', `p${day}`),
@@ -650,19 +650,23 @@ suite('the next evaluation', () => {
     ['the first is due immediately', {}, 0],
     ['the interval starts at the stored time', { storedMs: NOW - HOUR }, 3 * HOUR],
     ['the interval starts at the end of the last sweep', { storedMs: NOW - 5 * HOUR, sweptMs: NOW - HOUR }, 3 * HOUR],
-    ['an overdue one is due immediately', { storedMs: NOW - 5 * HOUR }, 0],
+    ['an overdue evaluation is due immediately', { storedMs: NOW - 5 * HOUR }, 0],
     ['jitter extends the interval', { storedMs: NOW, jitter: 0.1 }, 4.4 * HOUR],
-    ['an incomplete one is retried after a minute', { sweptMs: NOW, failures: 1 }, MINUTE],
+    ['an incomplete evaluation is retried after a minute', { sweptMs: NOW, failures: 1 }, MINUTE],
     ['retries back off', { sweptMs: NOW, failures: 3, storedMs: NOW - HOUR }, 4 * MINUTE],
     ['retries have a maximum delay', { sweptMs: NOW - MINUTE, failures: 100 }, 29 * MINUTE],
-    ['a requested one is due immediately', { storedMs: NOW - HOUR, requestedMs: NOW - MINUTE }, 0],
+    ['a requested evaluation is due immediately', { storedMs: NOW - HOUR, requestedMs: NOW - MINUTE }, 0],
     ['a request before the last one is ignored', { storedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR }, 3 * HOUR],
     [
-      'an awaited result that is too old is due immediately',
+      'an evaluation is due immediately if an awaited result is too old',
       { storedMs: NOW - 9 * HOUR, settings: { ...daily, phase: 'Enforce' } },
       0,
     ],
-    ['an old result that is not awaited has its interval', { storedMs: NOW - 9 * HOUR, settings: daily }, 15 * HOUR],
+    [
+      'the interval applies to an old result that is not awaited',
+      { storedMs: NOW - 9 * HOUR, settings: daily },
+      15 * HOUR,
+    ],
     ['a time in the future is ignored', { storedMs: NOW + HOUR }, 0],
   ];
   for (const [name, given, expected] of cases) {

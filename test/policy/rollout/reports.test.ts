@@ -1,4 +1,7 @@
-/** The limits and formats of reports. test/controllers/readiness.test.ts validates them against the published schemas. */
+/**
+ * Tests limits and formats of reports. test/controllers/readiness.test.ts validates reports against the published
+ * schemas.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Report } from '../../../src/kube/types.ts';
@@ -59,7 +62,7 @@ interface Case {
   readonly name: string;
   readonly report: () => Report;
   readonly summary: Partial<Report['summary']>;
-  /** Number of results by their value, in their order. */
+  /** The number of results by value, in order. */
   readonly results: string;
 }
 
@@ -96,7 +99,7 @@ const CASES: readonly Case[] = [
     results: '1 skip',
   },
   {
-    name: 'namespaces of a cluster, worst first',
+    name: 'namespaces of a cluster, by decreasing severity',
     report: () =>
       cluster(
         CLEAN,

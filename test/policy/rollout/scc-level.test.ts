@@ -1,4 +1,4 @@
-/** The level of an SCC, by cases and by random pods that it admits. */
+/** Tests the level of an SCC with cases and with random pods that it admits. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -25,7 +25,7 @@ const STRICT = {
   volumes: ['secret'],
 };
 
-/** Other fields are covered by recorded levels, and by the random pods below. */
+/** Recorded levels and the random pods below cover all other fields. */
 suite('fields for which the profiles differ', () => {
   const cases: readonly (readonly [fields: JsonObject, upstream: Level, accurate: Level])[] = [
     [{ requiredDropCapabilities: ['all'] }, 'baseline', 'baseline'],
@@ -170,7 +170,7 @@ const VOLUMES = [...SAFE_VOLUMES, 'persistentVolumeClaim', 'nfs', 'flexVolume', 
 const TYPES = ['container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t', 'spc_t'];
 const IDS = [0, 1, 1000, 1_000_650_000];
 
-/** At most three members, since the most permissive one decides. */
+/** At most three members, because the most permissive one determines the level. */
 function few<T extends Readonly<Record<string, fc.Arbitrary<unknown>>>>(members: T, maxLength = 3) {
   return fc
     .subarray(Object.keys(members), { maxLength: Math.min(maxLength, Object.keys(members).length) })
@@ -273,7 +273,7 @@ const namespace: fc.Arbitrary<Namespace> = one('1000650000/10000', '0/10', '1-10
   },
 }));
 
-/** The standards evaluate a pod-level user that every container overrides, SCCs do not. */
+/** The standards evaluate a pod-level user even if every container overrides it, but SCCs do not. */
 function overridesRoot({ spec }: PodLike): boolean {
   const containers = [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])];
   return (
@@ -286,7 +286,7 @@ function asParsed<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
-/** The pod as the SCC admits it; `undefined` if it does not. */
+/** The pod with the changes of the SCC, or `undefined` if the SCC does not admit the pod. */
 function admittedBy(object: SecurityContextConstraints, given: unknown, place: Namespace): PodLike | undefined {
   const decision = assignScc({
     operation: 'CREATE',

@@ -1,4 +1,4 @@
-/** The audit of user namespaces. The cases are in `test/fixtures/user-namespaces/audit.yaml`. */
+/** Tests the audit of user namespaces. The cases are in `test/fixtures/user-namespaces/audit.yaml`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -17,7 +17,7 @@ import { pod as anyPod } from '../scc/arbitrary.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
-/** The objects of a cluster in addition to the standard ones. */
+/** The objects of a cluster in addition to the standard objects. */
 interface Given extends Partial<Pick<AuditInput, 'sources' | 'include' | 'target' | 'emulationVersion'>> {
   readonly pods?: readonly {
     readonly name?: string;
@@ -27,10 +27,10 @@ interface Given extends Partial<Pick<AuditInput, 'sources' | 'include' | 'target
     readonly phase?: string;
   }[];
   readonly namespaces?: readonly Labels[];
-  /** The version of the kubelet of the only node; `null` before it has registered. */
+  /** The kubelet version of the only node, or `null` before the node has registered. */
   readonly kubelet?: string | null;
   readonly rbac?: Partial<RbacObjects>;
-  /** The SCCs instead of the standard ones. `extends` names the standard SCC that has the other fields. */
+  /** The SCCs that replace the standard SCCs. `extends` is the standard SCC from which all other fields are taken. */
   readonly sccs?: readonly (SecurityContextConstraints & { readonly name: string; readonly extends?: string })[];
 }
 

@@ -1,4 +1,4 @@
-/** Arbitrary pods, SCCs and requests. The values are from small sets, so SCCs often allow pods. */
+/** Generates pods, SCCs and requests. The values come from small sets, so SCCs often allow pods. */
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -63,7 +63,7 @@ const volume = fc.oneof(
   fc.constant({ name: 'kube-api-access', projected: { sources: [{ serviceAccountToken: { path: 'token' } }] } }),
 );
 
-/** Some objects of fast-check have no prototype, unlike those of JSON.parse. */
+/** Some fast-check objects have no prototype, unlike objects from JSON.parse. */
 function asParsed<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
@@ -105,7 +105,7 @@ export const pod: fc.Arbitrary<JsonObject> = fc
 const range = fc.tuple(one(...IDS), one(...IDS)).map(([a, b]) => ({ min: Math.min(a, b), max: Math.max(a, b) }));
 const groups = some({ type: one('MustRunAs', 'RunAsAny'), ranges: fc.array(range, { maxLength: 2 }) });
 
-/** SCCs that the API accepts. */
+/** Generates SCCs that the API accepts. */
 export const scc: fc.Arbitrary<SecurityContextConstraints> = fc
   .record(
     {
@@ -166,10 +166,10 @@ const grant: fc.Arbitrary<Grant> = fc.record(
 const STANDARD = STANDARD_SCCS.map((standard) => standard.scc);
 const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 
-/** An input with the SCCs as objects. */
+/** An input that contains the SCCs as objects. */
 export type ListedInput = SccInput & { readonly sccs: readonly SecurityContextConstraints[] };
 
-/** Requests that create a pod in a namespace with valid ranges. */
+/** Generates requests to create a pod in a namespace with valid ranges. */
 export const create: fc.Arbitrary<ListedInput> = fc
   .record({
     object: pod,

@@ -1,4 +1,7 @@
-/** Decisions of both passes, decisions that are only reported, and decisions with an authorizer that answers one question at a time. */
+/**
+ * Tests decisions of both passes, decisions in report mode, and decisions with an authorizer that checks one access
+ * request at a time.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
@@ -172,21 +175,21 @@ suite('a reported denial becomes a warning', () => {
   const cases: readonly (readonly [name: string, message: string, details: Details, warnings: readonly string[]])[] = [
     ['a short message', 'no SCC', {}, [`${PREFIX}no SCC`]],
     ['few errors', `${UNABLE}[a, b]`, {}, [`${PREFIX}${UNABLE}[a, b]`]],
-    ['errors that a warning summarizes', `${UNABLE}[a, b]`, summary, [PREFIX + UNABLE.slice(0, -2), 'summary']],
+    ['errors that a warning abbreviates', `${UNABLE}[a, b]`, summary, [PREFIX + UNABLE.slice(0, -2), 'summary']],
     ['a single error that contains a list', one, summary, [PREFIX + one, 'summary']],
     [
-      'a single error that is too long and that a warning summarizes',
+      'a single error that is too long and that a warning abbreviates',
       one.replace('v2', 'x'.repeat(100)),
       summary,
       [PREFIX + UNABLE.slice(0, -2), 'summary'],
     ],
     [
-      'too many errors: those of the first usable SCC',
+      'only the errors of the first usable SCC if there are too many',
       long,
       { auditAnnotations: restrictive },
       [`${PREFIX}errors of b`],
     ],
-    ['too many errors, and no usable SCC', long, { auditAnnotations: { denied: 'x' } }, [cut(long)]],
+    ['too many errors without a usable SCC', long, { auditAnnotations: { denied: 'x' } }, [cut(long)]],
     ['a long message without errors', 'x'.repeat(300), {}, [cut('x'.repeat(300))]],
   ];
   for (const [name, message, details, warnings] of cases) {
@@ -218,7 +221,7 @@ test('a reported admission does not change the pod', () => {
   );
 });
 
-/** Answers questions until there is a decision. */
+/** Answers access questions until there is a decision. */
 function settle(decide: (canUse: CanUse) => SccDecision, answer: (question: AccessQuestion) => boolean) {
   const answers = new Map<string, boolean>();
   for (let count = 0; ; count++) {

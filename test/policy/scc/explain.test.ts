@@ -36,7 +36,7 @@ describe('requests that do not depend on SCCs', () => {
 });
 
 describe('denied pods', () => {
-  test('a namespace without ranges: all SCCs and no suggestion', () => {
+  test('a namespace without ranges, with all SCCs and no suggestion', () => {
     const noRanges = explainPod(request({ namespace: namespaceWith({}, 'new') }));
     assert.deepEqual(getNames(noRanges), IN_ORDER);
     assert.deepEqual(Object.keys(noRanges.verdict), ['outcome', 'message']);
@@ -109,7 +109,7 @@ describe('admitted pods', () => {
       ['restricted-v2'],
     );
   });
-  test('SCCs are in the order of the decision', () => {
+  test('SCCs are in decision order', () => {
     const object = podWith({ hostUsers: false });
     assert.equal(getNames(explainPod(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
     assert.equal(getNames(explainPod(request({ object })))[1], 'restricted-v2');
@@ -169,7 +169,7 @@ test('an explanation does not change its input', () => {
 
 type Given = Partial<ListedInput> & { readonly grants?: readonly Grant[] };
 
-/** A plan without the message of a denial. */
+/** Returns a plan without denial messages. */
 function planned(given: Given): unknown {
   const result: PodVerdict = decidePod(request(given));
   if (result.outcome !== 'denied') return result;
@@ -280,7 +280,7 @@ describe('findChanges', () => {
       ],
     },
     {
-      name: 'lists of different lengths are compared as a whole',
+      name: 'lists with different lengths are compared as a whole',
       before: { spec: { a: ['x'] } },
       after: { spec: { a: ['x', 'y'] } },
       expected: [{ path: 'spec.a', before: ['x'], after: ['x', 'y'] }],
@@ -304,7 +304,7 @@ describe('findChanges', () => {
       ],
     },
     {
-      name: 'keys that are not names of fields',
+      name: 'keys that are not field names',
       before: JSON.parse('{"spec":{"__proto__":1}}'),
       after: JSON.parse('{"spec":{"constructor":{"a b":2}}}'),
       expected: [

@@ -1,4 +1,4 @@
-/** Pods that cannot be decoded, and pods with thousands of items: they are denied, or evaluated in bounded time. */
+/** Tests that pods that cannot be decoded and pods with thousands of items are denied or evaluated in bounded time. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -73,7 +73,7 @@ suite('pods with more items than are read', () => {
       'spec.securityContext.supplementalGroups: Too many: 20002: must have at most 20000 items',
     ],
     [
-      'sysctls and capabilities count together',
+      'sysctls and capabilities have a common limit',
       podWith({
         securityContext: { sysctls: times(15_000, () => ({})) },
         containers: [{ securityContext: { capabilities: { drop: times(6000, String) } } }],
@@ -125,7 +125,10 @@ suite('the errors of large pods have a limited length', { timeout: 30_000 }, () 
       'many host ports in many containers, which are errors of each container',
       podWith({ containers: times(500, () => ({ ports: times(30, (port) => ({ hostPort: port + 1 })) })) }),
     ],
-    ['groups, which each error repeats', podWith({ securityContext: { supplementalGroups: times(19_000, Number) } })],
+    [
+      'groups, which are repeated in each error',
+      podWith({ securityContext: { supplementalGroups: times(19_000, Number) } }),
+    ],
     ['equal sysctls', podWith({ securityContext: { sysctls: times(19_000, () => ({ name: 'kernel.msgmax' })) } })],
     [
       'annotations and volumes',
@@ -240,7 +243,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
           `unable to validate against any security context constraint: ${path}: Too many: ${count}: too many to evaluate against 500 SCCs; reduce their number, or select one SCC with annotation openshift.io/required-scc`,
         );
       }
-      // Every pod that is read can be evaluated by one SCC.
+      // Every pod within the decoding limits can be evaluated against one SCC.
       const object = podWith(spec, { annotations: { 'openshift.io/required-scc': 's7' } });
       const message = denialMessage(assignScc(request({ object, sccs, canUse: () => true })));
       assert.match(message ?? '', /^unable to validate against any security context constraint: .*provider s7: |f\.x/);

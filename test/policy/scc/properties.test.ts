@@ -1,4 +1,4 @@
-/** Properties of decisions on arbitrary pods and SCCs. */
+/** Tests properties of decisions on arbitrary pods and SCCs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -18,7 +18,7 @@ import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
 
-/** The pod as admitted; `undefined` if it was denied. */
+/** The admitted pod, or `undefined` if it was denied. */
 function assigned(input: SccInput): JsonObject | undefined {
   const decision = assignScc(input);
   return decision.allowed ? (decision.object as JsonObject) : undefined;
@@ -57,7 +57,7 @@ test('canUse.namesFor does not change decisions', () => {
   );
 });
 
-test('a template is defaulted like the pod that its service account creates', () => {
+test('a template is defaulted like a pod created by its service account', () => {
   fc.assert(
     fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
       const original = input.object as JsonObject;
@@ -101,7 +101,7 @@ test('the validating pass admits a defaulted pod', () => {
   );
 });
 
-test('the identity of service accounts does not change the chosen SCC', () => {
+test('the `identity` setting does not change the chosen SCC', () => {
   fc.assert(
     fc.property(create, (input) => {
       const [accurate, original] = (['accurate', 'openshift'] as const).map((identity) =>

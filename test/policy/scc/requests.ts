@@ -1,4 +1,4 @@
-/** Requests of the tests of SCC admission: a request in a cluster as installed, with the parts that a test replaces. */
+/** Builds requests for tests of SCC admission, which replace parts of a request in a newly installed cluster. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -31,7 +31,7 @@ const RANGES = {
 
 export const DEMO_NAMESPACE = namespaceWith(RANGES);
 
-/** A pod created by the controller of ReplicaSets in a cluster as installed, with the given changes. */
+/** The request of the ReplicaSet controller to create a pod in a newly installed cluster, with the given changes. */
 export function request(given: Partial<ListedInput> & { readonly grants?: readonly Grant[] }): ListedInput {
   const { grants = [], ...rest } = given;
   return {
@@ -45,7 +45,7 @@ export function request(given: Partial<ListedInput> & { readonly grants?: readon
   };
 }
 
-/** A pod with one container, the fields given in its spec. */
+/** A pod with one container and the given spec fields. */
 export function podWith(spec: JsonObject, metadata: JsonObject = {}): JsonObject {
   return {
     metadata: { name: 'web', namespace: 'demo', ...metadata },
@@ -53,7 +53,7 @@ export function podWith(spec: JsonObject, metadata: JsonObject = {}): JsonObject
   };
 }
 
-/** The pod with the annotation that names an SCC. */
+/** Returns the pod with the annotation for an SCC. */
 export function naming(scc: string, pod: JsonObject): JsonObject {
   const metadata = (pod['metadata'] ?? {}) as JsonObject;
   const annotations = metadata['annotations'] as JsonObject | undefined;
@@ -66,7 +66,10 @@ export function readCases<Cases>(file: string): Cases {
 }
 
 interface PodFixture {
-  /** True for the pod that restricted-v2 has admitted. The members of `spec` and the annotations are then added to it. */
+  /**
+   * True for the pod that restricted-v2 has admitted, to which the members of `spec` and the annotations are then
+   * added.
+   */
   readonly admitted?: boolean;
   readonly spec?: JsonObject;
   readonly metadata?: JsonObject & { readonly annotations?: JsonObject };
@@ -74,11 +77,11 @@ interface PodFixture {
 
 /** A request in a fixture. Absent members have the values of `request`. */
 export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'sccs' | 'canUse'>> {
-  /** Replaces parts of the pod of `podWith`. `object` replaces the pod. */
+  /** Replaces parts of the pod from `podWith`. `object` replaces the whole pod. */
   readonly pod?: PodFixture;
   readonly oldPod?: PodFixture;
   readonly user?: 'alice' | 'admin' | UserInfo;
-  /** Names of standard SCCs, `standard` for all of them, or the fields of SCCs that allow everything else. */
+  /** Names of standard SCCs, `standard` for all of them, or fields of SCCs that otherwise allow everything. */
   readonly sccs?: readonly (string | JsonObject)[];
   /** The SCCs that all subjects may use, instead of `grants`. */
   readonly usable?: 'all' | readonly string[];
@@ -117,7 +120,7 @@ export function denialMessage(decision: SccDecision): string | undefined {
   return decision.allowed ? undefined : decision.status.message;
 }
 
-/** The annotations that a decision leaves on the pod. */
+/** Returns the annotations of the pod after a decision. */
 export function decisionAnnotations(decision: SccDecision): JsonObject | undefined {
   if (!decision.allowed) return undefined;
   const { metadata } = decision.object as { readonly metadata: { readonly annotations?: JsonObject } };

@@ -1,4 +1,7 @@
-/** Reviews: which SCC admits a pod for which subject. The cases are in `test/fixtures/scc-cases/reviews.yaml`. */
+/**
+ * Tests reviews, which determine the SCC that admits a pod for a subject. The cases are in
+ * `test/fixtures/scc-cases/reviews.yaml`.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -75,7 +78,7 @@ describe('answers', () => {
     assert.deepEqual(result, { status: { allowedBy: expected }, warnings: [] });
   });
 
-  test('with OpenShift compatibility, accounts lack system:authenticated, and the required SCC is the only candidate', () => {
+  test('with OpenShift compatibility, service accounts lack system:authenticated, and the required SCC is the only candidate', () => {
     const required = { metadata: { annotations: { 'openshift.io/required-scc': 'nope' } } };
     const given = { kind: 'PodSecurityPolicyReview', spec: { serviceAccountNames: ['default'] } };
     const allowed = (result: ReturnType<typeof answer>): unknown =>

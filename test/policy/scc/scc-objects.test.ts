@@ -1,4 +1,4 @@
-/** Defaults and validation of stored SCCs. */
+/** Tests defaults and validation of stored SCCs. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { formatFieldError } from '../../../src/kube/field-error.ts';
@@ -37,7 +37,7 @@ suite('defaults', () => {
     assert.deepEqual(defaultScc({ volumes: ['secret', 'nfs', 'secret', 'hostPath'] }).volumes, ['nfs', 'secret']);
   });
 
-  test('empty optional fields are omitted as in the OpenShift encoding', () => {
+  test('empty optional fields are omitted, as in the OpenShift encoding', () => {
     const empty = {
       allowedFlexVolumes: [],
       seccompProfiles: [],
@@ -104,7 +104,7 @@ suite('defaults', () => {
   });
 });
 
-/** SCCs that the recorded cases lack. */
+/** SCCs that are not in the recorded cases. */
 suite('validation', () => {
   const cases: readonly (readonly [name: string, fields: JsonObject, errors: readonly string[]])[] = [
     ['a valid SCC', {}, []],

@@ -25,7 +25,7 @@ interface Given {
   readonly maxSteps?: number;
 }
 
-/** Returns the warnings after at most this number of steps. */
+/** Returns the warnings after at most the given number of steps. */
 function evaluate(input: SccWarningsInput, maxSteps = Infinity): readonly string[] {
   const evaluation = sccWarnings(input);
   let result = evaluation.next();
@@ -59,7 +59,7 @@ function namespaceIn(name: string): Namespace {
 
 const REPLICA_SET = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'r', controller: true };
 
-/** A pod that restricted-v2 has admitted, with these members. */
+/** A pod that restricted-v2 has admitted, with the given members. */
 interface PodFixture {
   readonly namespace?: string;
   readonly name?: string;
@@ -154,7 +154,7 @@ test('the number and length of warnings are limited', () => {
         reconcilesStandardSccs: false,
         maxPods: 4,
       });
-      // One about the priority, three comparisons and two about the others, three values and one about the others.
+      // One warning about the priority, three comparisons with two summaries, and three values with one summary.
       assert.ok(warnings.length <= 10);
       for (const warning of warnings) assert.ok(warning.length <= 256, warning);
     }),
@@ -167,7 +167,7 @@ const distinctSccs = fc.uniqueArray(anyScc, {
   selector: ({ metadata }) => metadata?.name,
 });
 
-test('a warning names another SCC if and only if the SCC admits the recreated pod', () => {
+test('a pod causes a warning if and only if the changed SCC would admit the recreated pod instead', () => {
   const input = (sccs: readonly SecurityContextConstraints[], object: unknown) => ({
     operation: 'CREATE' as const,
     object,

@@ -37,7 +37,7 @@ test('authenticated users may only use restricted-v2 and restricted-v3', () => {
   assert.deepEqual(usable, ['restricted-v2', 'restricted-v3']);
 });
 
-test('each standard SCC has a ClusterRole, and hostmount has one', () => {
+test('each standard SCC has a ClusterRole, and hostmount also has one', () => {
   assert.deepEqual(
     STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name),
     [...STANDARD_SCCS.map(({ scc }) => scc.metadata?.name), 'hostmount'].map(
@@ -146,7 +146,7 @@ test('a standard binding', () => {
 
 const grant = (namespace: string, serviceAccount: string, scc: string): Grant => ({ namespace, serviceAccount, scc });
 
-/** Kind, namespace and name of each object. */
+/** Returns the kind, namespace and name of each object. */
 function named(grants: readonly Grant[], roles: readonly string[]): readonly string[] {
   return grantObjects(grants, { hasRole: (scc) => roles.includes(scc) }).map(
     ({ kind, metadata }) => `${kind ?? ''} ${metadata?.namespace ?? '-'} ${metadata?.name ?? ''}`,

@@ -10,20 +10,20 @@ import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../../src/policy/scc/st
 import { decodePodFields, laxScc } from '../../support/scc.ts';
 import { readCases } from './requests.ts';
 
-/** A row of `strategies.yaml`: a pod under an SCC with the errors, or with the changes of the defaulted pod. */
+/** A row in `strategies.yaml`, with a pod, an SCC, and the errors or the changes to the defaulted pod. */
 interface StrategyCase {
   readonly name: string;
-  /** The SCC allows everything except for these fields, and needs no ranges of a namespace. */
+  /** The fields of the SCC. It otherwise allows everything, and needs no namespace ranges. */
   readonly scc: JsonObject;
-  /** The security context of the pod, and that of its container `app`. */
+  /** The security contexts of the pod and of its container `app`. */
   readonly pod?: JsonObject;
   readonly container?: JsonObject;
-  /** Other fields of the pod spec, and annotations. */
+  /** Other pod spec fields, and annotations. */
   readonly spec?: JsonObject;
   readonly annotations?: JsonObject;
   /** The errors. The prefix `provider some: ` is added to those that begin with a dot. */
   readonly errors?: readonly string[];
-  /** The parts that change. Without errors, other parts of the pod do not change. */
+  /** The changed parts. Without errors, other parts of the pod do not change. */
   readonly expected?: {
     readonly pod?: JsonObject;
     readonly container?: JsonObject;

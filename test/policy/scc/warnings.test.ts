@@ -1,4 +1,4 @@
-/** Properties of the warnings of decisions. The cases are in `test/fixtures/scc-cases/warnings.yaml`. */
+/** Tests properties of the warnings about decisions. The cases are in `test/fixtures/scc-cases/warnings.yaml`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -56,7 +56,7 @@ test('warnings are short, have one line, and do not contain environment variable
   );
 });
 
-test('the SCC that a warning suggests admits the pod after it is granted', () => {
+test('the SCC that a warning suggests admits the pod once its use is granted', () => {
   let granted = 0;
   fc.assert(
     fc.property(create, (input) => {

@@ -92,7 +92,7 @@ suite('createAllocator', () => {
     assert.equal(createAllocator(settings)([], [namespace]), 0);
   });
 
-  test('every block is allocated once', () => {
+  test('every block is allocated exactly once', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(4)), fc.array(fc.nat(9)), (before, starts) => {
         const allocate = createAllocator(SMALL);
@@ -227,7 +227,7 @@ suite('planRepair', () => {
     assert.deepEqual(getList(repaired.orphans), [[1000, [2]]]);
   });
 
-  test('the time is measured per block', () => {
+  test('the time is measured separately for each block', () => {
     const known = [
       [0, [0, 2]],
       [ORPHANED_MS - 1, [1]],
@@ -317,7 +317,7 @@ suite('manual and invalid values are processed in less than 500 ms', () => {
   ];
   for (const [name, work, expected] of cases) {
     test(name, () => {
-      // CPU time, because other test files run at the same time.
+      // Measures CPU time, because other test files run at the same time.
       const start = process.cpuUsage();
       assert.equal(work(), expected);
       const ms = process.cpuUsage(start).user / 1000;

@@ -159,7 +159,7 @@ suite('MCS ranges', () => {
     );
   });
 
-  test('categoriesAt returns distinct categories in the order of the ranks', () => {
+  test('categoriesAt returns distinct categories in rank order', () => {
     const first = Array.from({ length: 6 }, (_, rank) =>
       formatMcsLabel({ prefix: '', categories: categoriesAt(rank, 2) }),
     );

@@ -1,4 +1,4 @@
-/** The recorded cases of test/conformance/data. */
+/** Reads the recorded cases in test/conformance/data. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -23,7 +23,7 @@ export function readLines<T>(file: string): readonly T[] {
     .map((line) => JSON.parse(line) as T);
 }
 
-/** One test for all lines of a file. */
+/** Adds a test for all lines of a file. */
 export function testLines<T>(file: string, verify: (given: T) => void): void {
   test(file, () => {
     for (const given of readLines<T>(file)) verify(given);
@@ -39,15 +39,15 @@ export interface Case {
   readonly productExpect?: unknown;
 }
 
-/** Compares an internal step of the original with the corresponding function of Portcullis. */
+/** Compares an internal step of the original with the corresponding function in Portcullis. */
 export type Area = (given: Case) => void;
 
-/** Creates an area from a check of the typed input and result of its cases. */
+/** Creates an area from a check that takes the typed input and result of a case. */
 export function area<Input, Expect>(check: (input: Input, expect: Expect) => void): Area {
   return ({ input, expect, productExpect }) => check(input as Input, (productExpect ?? expect) as Expect);
 }
 
-/** One suite per area, with one test per case. A case in an area without a check fails. */
+/** Adds a suite for each area, with a test for each case. A case in an area without a check fails. */
 export function testAreas(cases: readonly Case[], areas: Readonly<Record<string, Area>>): void {
   for (const [name, inArea] of Map.groupBy(cases, (one) => one.area)) {
     test(`${name}: ${inArea.length} cases`, async (t) => {

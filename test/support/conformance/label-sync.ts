@@ -117,7 +117,7 @@ function keyed(key: string, rules: unknown): { readonly kind: 'Role' | 'ClusterR
   return { kind: namespace === '' ? 'ClusterRole' : 'Role', object };
 }
 
-/** The rules of a role that grants these SCCs only. */
+/** The rules of a role that grants only the given SCCs. */
 function rulesFor(sccs: readonly string[]): unknown {
   if (sccs.length === 0) return [];
   return [

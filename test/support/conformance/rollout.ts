@@ -128,7 +128,7 @@ function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly s
   const namespace = buildNamespace(given);
   const byName = classify(namespace, []);
   if (byName.length > 0) return byName;
-  // The pods of a namespace are read from the synchronized store, which cannot fail.
+  // The pods of a namespace are read from the synchronized store, so the read cannot fail.
   if (!pods) return ['inconclusive'];
   const { verdict, categories } = finishEvaluation(
     evaluateStepwise({
@@ -159,7 +159,7 @@ interface WarningsCase {
 }
 
 export const READINESS_AREAS: Readonly<Record<string, Area>> = {
-  // Each response has its own warnings. Only the first one has warnings here.
+  // Each response has its own warnings. Here, only the first response has warnings.
   'readiness/warnings': area<WarningsCase, { readonly results: readonly (readonly string[])[] }>(
     ({ received, takes }, { results }) => {
       const answers = Array.from({ length: takes }, (_, index) => (index === 0 ? received.map(warningHeader) : []));
@@ -218,8 +218,8 @@ export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
   'observer/gate-only': area<GateCase, GateExpect>((given, expect) => {
     const { existingDefaults, gatesObserved, gate, gateError } = given;
     if (!gatesObserved || gateError !== undefined) {
-      // Controllers start after the store is synchronized, so the state of the gate is known to each plan. Before, nothing
-      // is published, as here.
+      // Controllers start after the store is synchronized, so every plan has the state of the gate. As here, nothing is
+      // published before.
       assert.deepEqual(expect.defaults, existingDefaults);
       return;
     }
@@ -237,7 +237,7 @@ export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
   }),
 };
 
-/** Checks the plan of a row, and that the plan does not change after it takes effect. */
+/** Checks the plan for a row, and that the plan does not change after it takes effect. */
 export function checkState({ input: { allManagedLabeled: isSettled, ...row }, expect }: StateRow): void {
   const input: EnforcementInput = { ...row, isSettled };
   const plan = planEnforcement(input);

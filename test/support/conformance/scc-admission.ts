@@ -1,4 +1,4 @@
-/** The conformance areas of SCC admission: requests, reviews and the scope of admission. */
+/** The conformance areas of SCC admission, which are requests, reviews and the scope of admission. */
 import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
@@ -131,7 +131,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
     'admission.candidates': area((input: CandidatesInput, expect: JsonObject) => {
       const candidates = findCandidates(createSccSet(input.sccs), {
         requiredScc: input.requiredScc,
-        // The pass that may change pods ignores the recorded SCC.
+        // The mutating pass ignores the recorded SCC.
         recordedScc: input.mutationAllowed ? '' : input.recordedScc,
         preferUserNamespaces: false,
       });
@@ -165,7 +165,7 @@ export function withoutPrefixes(annotations: Annotations = {}): Annotations {
   );
 }
 
-/** The message of a denial with the prefix of the API server. */
+/** Returns a denial message with the prefix of the API server. */
 export function denialMessage(decision: SccDecision, pod: JsonObject): string | undefined {
   if (decision.allowed) return undefined;
   const { name, generateName } = pod['metadata'] as Annotations;
@@ -207,7 +207,7 @@ const REQUIRED = [
   ...['privileged', 'restricted', 'restricted-v2'],
 ];
 
-/** Adds the SCCs without which OpenShift evaluates no pod. No user may use them. */
+/** Adds the SCCs that OpenShift requires to evaluate pods. No user may use them. */
 function withRequired(sccs: readonly SecurityContextConstraints[]): readonly SecurityContextConstraints[] {
   const names = new Set(sccs.map(({ metadata }) => metadata?.name));
   return [...sccs, ...REQUIRED.filter((name) => !names.has(name)).map((name) => laxScc({ name }))];
@@ -239,7 +239,7 @@ interface ReviewExpect {
   readonly error?: string;
 }
 
-/** The review APIs. The cases have no grants except the users and groups of the SCCs. */
+/** The review APIs. The only grants in the cases are the users and groups of SCCs. */
 export const REVIEW_AREAS: Readonly<Record<string, Area>> = {
   subjectReview: area((input: ReviewCase, expect: ReviewExpect) => {
     const answer = answerReview({
@@ -289,7 +289,7 @@ interface ExecInput {
 export const SCOPE_AREAS: Readonly<Record<string, Area>> = {
   'admission.namespaceSkip': area<NamespaceInput, { readonly skipped: boolean }>(
     ({ namespace: name, labels }, { skipped }) => {
-      // These namespaces are exempt on OpenShift only.
+      // These namespaces are exempt only on OpenShift.
       const openshift = ['default', 'openshift', 'openshift-infra', 'openshift-node'];
       const exemptNamespaces = [...DEFAULT_EXEMPT_NAMESPACES, ...openshift];
       const { mode } = sccMode({ metadata: { name, labels } }, { mode: 'enforce', exemptNamespaces });

@@ -59,7 +59,9 @@ interface PointsInput {
   readonly sccsFrom?: string;
 }
 
-/** SCC objects, their order, and their binding to a namespace. `standard` is the list of SCCs of the platform. */
+/**
+ * Compares SCC objects, their order, and their binding to a namespace. `standard` is the list of the platform's SCCs.
+ */
 export function objectAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
   return {
     'scc.default': area(
@@ -186,7 +188,7 @@ interface RepairInput {
   readonly namespaces: readonly Annotations[];
 }
 
-/** The user IDs and SELinux labels of namespaces. */
+/** Compares the user IDs and SELinux labels of namespaces. */
 export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
   'allocation.mcsRange': area(({ range: text }: { readonly range: string }, expect: McsRangeExpect) => {
     const range = parseMcsRange(text);

@@ -100,7 +100,7 @@ interface VolumeExpect {
   readonly allowedBy: readonly string[];
 }
 
-/** The strategies of single fields. */
+/** Compares the strategies for individual fields. */
 export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   'capabilities.generate': area(
     ({ containerCapabilities, ...scc }: CapabilitiesInput, expect: { readonly capabilities: unknown }) => {
@@ -277,7 +277,7 @@ function podWithVolume(source: string): JsonObject {
   return { spec: { volumes: [{ name: 'v', [source]: {} }] } };
 }
 
-/** Removes the dot at the start of a message, which the cases do not have. */
+/** Removes the dot at the start of a message, which the cases lack. */
 function withoutRoot(error: string): string {
   return error.replace(/^\./, '');
 }

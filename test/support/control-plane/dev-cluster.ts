@@ -59,7 +59,7 @@ export async function startDevControlPlane(): Promise<ControlPlane> {
   };
 }
 
-/** The cluster with a recorder of external requests. */
+/** Returns the cluster with a recorder for external requests. */
 function observe(cluster: DevCluster, calls: RecordedCall[]): DevCluster {
   const note = (request: ApiRequest, code: number): void => {
     const { verb, group, resource, subresource, namespace, name, user } = request;

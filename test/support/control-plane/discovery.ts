@@ -1,11 +1,14 @@
-/** APIs that an API server serves. Tests that need more are skipped with a reason, without a list of versions. */
+/**
+ * Checks which APIs an API server serves. Tests that require others are skipped with a reason, which does not depend on
+ * a list of versions.
+ */
 import type { Kind } from '../../../src/kube/kinds.ts';
 import { RESOURCES } from '../../../src/kube/resources.ts';
 import { isObject } from '../../../src/kube/types.ts';
 import { responseObject } from '../answers.ts';
 import type { ControlPlane } from './index.ts';
 
-/** The reason to skip tests of a kind, or false if the API server serves it. */
+/** Returns the reason to skip tests of a kind, or false if the API server serves the kind. */
 export async function findMissingKind({ admin }: ControlPlane, kind: Kind): Promise<string | false> {
   const { group, version, resource } = RESOURCES[kind];
   const answer = await admin.send('GET', group === '' ? `/api/${version}` : `/apis/${group}/${version}`);
@@ -14,7 +17,10 @@ export async function findMissingKind({ admin }: ControlPlane, kind: Kind): Prom
   return !served.includes(resource) && `the API server does not serve ${resource}.${group}/${version}`;
 }
 
-/** The reason to skip tests of a field of pods that has a default or is dropped, or false if the API server stores it. */
+/**
+ * Returns the reason to skip tests of a pod field that has a default or is dropped, or false if the API server stores
+ * the field.
+ */
 export async function findMissingPodField(
   { admin }: ControlPlane,
   field: string,
@@ -30,7 +36,9 @@ export async function findMissingPodField(
   return !(isObject(spec) && spec[field] === value) && `the API server does not store spec.${field} of pods`;
 }
 
-/** The reason to skip tests of a field of an API, or false if the published schema of the group has it. */
+/**
+ * Returns the reason to skip tests of an API field, or false if the published schema of the group contains the field.
+ */
 export async function findMissingField(
   { admin }: ControlPlane,
   group: string,

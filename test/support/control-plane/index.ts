@@ -1,4 +1,7 @@
-/** Control planes for tests: the development cluster in this process, or kube-apiserver and etcd of `KUBEBUILDER_ASSETS`. */
+/**
+ * Control planes for tests, which are the development cluster in this process, or kube-apiserver and etcd in
+ * `KUBEBUILDER_ASSETS`.
+ */
 import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
 import type { ApiClient } from '../api-client.ts';
 import { startDevControlPlane } from './dev-cluster.ts';
@@ -7,7 +10,7 @@ import { startKubeApiserver } from './kube-apiserver.ts';
 /** A request for a resource that the API server received. */
 export interface RecordedCall {
   readonly user: string;
-  /** Verb of RBAC. */
+  /** RBAC verb. */
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
@@ -16,7 +19,7 @@ export interface RecordedCall {
   readonly name: string;
   /** HTTP status of the response. */
   readonly code: number;
-  /** Whether RBAC permits the request. */
+  /** True if RBAC permits the request. */
   readonly isAuthorized: boolean;
 }
 
@@ -29,7 +32,7 @@ export interface ControlPlaneOptions {
   readonly admissionConfig?: string;
   /** The value of `--feature-gates` of kube-apiserver. */
   readonly featureGates?: string;
-  /** Whether to replace the controllers that tests depend on. Default: minimal. */
+  /** Replacement for the controllers that tests depend on. Default: minimal. */
   readonly controllers?: 'minimal' | 'none';
 }
 
@@ -42,7 +45,7 @@ export interface ControlPlane {
   readonly server: string;
   /** In PEM. */
   readonly authority: string;
-  /** Folder for files of tests. `stop` removes it. */
+  /** Folder for test files. `stop` removes it. */
   readonly folder: string;
   /** Process of the API server. */
   readonly pid: number;
@@ -51,7 +54,7 @@ export interface ControlPlane {
   issueClientCertificate(user: string, groups: readonly string[]): KeyPair;
   /** Writes a kubeconfig for a user and returns its path. `stop` removes it. */
   kubeconfigFor(user: string, groups: readonly string[]): Promise<string>;
-  /** The requests for resources that have a response so far, including open watches. */
+  /** The resource requests with a response so far, including open watches. */
   calls(): Promise<readonly RecordedCall[]>;
   /** Stops the API server and closes its connections. Stored objects are kept. */
   interrupt(): Promise<void>;
@@ -64,7 +67,7 @@ export interface ControlPlane {
 export { createSystem, type System, type SystemOptions } from './replica.ts';
 export { REPLICA_USER, startReplica, type Replica, type ReplicaOptions } from './replica.ts';
 
-/** The folder of the binaries of envtest. If absent, tests use the development cluster. */
+/** The folder with the envtest binaries. If absent, tests use the development cluster. */
 export const ASSETS = process.env['KUBEBUILDER_ASSETS'];
 
 /** Starts a control plane with the namespaces and roles that every cluster has. */

@@ -15,7 +15,7 @@ import { objectMetadata, responseObject } from '../answers.ts';
 import type { ApiClient, ApiResponse } from '../api-client.ts';
 import { MANIFESTS, writeOverlay } from '../kubectl.ts';
 
-/** The objects of an installation whose webhooks are at a port of loopback. */
+/** Returns the objects of an installation whose webhooks use a loopback port. */
 export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {
   const settings = { ...defaultSettings(VERSION), ...more, webhooks: { url: `https://127.0.0.1:${port}` } };
   return JSON.parse(JSON.stringify(buildManifests(settings))) as JsonObject[];
@@ -29,7 +29,7 @@ interface ObjectPaths {
 
 const places = new Map<string, { readonly resource: string; readonly namespaced: boolean }>();
 
-/** Computes the paths of an object by discovery. */
+/** Finds the paths of an object through discovery. */
 export async function resolvePaths(client: ApiClient, object: JsonObject): Promise<ObjectPaths> {
   const apiVersion = String(object['apiVersion']);
   const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
@@ -70,7 +70,7 @@ export async function remove(client: ApiClient, object: JsonObject): Promise<Api
   return client.send('DELETE', path);
 }
 
-/** Applies objects one after another as `kubectl apply --server-side` does; returns the paths of those that changed. */
+/** Applies objects one at a time as `kubectl apply --server-side` does. Returns the paths of changed objects. */
 export async function apply(client: ApiClient, objects: readonly JsonObject[]): Promise<readonly string[]> {
   const changed: string[] = [];
   for (const object of objects) {
@@ -85,7 +85,10 @@ export async function apply(client: ApiClient, objects: readonly JsonObject[]): 
   return changed;
 }
 
-/** The object without the fields that API servers before Kubernetes 1.31 change although the object is the same. */
+/**
+ * Returns the object without the fields that API servers older than Kubernetes 1.31 change even if the object is
+ * unchanged.
+ */
 function content(object: unknown): unknown {
   if (!isObject(object)) return undefined;
   const { managedFields, ...metadata } = objectMetadata(object);
@@ -94,7 +97,7 @@ function content(object: unknown): unknown {
   return { ...object, metadata: { ...metadata, resourceVersion: undefined, managedFields: owners } };
 }
 
-/** The resource versions of existing objects, by path. */
+/** Returns the resource versions of existing objects by path. */
 export async function resourceVersions(
   client: ApiClient,
   objects: readonly JsonObject[],
@@ -111,7 +114,7 @@ function getVersion(object: unknown): unknown {
   return isObject(object) ? objectMetadata(object)['resourceVersion'] : undefined;
 }
 
-/** The arguments of a replica process from its Deployment. Addresses are omitted. */
+/** Returns the arguments of a replica process from its Deployment, without addresses. */
 export function replicaArguments(objects: readonly JsonObject[]): readonly string[] {
   const [container] =
     (find(objects, 'Deployment', INSTALLATION.name) as Kinds['Deployment']).spec?.template.spec?.containers ?? [];
@@ -132,7 +135,7 @@ export function find(objects: readonly JsonObject[], kind: string, name: string)
 /** The address of the webhooks in the `local` profile. */
 const ADDRESS = /127\.0\.0\.1:8443/g;
 
-/** Writes an overlay with components of a copy of `webhook-config/` whose webhooks are at a port of loopback. */
+/** Writes an overlay with components, based on a copy of `webhook-config/` whose webhooks use a loopback port. */
 export async function copyOverlay(components: readonly string[], folder: string, port: number): Promise<string> {
   const copy = join(folder, 'webhook-config');
   await cp(MANIFESTS, copy, { recursive: true });
@@ -146,7 +149,7 @@ const RELEASES = fileURLToPath(new URL('../../fixtures/releases/', import.meta.u
 /** The versions with stored manifests, in ascending order. */
 export const VERSIONS = readdirSync(RELEASES).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
 
-/** The objects of an installation of a version, with the webhooks at a port of loopback. */
+/** Returns the objects of an installation with the given version, whose webhooks use a loopback port. */
 export function releaseObjects(version: string, port: number): readonly JsonObject[] {
   const file = `${RELEASES}${version}/install.yaml`;
   const { documents } = readDocuments(readFileSync(file, 'utf8'), file);
@@ -163,7 +166,7 @@ function atPort(object: JsonObject, port: number): JsonObject {
   };
 }
 
-/** The replicas of the version run this version, and register its webhooks at the same address. */
+/** The replicas of the earlier version run this version, and register its webhooks at the same address. */
 function withUrl(deployment: JsonObject, port: number): JsonObject {
   const text = JSON.stringify(deployment).replace('"serve",', `"serve","--webhook-url=https://127.0.0.1:${port}",`);
   return JSON.parse(text) as JsonObject;

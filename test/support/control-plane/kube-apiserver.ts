@@ -8,7 +8,7 @@ import { createCredentials, type Credentials, type Daemon, freePorts, startDaemo
 import type { ControlPlane, ControlPlaneOptions, RecordedCall } from './index.ts';
 
 const PERIOD_MS = 200;
-/** Roles are aggregated once every this number of periods. */
+/** Number of periods between two aggregations of roles. */
 const ROLES_EVERY = 10;
 
 interface Namespace {
@@ -18,8 +18,8 @@ interface Namespace {
 }
 
 /**
- * Replaces the controllers that tests depend on: service accounts `default`, the deletion of namespaces, and the
- * aggregation of roles.
+ * Replaces the controllers that tests depend on. It creates `default` service accounts, deletes namespaces and
+ * aggregates roles.
  */
 function startMinimalControllers(admin: ApiClient): { stop(): Promise<void> } {
   const stopping = new AbortController();
@@ -38,7 +38,7 @@ function startMinimalControllers(admin: ApiClient): { stop(): Promise<void> } {
   };
   const loop = async (): Promise<void> => {
     for (let turns = 0; !signal.aborted; turns++) {
-      // Errors are expected during an outage of the API server.
+      // Errors are expected during API server outages.
       await turn().catch(() => undefined);
       if (turns % ROLES_EVERY === 0) await aggregate(admin).catch(() => undefined);
       await pause(PERIOD_MS, undefined, { signal }).catch(() => undefined);
@@ -72,7 +72,7 @@ async function finalize(admin: ApiClient, namespace: Namespace): Promise<void> {
   const { name } = namespace.metadata;
   for (const path of CONTENTS) {
     const collection = path.replace('%', `namespaces/${name}`);
-    // Not every server supports the deletion of Services as a collection.
+    // Not every server supports deleting a collection of Services.
     await admin.send('DELETE', `${collection}?gracePeriodSeconds=0`);
   }
   await admin.send('PUT', `/api/v1/namespaces/${name}/finalize`, { ...namespace, spec: { finalizers: [] } });
@@ -159,7 +159,7 @@ async function readAuditLog(path: string): Promise<RecordedCall[]> {
   });
 }
 
-/** Starts etcd and kube-apiserver, and a replacement of the controllers that tests depend on. */
+/** Starts etcd, kube-apiserver, and a replacement for the controllers that tests depend on. */
 export async function startKubeApiserver(
   assets: string,
   {
@@ -272,7 +272,7 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${accountPublicKey}`,
     `--service-account-signing-key-file=${accountKey}`,
-    // Loopback addresses that no other control plane uses, on which tests can listen.
+    // Loopback addresses on which tests can listen because no other control plane uses them.
     `--service-cluster-ip-range=127.${port >> 8}.${port & 255}.0/24`,
     '--allow-privileged=true',
     `--audit-policy-file=${await write('audit-policy.yaml', AUDIT_POLICY)}`,

@@ -56,14 +56,17 @@ export function startDaemon(command: string, args: readonly string[], logFile: s
   };
 }
 
-/** Tests only see lost connections when a server crashes. Its log has the reason, and is removed with the control plane. */
+/**
+ * Prints the end of the log if a server crashes, because tests only observe lost connections, and the log is removed
+ * with the control plane.
+ */
 function reportCrash(event: string, logFile: string): void {
   const log = existsSync(logFile) ? readFileSync(logFile, 'utf8') : '';
   const start = log.search(/^(?:fatal error|panic): /m);
   console.error(`${event}:\n${start < 0 ? log.slice(-4000) : log.slice(start, start + 8000)}`);
 }
 
-/** Polls until the process is ready. Rejects with the end of the log if the process ends or after a timeout. */
+/** Polls until the process is ready. Rejects with the end of the log if the process ends, or after a timeout. */
 export async function untilReady(
   daemon: Daemon,
   name: string,
@@ -79,7 +82,7 @@ export async function untilReady(
   throw new Error(`${name} does not become ready:\n${(await readFile(logFile, 'utf8')).slice(-4000)}`);
 }
 
-/** Free ports of loopback. */
+/** Finds free loopback ports. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {
@@ -98,7 +101,7 @@ export interface Credentials {
   readonly folder: string;
   readonly authority: KeyPair;
   readonly serving: KeyPair;
-  /** Writes a file into the folder, readable by its owner only, and returns its path. */
+  /** Writes a file that only its owner can read to the folder, and returns its path. */
   write(name: string, text: string): Promise<string>;
   issueClientCertificate(user: string, groups: readonly string[]): KeyPair;
   kubeconfigFor(server: string, user: string, groups: readonly string[]): Promise<string>;
@@ -106,7 +109,7 @@ export interface Credentials {
   remove(): Promise<void>;
 }
 
-/** Creates the certificates of a server on loopback, and its folder. */
+/** Creates the folder and the certificates of a server on loopback. */
 export async function createCredentials(): Promise<Credentials> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-control-plane-'));
   const validity = { now: new Date(), days: 2 };

@@ -32,7 +32,7 @@ export interface Replica {
   readonly port: number;
   /** Such as `http://127.0.0.1:8081`. */
   readonly probes: string;
-  /** HTTP status and text of a probe; `/readyz?verbose` by default. */
+  /** Returns the HTTP status and text of a probe. Default: `/readyz?verbose`. */
   probe(path?: string): Promise<{ readonly status: number; readonly text: string }>;
   /** Waits until the replica is ready. Rejects with the failed checks. */
   ready(timeoutMs?: number): Promise<void>;
@@ -40,7 +40,7 @@ export interface Replica {
   /** Waits for a log line with the message. */
   logged(message: string): Promise<Record<string, unknown>>;
   readonly finished: Promise<FinishedProcess>;
-  /** Stops the process. SIGINT skips the delay of a shutdown. */
+  /** Stops the process. SIGINT skips the shutdown delay. */
   stop(signal?: NodeJS.Signals): Promise<FinishedProcess>;
 }
 
@@ -52,7 +52,7 @@ const REPLICA_GROUPS = ['system:serviceaccounts', `system:serviceaccounts:${name
 
 let started = 0;
 
-/** Starts a replica for a control plane and waits until it listens. It may not be ready yet. */
+/** Starts a replica for a control plane and waits until it listens, which may be before it is ready. */
 export async function startReplica(plane: ControlPlane, options: ReplicaOptions = {}): Promise<Replica> {
   const { name = `portcullis-${started++}`, port = 0, args = [], env = {} } = options;
   const kubeconfig = options.kubeconfig ?? (await plane.kubeconfigFor(REPLICA_USER, REPLICA_GROUPS));
@@ -113,16 +113,16 @@ interface Rule {
   readonly resourceNames?: readonly string[];
 }
 
-/** Verbs without requests, which RBAC requires for granting them to others. */
+/** Verbs without requests, which RBAC requires to grant them to other subjects. */
 const HELD_ONLY = new Set(['use']);
 
-/** Distinct requests of replicas that RBAC denied, as text. */
+/** Returns the distinct requests of replicas that RBAC denied, as text. */
 export function refusedCalls(calls: readonly RecordedCall[]): string[] {
   const refused = calls.filter(({ user, isAuthorized }) => user === REPLICA_USER && !isAuthorized);
   return [...new Set(refused.map(printCall))].sort();
 }
 
-/** Permissions of the manifests that no replica used, as text. */
+/** Returns the permissions in the manifests that no replica used, as text. */
 export function unusedPermissions(objects: readonly JsonObject[], calls: readonly RecordedCall[]): string[] {
   const used = calls.filter(({ user, isAuthorized }) => user === REPLICA_USER && isAuthorized);
   return roles(objects).flatMap(({ namespace, rules }) =>
@@ -150,7 +150,7 @@ export function unusedPermissions(objects: readonly JsonObject[], calls: readonl
   );
 }
 
-/** The roles of the replicas. Roles for users are not bound. */
+/** Returns the roles of the replicas. Roles for users are not bound. */
 function roles(objects: readonly JsonObject[]): { readonly namespace?: string; readonly rules: readonly Rule[] }[] {
   return objects
     .filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole')
@@ -177,10 +177,10 @@ function printRight(verb: string, resource: string, group: string, names: readon
   return `${verb} ${what} named ${names.length > 1 ? `${names[0] ?? ''}, …` : (names[0] ?? '')}`;
 }
 
-/** An installation: its objects in a control plane, and replicas behind a load balancer. */
+/** An installation with objects in a control plane, and replicas behind a load balancer. */
 export interface System {
   readonly plane: ControlPlane;
-  /** Port of the load balancer, which starts with the first replica. */
+  /** Port of the load balancer, which is started with the first replica. */
   readonly port: number;
   /** The objects of the installation. */
   readonly objects: readonly JsonObject[];
@@ -216,7 +216,7 @@ export interface SystemOptions {
   objectsFor?(port: number): readonly JsonObject[];
 }
 
-/** Creates an installation without any object or replica. The caller stops the control plane. */
+/** Creates an installation without objects and replicas. The caller stops the control plane. */
 export async function createSystem(plane: ControlPlane, options: SystemOptions = {}): Promise<System> {
   const port = options.port ?? (await freePorts(1))[0] ?? 0;
   const objects = (options.objectsFor ?? localObjects)(port);

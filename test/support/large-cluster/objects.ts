@@ -1,4 +1,4 @@
-/** Generates the objects of a large cluster from their indexes, defaulted and with managed fields. */
+/** Generates the objects of a large cluster from their indexes, with defaults and managed fields. */
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -14,7 +14,7 @@ export interface Sizes {
 /** The size of a large collection and the builder of its objects. */
 export interface Collection {
   readonly count: number;
-  /** Builds an object after a number of changes. */
+  /** Builds an object after the given number of changes. */
   build(index: number, changes: number, resourceVersion: string): JsonObject;
 }
 

@@ -1,4 +1,7 @@
-/** An API server of a large cluster: generates the large collections, and forwards other requests to a real API server. */
+/**
+ * API server of a large cluster, which generates the large collections and forwards other requests to a real API
+ * server.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';

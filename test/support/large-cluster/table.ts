@@ -4,7 +4,7 @@ import type { Collection } from './objects.ts';
 type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'ERROR';
 type Listener = (type: EventType, object: JsonObject) => void;
 
-/** A collection that generates its objects. It stores only the number of changes of each object. */
+/** A collection that generates its objects and stores only the number of changes to each object. */
 export interface Table {
   readonly count: number;
   resourceVersion(): string;
@@ -13,7 +13,7 @@ export interface Table {
   /** Changes an object, or recreates a removed object. */
   change(index: number): void;
   remove(index: number): void;
-  /** Returns the number of changes of an object. */
+  /** Returns the number of changes to an object. */
   changes(index: number): number;
   /** Expires all resource versions, so clients list again. */
   expire(): void;

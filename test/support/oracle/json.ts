@@ -1,6 +1,6 @@
 /**
- * The oracle: an independent implementation of the decisions, for differential tests. It follows the
- * sources of Kubernetes and OpenShift that its files link to, is simple rather than fast, and imports nothing from `src`.
+ * The oracle is an independent implementation of the decisions for differential tests. It follows the Kubernetes and
+ * OpenShift sources that its files link to, is simple rather than fast, and imports nothing from `src`.
  */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -31,7 +31,7 @@ export function memoize<V>(compute: (object: object) => V): (object: object) => 
   };
 }
 
-/** Returns the value at a path; `undefined` if it or an object on the path is absent or null. */
+/** Returns the value at a path, or `undefined` if the value or an object on the path is absent or null. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let found = value;
   for (const key of path) {
@@ -46,18 +46,18 @@ export function listAt(value: unknown, ...path: readonly (string | number)[]): r
   return Array.isArray(found) ? (found as readonly unknown[]) : [];
 }
 
-/** The strings of a list. Null is the empty string. */
+/** Returns the strings in a list. Null is the empty string. */
 export function textsAt(value: unknown, ...path: readonly (string | number)[]): readonly string[] {
   return listAt(value, ...path).map((item) => (typeof item === 'string' ? item : ''));
 }
 
-/** The string at a path; empty if it is absent. */
+/** Returns the string at a path, or the empty string if it is absent. */
 export function textAt(value: unknown, ...path: readonly (string | number)[]): string {
   const found = at(value, ...path);
   return typeof found === 'string' ? found : '';
 }
 
-/** A map of strings, such as labels. */
+/** Returns a map of strings, such as labels. */
 export function mapAt(value: unknown, ...path: readonly (string | number)[]): ReadonlyMap<string, string> {
   const found = at(value, ...path);
   if (!isObject(found)) return new Map();

@@ -1,5 +1,5 @@
 /**
- * The types of the fields of pods and namespaces that decisions read.
+ * The types of pod and namespace fields that decisions read.
  * @see https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go
  */
 import { at, isObject, memoize, textAt } from './json.ts';
@@ -14,9 +14,9 @@ export type Type =
   /** An int64 that JSON.parse reads exactly. */
   | 'time'
   | 'quantity'
-  /** A text or an int32. */
+  /** A string or an int32. */
   | 'port'
-  /** A text or a number. */
+  /** A string or a number. */
   | 'scalar'
   | { readonly list: Type }
   | { readonly map: Type }
@@ -43,7 +43,7 @@ export function matchesType(value: unknown, type: Type): boolean {
     case 'int32':
       return Number.isInteger(value) && Math.abs(value as number) < 2 ** 31;
     case 'int64':
-      // JSON.parse reads the maximum, 2^63 - 1, as 2^63.
+      // JSON.parse returns 2^63 for the maximum, 2^63 - 1.
       return Number.isInteger(value) && Math.abs(value as number) <= 2 ** 63;
     case 'time':
       return typeof value === 'string' && !Number.isNaN(Date.parse(value));
@@ -148,7 +148,7 @@ const judgedSpec: Type = object({
   securityContext: object({ ...judgedContext, sysctls: getList({ name: 'text' }) }),
 });
 
-/** The fields of a pod or template that Pod Security reads. Other fields do not affect its decisions. */
+/** The pod and template fields that Pod Security reads. Other fields do not affect its decisions. */
 export const POD_SECURITY_SCHEMA: Type = object({ metadata: object({ annotations: textMap }), spec: judgedSpec });
 
 const admittedContext = {
@@ -170,13 +170,13 @@ const admittedContainers: Type = getList({
   }),
 });
 
-/** The fields of a pod that SCC admission reads (section 3 of scc.md). An `os` with the wrong type counts as absent. */
+/** The pod fields that SCC admission reads (section 3 of scc.md). An `os` with the wrong type is treated as absent. */
 export const SCC_POD_SCHEMA: Type = object({
   metadata: object({ annotations: textMap }),
   spec: object({
     volumes: getList({
       ...sources,
-      // Admission reads its sources only if the SCC does not allow projected volumes.
+      // SCC admission reads the sources only if the SCC does not allow projected volumes.
       projected: some,
       flexVolume: object({ driver: 'text' }),
     }),
@@ -212,7 +212,7 @@ export const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   'batch/v1 CronJob': ['spec', 'jobTemplate', 'spec', 'template'],
 };
 
-/** The types of fields that decisions do not read, by name. A name has one type in all objects. */
+/** The types of fields that decisions do not read, by name. Each name has the same type in all objects. */
 const OTHER_FIELDS: ReadonlyMap<string, Type> = new Map(
   Object.entries({
     text: `name generateName namespace uid resourceVersion apiVersion kind imagePullPolicy workingDir restartPolicy value key path
@@ -236,7 +236,10 @@ const OTHER_FIELDS: ReadonlyMap<string, Type> = new Map(
   }).flatMap(([type, names]) => names.split(/\s+/).map((name) => [name, NAMED_TYPES[type] ?? (type as Type)] as const)),
 );
 
-/** True if no API server sends the objects of the request: a field has a wrong type, or a list contains null. */
+/**
+ * True if no API server would send the objects in the request, because a field has the wrong type or a list contains
+ * null.
+ */
 export function isUndecodable(request: unknown): boolean {
   return ['object', 'oldObject'].some((key) => {
     const object = at(request, key);

@@ -1,5 +1,5 @@
 /**
- * Pod Security Admission: the decision, and the violations of the audit and warn policies.
+ * Pod Security Admission, with the decision and the violations of the audit and warn policies.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 import { at, isObject, type JsonObject, listAt, mapAt, memoize, textAt } from './json.ts';
@@ -19,14 +19,14 @@ interface Policies {
   readonly errors: readonly string[];
 }
 
-/** The labels of a stored namespace; undefined if it does not exist. */
+/** The labels of a stored namespace, or `undefined` if it does not exist. */
 type NamespaceLabels = (name: string) => ReadonlyMap<string, string> | undefined;
 
 export interface PodSecurityVerdict {
   readonly allowed: boolean;
   /** The status code of a denial. */
   readonly code?: number;
-  /** The violations of each mode; absent if the mode is not evaluated. */
+  /** The violations by mode. Absent for modes that are not evaluated. */
   readonly enforce?: readonly string[];
   readonly audit?: readonly string[];
   readonly warn?: readonly string[];
@@ -34,7 +34,7 @@ export interface PodSecurityVerdict {
 
 const ALLOWED: PodSecurityVerdict = { allowed: true };
 
-/** Returns a pod template as SCC admission completes its pods in the namespace of the request. */
+/** Returns a pod template with the defaults that SCC admission sets in its pods in the request's namespace. */
 type CompleteTemplate = (template: JsonObject, request: JsonObject) => JsonObject;
 
 /** Evaluates a request with the default configuration. */
@@ -45,7 +45,7 @@ export function evaluatePodSecurity(
 ): PodSecurityVerdict {
   const group = textAt(request, 'resource', 'group');
   const resource = textAt(request, 'resource', 'resource');
-  // The subresource is that of the original request.
+  // The subresource of the original request.
   const subresource = textAt(request, 'requestSubResource') || textAt(request, 'subResource');
   if (group === '' && resource === 'namespaces') {
     return subresource === '' ? judgeNamespace(request) : ALLOWED;
@@ -124,7 +124,7 @@ function isSignificant(pod: unknown, old: unknown): boolean {
   });
 }
 
-/** The apiVersion and kind of the object, or else those of the request. */
+/** Returns the apiVersion and kind of the object, or else those of the request. */
 function getKind(request: JsonObject, key: string): string {
   const group = textAt(request, 'kind', 'group');
   const version = textAt(request, 'kind', 'version');

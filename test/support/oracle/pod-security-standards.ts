@@ -1,7 +1,7 @@
-/** The Pod Security Standards: the checks of each version, and the rule of each check. */
+/** The Pod Security Standards, with the checks of each version and the rule of each check. */
 import { at, isObject, listAt, mapAt, memoize, textAt, textsAt } from './json.ts';
 
-/** The reasons why a pod does not satisfy a level at a version (`latest` or `v1.N`), in their order. */
+/** Returns the reasons why a pod does not satisfy a level at a version (`latest` or `v1.N`), in order. */
 export function findReasons(pod: unknown, level: string, version: string): readonly string[] {
   if (!isObject(pod)) return computeReasons(pod, level, version);
   const known = reasonsByPolicy(pod);
@@ -23,7 +23,7 @@ function computeReasons(pod: unknown, level: string, version: string): readonly 
   });
 }
 
-/** Returns the reason of the violation if the pod violates the check. */
+/** Returns the reason for the violation if the pod violates the check. */
 type Rule = (pod: unknown, minor: number) => string | undefined;
 
 interface Check {

@@ -31,7 +31,7 @@ const REVIEW: Type = {
   },
 };
 
-/** True if an API server can send the review. The server answers such a review. */
+/** True if an API server can send the review. The server responds to such a review. */
 export function isLegalReview(review: unknown): boolean {
   return (
     matchesType(review, REVIEW) &&

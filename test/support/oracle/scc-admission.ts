@@ -39,7 +39,7 @@ function annotation(pod: unknown, key: string): string {
 const deny = (why: string): SccVerdict => ({ allowed: false, why });
 const skip = (why: string): SccVerdict => ({ allowed: true, why });
 
-/** The label of Portcullis for the SCC mode of a namespace. */
+/** The Portcullis label for the SCC mode of a namespace. */
 export function sccMode(
   namespace: unknown,
   { exempt, mode }: { readonly exempt: readonly string[]; readonly mode: string },
@@ -71,7 +71,7 @@ function checkScope(request: JsonObject): SccVerdict | undefined {
   return isPod(request) ? undefined : deny('no pod');
 }
 
-/** A deviation: an update that does not change the spec of a pod without a recorded SCC. */
+/** Deviation from OpenShift for updates that do not change the spec of a pod without a recorded SCC. */
 function isUnprocessedUpdate({ operation, object, oldObject }: JsonObject): boolean {
   if (operation !== 'UPDATE') return false;
   const isRecorded = [object, oldObject].some((pod) => mapAt(pod, 'metadata', 'annotations').has(RECORDED_SCC));
@@ -174,7 +174,7 @@ function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass)
       reasons.push(`${textAt(scc, 'metadata', 'name')}: not usable`);
       continue;
     }
-    // A deviation: SCCs that cannot be bound to the namespace are skipped.
+    // Deviation from OpenShift, because SCCs that cannot be bound to the namespace are skipped.
     const provider = createProvider(scc, namespace);
     if (!provider) continue;
     const filled = fill(pod, provider);

@@ -1,5 +1,5 @@
 /**
- * The values that an SCC writes into a pod, field by field.
+ * Writes the values of an SCC into a pod, field by field.
  * @see https://github.com/openshift/apiserver-library-go/tree/master/pkg/securitycontextconstraints
  */
 import { at, copy, isObject, type JsonObject, listAt, mapAt, textAt, textsAt } from './json.ts';
@@ -12,7 +12,7 @@ export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContai
 const POD_SECCOMP = 'seccomp.security.alpha.kubernetes.io/pod';
 const CONTAINER_SECCOMP = 'container.seccomp.security.alpha.kubernetes.io/';
 
-/** Returns a completed copy of the pod. */
+/** Returns a copy of the pod with defaults. */
 export function fill(pod: JsonObject, provider: Provider): JsonObject {
   const filled = copy(pod) as Changeable;
   const spec = (isObject(filled['spec']) ? filled['spec'] : {}) as Changeable;
@@ -85,7 +85,7 @@ function fillPodSeccomp(pod: Changeable, spec: Changeable, { scc }: Provider): v
   writeSeccomp(spec, getField(value));
 }
 
-/** Sets an annotation of a pod that may have none; null among the others is the empty text. */
+/** Sets an annotation of a pod that may have none. Null values of other annotations become the empty string. */
 export function annotate(pod: Changeable, key: string, value: string): void {
   if (!isObject(pod['metadata'])) pod['metadata'] = {};
   const metadata = pod['metadata'] as Changeable;

@@ -84,7 +84,7 @@ function encode(value: unknown, optional: JsonObject): JsonObject {
   return Object.fromEntries(members);
 }
 
-/** The object that is stored. Its unknown fields are kept. */
+/** Returns the stored object. Unknown fields are kept. */
 export function computeDefaults(scc: JsonObject): JsonObject {
   const isHostDirAllowed = at(scc, 'allowHostDirVolumePlugin') === true;
   const given = at(scc, 'volumes') === undefined ? undefined : textsAt(scc, 'volumes');

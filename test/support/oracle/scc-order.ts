@@ -62,7 +62,7 @@ export interface Access {
   readonly authorizer: Authorizer;
 }
 
-/** A deviation: the service account is a member of system:authenticated. */
+/** Deviation from OpenShift, because the service account is a member of system:authenticated. */
 export function serviceAccountSubject(pod: unknown, namespace: string): Subject | undefined {
   const name = textAt(pod, 'spec', 'serviceAccountName');
   if (name === '') return undefined;

@@ -1,6 +1,6 @@
 /**
- * Semantic equality of the API server: an absent field equals an empty list or map, and differs from an empty
- * object. False values need no rule, since the API server omits them.
+ * Semantic equality of the API server, in which an absent field is equal to an empty list or map, but not to an empty
+ * object. False values need no rule, because the API server omits them.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
  */
 import { isObject, type JsonObject, memoize } from './json.ts';
@@ -26,7 +26,7 @@ export function areEqual(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
 }
 
-/** A text that is identical for equal values. */
+/** Returns a string that is identical for equal values. */
 export function canonical(value: unknown): string {
   return isObject(value) ? formatObject(value) : formatValue(value);
 }

@@ -28,7 +28,7 @@ export const breakGlass: Check = {
     const off = webhooks.filter(({ state }) => state === 'off').map(({ webhook }) => webhook);
     const note = notes[0] ? `, ${formatNote(notes[0])}` : '';
     const stopped = problem('webhooks', `break-glass is on for ${summarizeNames(off, 3)}${note}`, {
-      impact: 'these webhooks have no effect',
+      impact: 'API servers do not call these webhooks',
       fix: END_BREAK_GLASS,
     });
     const relaxed = problem(

@@ -49,7 +49,7 @@ export const configuration: Check = {
       if (missing !== undefined) {
         const message = `spec.${missing} is set, but the ${missing} feature is not installed`;
         const fix = applyManifests(facts, missing);
-        const impact = `these settings have no effect. If you have removed the feature, set spec.${missing} to null instead`;
+        const impact = `Portcullis ignores these settings. If you removed the feature on purpose, set spec.${missing} to null instead`;
         return [warning(OBJECT, message, { impact, fix })];
       }
       const failed = (status?.conditions ?? []).filter((condition) => condition.status === 'False');

@@ -21,7 +21,10 @@ export const exceptions: Check = {
         }),
 };
 
-/** The leader publishes the conditions. An exception without the Active condition does not apply, except for expiry. */
+/**
+ * Evaluates the expiry and the conditions that the leader publishes. An exception without the Active condition results
+ * in no finding unless it has expired or is shadowed.
+ */
 function evaluateException(
   { metadata = {}, spec, status }: PodSecurityException,
   nowMs: number,

@@ -55,7 +55,7 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
   return [ok(OBJECT, `${denying} policies are in force`), ...evaluateSystem(facts)];
 }
 
-/** Node and network pods must be able to start during an outage. */
+/** Checks that the floor permits node and network pods in kube-system, which must be able to start during an outage. */
 function evaluateSystem(facts: Facts): readonly CheckResult[] {
   const { podSecurity, rollout } = decodePolicy(facts.settings);
   const { defaults, exemptions } = podSecurity;

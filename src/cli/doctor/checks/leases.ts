@@ -42,6 +42,6 @@ function evaluateReplicas(all: readonly Lease[], facts: Facts): readonly CheckRe
   const current = all.filter((lease) => isCurrentLease(lease, facts.now, TOLERANCE_MS));
   const object = 'Leases of replicas';
   if (current.length > 0) return [ok(object, `${current.length} of ${all.length} are current`)];
-  const impact = 'no replica runs, or the replicas are not allowed to write Leases';
+  const impact = 'no replica is running, or the replicas lack permission to write Leases';
   return [problem(object, 'no replica renews its Lease', { impact, fix: replicaLogs(facts) })];
 }

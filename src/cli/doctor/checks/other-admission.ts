@@ -74,7 +74,7 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
 
 const SCC_ADMISSION = 'SCC admission';
 const SCC_ANNOTATION = 'openshift.io/scc';
-/** Groups that only OpenShift serves. Other clusters can serve OpenShift's remaining groups through CRDs. */
+/** Groups that only OpenShift serves. Other clusters can serve the other OpenShift groups through CRDs. */
 const OPENSHIFT_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
 
 const SCC_OFF: Fix = { commands: [patchSettings([{ path: ['scc', 'mode'], value: 'off' }])] };

@@ -30,7 +30,7 @@ export const policies: Check = {
       : [],
 };
 
-/** If these checks fail, possibly only the policies enforce the settings. */
+/** If any of these checks fails, the policies may be the only enforcement. */
 const SERVER_CHECKS: readonly CheckName[] = [
   'installation',
   'webhooks',
@@ -63,8 +63,8 @@ function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts
 const EXEMPT_NAMESPACES = ['podSecurity', 'exemptions', 'namespaces'];
 
 /**
- * Exempts the namespaces that the policies exempt, such as kube-system, from a default level that the server gets. In
- * namespaces with a label, the server continues to enforce the label.
+ * If the fix adds a default level to the server settings, exempts from it the namespaces that the policies exempt, such
+ * as kube-system. Namespaces with a label are not exempted, so the server continues to enforce their label.
  */
 function addedExemptions(
   paths: readonly (readonly string[])[],

@@ -68,7 +68,7 @@ function enforcementState(facts: Facts): Partial<Enforcement> {
   };
 }
 
-/** The fix for a configuration that differs from the expected one. */
+/** Returns the fix for a configuration that differs from the expected one. */
 export function restoreConfigurations(facts: Facts): Fix {
   if (isDevCluster(facts)) return instruction('restart portcullis serve, which registers the webhooks');
   if (isManaged(facts)) return leaderCorrects(facts);
@@ -77,7 +77,7 @@ export function restoreConfigurations(facts: Facts): Fix {
   return { ...fix, after: ['replicas', 'leases', ...after] };
 }
 
-/** The fix for a registered webhook that differs from the expected one or that this version does not define. */
+/** Returns the fix for a registered webhook that differs from the expected one or that this version does not define. */
 export function restoreWebhook(facts: Facts, { configuration, webhook }: RegisteredWebhook): Fix {
   const { kind, name } = configuration;
   if (!isKnownConfiguration(kind, name)) return run('kubectl', 'delete', kind.toLowerCase(), name);
