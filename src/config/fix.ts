@@ -132,6 +132,7 @@ function refusedChange({ object, path, check, field, change }: FieldChange, mess
   return message === undefined ? [] : [{ object, path, check, field, detail: `not ${change}`, choices: [message] }];
 }
 
+/** The pod after its fixes. */
 interface FixedPod {
   readonly pod: unknown;
   readonly changes: readonly FieldChange[];
@@ -141,9 +142,10 @@ interface FixedPod {
 /** Maximum number of passes. A fix may uncover a violation that another violation concealed. */
 const MAX_PASSES = 10;
 
-function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
+/** Fixes a pod or pod template, as far as the checks offer fixes. */
+export function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
   const { object, path } = located;
-  let pod: unknown = valueAt(object.document.value, [...object.path, ...path]);
+  let pod: unknown = valueAt(object.value, path);
   const changes: FieldChange[] = [];
   let unfixed: readonly Unfixed[] = [];
   for (let pass = 0; pass < MAX_PASSES; pass++) {

@@ -1,62 +1,71 @@
 /** Heat map of namespaces and levels. It shows the number of workloads that each level would deny. */
-import { useMemo, useState } from 'preact/hooks';
 import { type Level, LEVELS } from '../policy/pss/policy.ts';
 import type { ReportNamespace } from './report-data.ts';
-import { Chip, ScrollRegion, Section, useLimit } from './ui.tsx';
+import { formatView, type View } from './report-view.ts';
+import { Chip, Section, Table } from './ui.tsx';
 
 /** Number of namespaces shown initially. */
-const MAX_ROWS = 100;
+const MAX_ROWS = 25;
 
-const VERDICTS: Readonly<
+export const VERDICTS: Readonly<
   Record<ReportNamespace['verdict'], readonly [text: string, tone: 'ok' | 'bad' | 'warn' | 'plain']>
 > = {
-  clean: ['no violations', 'ok'],
-  restart: ['to restart', 'plain'],
   deniedNow: ['denied now', 'bad'],
   violating: ['violating', 'bad'],
+  restart: ['to restart', 'plain'],
   inconclusive: ['inconclusive', 'warn'],
+  clean: ['no violations', 'ok'],
   exempt: ['exempt', 'plain'],
 };
 
-export function HeatMap({ namespaces }: { readonly namespaces: readonly ReportNamespace[] }) {
-  const [filter, setFilter] = useState('');
-  const sorted = useMemo(() => namespaces.toSorted(compareNamespaces), [namespaces]);
-  const found = filter === '' ? sorted : sorted.filter(({ name }) => name.includes(filter));
-  const { shown, more } = useLimit(found, MAX_ROWS, 'namespaces');
+interface HeatMapProps {
+  readonly namespaces: readonly ReportNamespace[];
+  readonly view: View;
+}
+
+export function HeatMap({ namespaces, view }: HeatMapProps) {
+  const rows = namespaces.toSorted(compareNamespaces).map((namespace) => {
+    const [text, tone] = VERDICTS[namespace.verdict];
+    return [
+      <span id={rowId(namespace.name)} tabIndex={-1}>
+        {namespace.name}
+      </span>,
+      ...LEVELS.map((level) => <td class={cellClass(level, namespace)}>{cellContent(level, namespace, view)}</td>),
+      <Chip tone={tone}>{text}</Chip>,
+    ];
+  });
   return (
     <Section
       title="Namespaces by level"
-      note="Each number is the count of workloads that the level would deny. The outlined level applies now, the underlined level with enforcement."
+      id="namespaces"
+      note="Each number is the count of workloads that the level would deny, and a link to them. The outlined level applies now, the underlined level with enforcement."
     >
-      <input
-        type="search"
-        class="filter"
-        placeholder="Filter by name"
-        aria-label="Filter namespaces by name"
-        value={filter}
-        onInput={({ currentTarget }) => setFilter(currentTarget.value)}
+      <Table
+        caption="Namespaces by level"
+        kind="heat-map"
+        head={['Namespace', ...LEVELS, 'Verdict']}
+        rows={rows}
+        limit={[MAX_ROWS, 'namespaces', view.at?.startsWith(rowId('')) ?? false]}
       />
-      <ScrollRegion label="Namespaces by level">
-        <table class="heat-map">
-          <thead>
-            <tr>
-              <th scope="col">Namespace</th>
-              {LEVELS.map((level) => (
-                <th scope="col">{level}</th>
-              ))}
-              <th scope="col">Verdict</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map((namespace) => (
-              <NamespaceRow key={namespace.name} namespace={namespace} />
-            ))}
-          </tbody>
-        </table>
-      </ScrollRegion>
-      {found.length === 0 && <p class="empty">No namespaces.</p>}
-      {more}
+      {rows.length === 0 && <p class="empty">No namespaces.</p>}
     </Section>
+  );
+}
+
+/** ID of the row of a namespace. */
+export function rowId(namespace: string): string {
+  return `namespace/${namespace}`;
+}
+
+function cellContent(level: Level, { name, denied }: ReportNamespace, view: View) {
+  if (denied === undefined) return '?';
+  const number = countDenied(level, denied);
+  if (level === 'privileged' || number === 0) return number;
+  const label = `${number} in namespace ${name} denied by ${level}`;
+  return (
+    <a href={formatView({ ...view, namespace: name, level, at: 'workloads' })} aria-label={label}>
+      {number}
+    </a>
   );
 }
 
@@ -68,29 +77,16 @@ const WEIGHTS: Readonly<Record<ReportNamespace['verdict'], number>> = {
 /** Sorts namespaces by the number of denied workloads, in descending order. */
 function compareNamespaces(a: ReportNamespace, b: ReportNamespace): number {
   const weight = ({ verdict, workloads, denied }: ReportNamespace): number =>
-    WEIGHTS[verdict] + workloads.length * 1e6 + (denied?.restricted ?? 0);
+    WEIGHTS[verdict] + workloads.length * 1e6 + (denied?.restricted.length ?? 0);
   return weight(b) - weight(a) || (a.name < b.name ? -1 : 1);
 }
 
-function NamespaceRow({ namespace }: { readonly namespace: ReportNamespace }) {
-  const { name, denied, verdict } = namespace;
-  const [text, tone] = VERDICTS[verdict];
-  return (
-    <tr>
-      <th scope="row">{name}</th>
-      {LEVELS.map((level) => (
-        <td class={cellClass(level, namespace)}>{denied === undefined ? '?' : denied[level]}</td>
-      ))}
-      <td>
-        <Chip tone={tone}>{text}</Chip>
-      </td>
-    </tr>
-  );
+function countDenied(level: Level, denied: NonNullable<ReportNamespace['denied']>): number {
+  return level === 'privileged' ? 0 : denied[level].length;
 }
 
 /** Returns the class for a number. The color scale is logarithmic, with the steps 1, 2 to 4, 5 to 14, and 15 or more. */
 function cellClass(level: Level, { denied, current, planned }: ReportNamespace): string {
-  const number = denied?.[level];
-  const heat = number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;
+  const heat = denied ? `heat-${Math.min(4, Math.ceil(Math.log(countDenied(level, denied) + 1)))}` : 'unknown';
   return `${heat}${level === current ? ' current' : ''}${level === planned ? ' planned' : ''}`;
 }

@@ -391,7 +391,7 @@ function SccItem({ result, goTo }: { readonly result: SccResult; goTo(position: 
           <summary>{count(sccs.length, 'SCC')} in the order of evaluation</summary>
           <Table
             caption="SCCs in the order of evaluation"
-            isWide
+            kind="wide"
             head={['SCC', 'Usable by', 'Fits', 'Reasons']}
             rows={sccs.map((scc) => {
               const { fits, reasons } = describeFit(scc);

@@ -3,6 +3,7 @@ import type { ListedException } from '../cluster/exceptions.ts';
 import type { PolicyExemption } from '../cluster/exemptions.ts';
 import type { UnreviewedPod } from '../kube/types.ts';
 import type { Level } from '../policy/pss/policy.ts';
+import type { ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import type { NamespaceCounts, PlannedNamespace } from '../policy/rollout/plan.ts';
 import type { RolloutStep } from '../policy/rollout/state.ts';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
@@ -19,6 +20,8 @@ export interface ReportData {
   readonly summary: NamespaceCounts;
   readonly rollout: ReportRollout;
   readonly namespaces: readonly ReportNamespace[];
+  /** One sentence for each violated check that describes how to fix it. */
+  readonly fixes: Readonly<Record<string, string>>;
   readonly sccs: readonly ReportScc[];
   /** Workloads that SCC admission denies or, if it is not enforced, would deny. */
   readonly sccDenials: readonly SccDenial[];
@@ -28,6 +31,8 @@ export interface ReportData {
   readonly exceptions: readonly ListedException[];
   /** Usage counts of exemptions. Absent if no replica publishes counts. */
   readonly uses?: { readonly since: string; readonly replicas: number } | undefined;
+  /** Changes since an earlier report. */
+  readonly comparison?: ReportComparison | undefined;
 }
 
 interface ReportRollout {
@@ -40,8 +45,48 @@ interface ReportRollout {
 }
 
 export interface ReportNamespace extends PlannedNamespace {
-  /** Number of workloads that each level denies. Absent if the evaluation failed. */
-  readonly denied?: Readonly<Record<Level, number>> | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly workloads: readonly ReportWorkload[];
+  /** The workloads that each level denies, regardless of the level in force. Absent if the evaluation failed. */
+  readonly denied?: Readonly<Record<DenyingLevel, readonly DeniedWorkload[]>> | undefined;
+}
+
+export type DenyingLevel = Exclude<Level, 'privileged'>;
+
+export interface ReportWorkload extends ViolatingWorkload {
+  readonly patch?: ReportPatch | undefined;
+}
+
+/** The change to a workload in the cluster that fixes its violations, as far as the checks offer fixes. */
+export interface ReportPatch {
+  readonly command: string;
+  /** Conditions that the cluster does not show and the user must verify. */
+  readonly notes: readonly string[];
+}
+
+/** A workload, and the checks that it violates. */
+export interface DeniedWorkload {
+  readonly kind: string;
+  readonly name: string;
+  readonly checks: readonly string[];
+}
+
+/** The violations of denied workloads, compared with an earlier report. */
+export interface ReportComparison {
+  /** Source and time of the earlier report. */
+  readonly source: string;
+  readonly time: string;
+  readonly added: readonly ChangedWorkload[];
+  /** Violations that workloads no longer have, including those of deleted workloads. */
+  readonly fixed: readonly ChangedWorkload[];
+  /** Number of violations in both reports. */
+  readonly unchanged: number;
+  /** Namespaces that are not compared because an evaluation failed. */
+  readonly skipped: readonly string[];
+}
+
+interface ChangedWorkload extends DeniedWorkload {
+  readonly namespace: string;
 }
 
 /** The usage and the grants of an SCC. */

@@ -1,11 +1,12 @@
 /** The report on a cluster, based on data in the page or on live data from the page's server. */
 import { type ComponentChildren, render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
-import { HeatMap } from './heat-map.tsx';
-import type { ReportData, ReportNamespace, ReportScc } from './report-data.ts';
+import { HeatMap, rowId, VERDICTS } from './heat-map.tsx';
+import type { ReportData, ReportNamespace, ReportScc, ReportWorkload } from './report-data.ts';
+import { formatView, groupByCause, orderChecks, parseView, selectReport, toCsv, type View } from './report-view.ts';
 import { RolloutDiagram } from './rollout-diagram.tsx';
-import { Chip, count, Header, Section, Table, useLimit } from './ui.tsx';
+import { Chip, Command, count, download, Header, Section, Table, useLimit } from './ui.tsx';
 import './style.css';
 
 /** Whether the page is connected to its server. */
@@ -59,8 +60,10 @@ interface ReportProps {
   readonly live?: Live;
 }
 
-function Report({ data, live }: ReportProps) {
-  const { source, time, version, settings, rollout, assumptions } = data;
+function Report({ data: all, live }: ReportProps) {
+  const { source, time, version, settings, rollout, assumptions } = all;
+  const [view, setView] = useView();
+  const data = useMemo(() => selectReport(all, view), [all, view]);
   return (
     <>
       <Header title={live ? 'Portcullis dashboard' : 'Portcullis report'}>
@@ -70,6 +73,7 @@ function Report({ data, live }: ReportProps) {
         </p>
       </Header>
       <main class="report">
+        <FilterForm all={all} data={data} view={view} onView={setView} />
         <Tiles data={data} />
         <Section title="Rollout of enforcement">
           {!rollout.isInstalled && <p class="note">Portcullis is not installed in this cluster.</p>}
@@ -87,8 +91,10 @@ function Report({ data, live }: ReportProps) {
             ))}
           </dl>
         </Section>
-        <HeatMap namespaces={data.namespaces} />
-        <DeniedWorkloads namespaces={data.namespaces} />
+        <Comparison data={data} />
+        <Checks namespaces={data.namespaces} fixes={data.fixes} view={view} />
+        <HeatMap namespaces={data.namespaces} view={view} />
+        <DeniedWorkloads namespaces={data.namespaces} view={view} />
         <UnreviewedPods pods={data.unreviewedPods} />
         <SccUsage data={data} />
         <Exceptions data={data} />
@@ -101,6 +107,197 @@ function Report({ data, live }: ReportProps) {
           />
         </Section>
       </main>
+    </>
+  );
+}
+
+/** The view in the URL. Shows and focuses the element that a link refers to. */
+function useView() {
+  const [view, setView] = useState(() => parseView(location.hash));
+  useEffect(() => {
+    const read = (): void => setView(parseView(location.hash));
+    addEventListener('hashchange', read);
+    return () => removeEventListener('hashchange', read);
+  }, []);
+  useEffect(() => {
+    const target = view.at === undefined ? null : document.getElementById(view.at);
+    target?.focus();
+    target?.scrollIntoView();
+  }, [view]);
+  const replace = (next: View): void => {
+    history.replaceState(null, '', formatView(next));
+    setView(next);
+  };
+  return [view, replace] as const;
+}
+
+interface FilterProps {
+  readonly all: ReportData;
+  /** The selected part. */
+  readonly data: ReportData;
+  readonly view: View;
+  onView(view: View): void;
+}
+
+function FilterForm({ all, data, view, onView: replaceView }: FilterProps) {
+  const onView = (next: View): void => replaceView({ ...next, at: '' });
+  const labels = useMemo(
+    () => [...new Set(all.namespaces.flatMap((one) => Object.entries(one.labels).map((label) => label.join('='))))],
+    [all],
+  );
+  const verdicts = Object.entries(VERDICTS).map(([verdict, [text]]) => [verdict, text] as const);
+  const name = `portcullis-${all.time.slice(0, 10)}`;
+  return (
+    <form class="filters" role="search" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+      {(['namespace', 'label'] as const).map((field) => (
+        <label>
+          {FIELD_TITLES[field]}{' '}
+          <input
+            type="search"
+            name={field}
+            list={`${field}-values`}
+            placeholder={field === 'label' ? 'team=shop,!test' : 'name or part of it'}
+            value={view[field] ?? ''}
+            onInput={({ currentTarget: { value } }) => onView({ ...view, [field]: value })}
+          />
+          <datalist id={`${field}-values`}>
+            {(field === 'label' ? labels : all.namespaces.map((one) => one.name)).map((value) => (
+              <option value={value} />
+            ))}
+          </datalist>
+        </label>
+      ))}
+      <Select field="verdict" options={verdicts} view={view} onView={onView} />
+      <Select field="check" options={Object.keys(all.fixes).map((id) => [id, id])} view={view} onView={onView} />
+      <Select field="level" options={LEVEL_OPTIONS} view={view} onView={onView} />
+      <button type="button" onClick={() => onView({})}>
+        Show all
+      </button>
+      <button type="button" onClick={() => download(`${name}.csv`, 'text/csv', toCsv(data.namespaces))}>
+        CSV
+      </button>
+      <button type="button" onClick={() => download(`${name}.json`, 'application/json', JSON.stringify(all, null, 2))}>
+        JSON
+      </button>
+      <span class="note" role="status">
+        {data === all ? '' : `${data.namespaces.length} of ${count(all.namespaces.length, 'namespace')}`}
+      </span>
+    </form>
+  );
+}
+
+const FIELD_TITLES = {
+  namespace: 'Namespace',
+  label: 'Labels',
+  verdict: 'Verdict',
+  check: 'Check',
+  level: 'Level',
+} as const;
+
+const LEVEL_OPTIONS = [
+  ['baseline', 'baseline'],
+  ['restricted', 'restricted'],
+] as const;
+
+interface SelectProps extends Pick<FilterProps, 'view' | 'onView'> {
+  readonly field: 'verdict' | 'check' | 'level';
+  readonly options: readonly (readonly [value: string, text: string])[];
+}
+
+function Select({ field, options, view, onView }: SelectProps) {
+  const { [field]: selected = '' } = view;
+  return (
+    <label>
+      {FIELD_TITLES[field]}{' '}
+      <select
+        name={field}
+        value={selected}
+        onChange={({ currentTarget: { value } }) => onView({ ...view, [field]: value || undefined })}
+      >
+        <option value="">{field === 'level' ? 'in force or planned' : 'all'}</option>
+        {options.map(([value, text]) => (
+          <option value={value}>{text}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Comparison({ data: { comparison } }: { readonly data: ReportData }) {
+  if (comparison === undefined) return null;
+  const { source, time, added, fixed, unchanged, skipped } = comparison;
+  const rows = [...added.map((one) => ({ ...one, isNew: true })), ...fixed.map((one) => ({ ...one, isNew: false }))];
+  const omitted = skipped.length === 0 ? '' : ` Not compared because an evaluation failed: ${skipped.join(', ')}.`;
+  return (
+    <Section
+      title="Changes"
+      note={`Since the report of ${source} at ${time}. ${count(unchanged, 'violation')} did not change.${omitted}`}
+    >
+      {rows.length === 0 ? (
+        <p class="empty">No violation is new or fixed.</p>
+      ) : (
+        <Table
+          caption="Changes"
+          kind="wide"
+          head={['Workload', 'Change', 'Checks']}
+          rows={rows.map(({ namespace, kind, name, checks, isNew }) => [
+            workloadName({ namespace, kind, name }),
+            <Chip tone={isNew ? 'bad' : 'ok'}>{isNew ? 'new' : 'fixed'}</Chip>,
+            checks.join(', '),
+          ])}
+          limit={[MAX_NAMESPACES, 'workloads']}
+        />
+      )}
+    </Section>
+  );
+}
+
+interface ChecksProps extends Pick<ReportData, 'namespaces' | 'fixes'> {
+  readonly view: View;
+}
+
+function Checks({ namespaces, fixes, view }: ChecksProps) {
+  const steps = useMemo(() => orderChecks(namespaces), [namespaces]);
+  if (steps.length === 0) return null;
+  return (
+    <Section
+      title="By check"
+      note="Fix the checks in this order, because each one admits the most workloads after the preceding ones. Admitted: denied workloads that pass once this check and those above it are fixed."
+    >
+      <Table
+        caption="By check"
+        kind="wide"
+        isSortable={false}
+        head={['Check', 'Workloads', 'Admitted', 'Fix']}
+        rows={steps.map(({ check, workloads, admitted }) => [
+          <a href={formatView({ ...view, check, at: 'workloads' })}>{check}</a>,
+          <details>
+            <summary class="nowrap">{count(workloads.length, 'workload')}</summary>
+            <ul class="plain">
+              {workloads.slice(0, MAX_ITEMS).map((workload) => (
+                <li>{workloadName(workload)}</li>
+              ))}
+              {workloads.length > MAX_ITEMS && <li>and {count(workloads.length - MAX_ITEMS, 'more workload')}</li>}
+            </ul>
+          </details>,
+          admitted.toLocaleString('en'),
+          fixes[check] ?? '',
+        ])}
+      />
+    </Section>
+  );
+}
+
+interface WorkloadNameProps {
+  readonly namespace: string;
+  readonly kind: string;
+  readonly name: string;
+}
+
+function workloadName({ namespace, kind, name }: WorkloadNameProps) {
+  return (
+    <>
+      <span class="kind">{kind}</span> {namespace}/{name}
     </>
   );
 }
@@ -173,9 +370,14 @@ function List({ title, items, empty }: ListProps) {
 }
 
 /** Number of namespaces shown initially, and of rows in other lists. */
-const MAX_NAMESPACES = 50;
+const MAX_NAMESPACES = 25;
 
-function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportNamespace[] }) {
+interface DeniedProps {
+  readonly namespaces: readonly ReportNamespace[];
+  readonly view: View;
+}
+
+function DeniedWorkloads({ namespaces, view }: DeniedProps) {
   const listed = namespaces
     .filter(({ workloads, error }) => workloads.length > 0 || error !== undefined)
     .sort(
@@ -185,11 +387,16 @@ function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportN
   return (
     <Section
       title="Workloads denied by Pod Security"
-      note="The workloads that the level of their namespace denies now, those that the planned level would deny, and those whose running pods need a restart."
+      id="workloads"
+      note={
+        view.level === undefined
+          ? 'The workloads that the level of their namespace denies now, those that the planned level would deny, and those whose running pods need a restart.'
+          : `The workloads that the ${view.level} level denies.`
+      }
     >
       {listed.length === 0 && <p class="empty">No workload is or would be denied.</p>}
       {shown.map((namespace, index) => (
-        <DeniedNamespace namespace={namespace} isOpen={index < 3} />
+        <DeniedNamespace key={namespace.name} namespace={namespace} isOpen={index < 3} view={view} />
       ))}
       {more}
     </Section>
@@ -207,7 +414,13 @@ function countVerdict({ workloads }: ReportNamespace, verdict: keyof typeof DECI
   return workloads.filter((one) => one.verdict === verdict).length;
 }
 
-function DeniedNamespace({ namespace, isOpen }: { readonly namespace: ReportNamespace; readonly isOpen: boolean }) {
+interface DeniedNamespaceProps {
+  readonly namespace: ReportNamespace;
+  readonly isOpen: boolean;
+  readonly view: View;
+}
+
+function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
   const { name, current, planned = 'unknown', workloads, error, steps } = namespace;
   const verdicts = (['deniedNow', 'wouldBeDenied', 'restart'] as const).filter(
     (verdict) => countVerdict(namespace, verdict) > 0,
@@ -230,37 +443,97 @@ function DeniedNamespace({ namespace, isOpen }: { readonly namespace: ReportName
           </>
         ))}
       </summary>
+      <a class="back" href={formatView({ ...view, namespace: '', level: '', at: rowId(name) })}>
+        Back to the row of {name}
+      </a>
       {error !== undefined && <p>{error}</p>}
-      {workloads.map(({ kind, name: workload, verdict, pods, violations }) => (
-        <div class="workload">
-          <h3>
-            <span class="kind">{kind}</span> {workload}
-            {pods > 0 && kind !== 'Pod' && <span class="note"> {count(pods, 'running pod')}</span>}{' '}
-            <Chip tone={DECISIONS[verdict][1]}>{DECISIONS[verdict][0]}</Chip>
-          </h3>
-          {verdict === 'restart' && <p class="note">New pods comply.</p>}
-          <ul class="plain">
-            {(verdict === 'restart' ? [] : violations).map(({ check, reason, detail, fix }) => (
-              <li>
-                <strong>{check}</strong>: {detail || reason}
-                <div class="note">Fix: {fix}</div>
-              </li>
-            ))}
-          </ul>
-        </div>
+      {groupByCause(workloads).map((group) => (
+        <Cause workloads={group} />
       ))}
-      {steps.map((step) => (
+      {steps.map(({ text, command }) => (
         <p class="next">
-          <strong>Next:</strong> {step}
+          <strong>Next:</strong> {text}
+          {command !== undefined && (
+            <>
+              : <Command text={command} />
+            </>
+          )}
         </p>
       ))}
     </details>
   );
 }
 
+/** Workloads with the same verdict and violated checks. The fixes are listed once. */
+function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] }) {
+  const { shown, more } = useLimit(workloads, MAX_NAMESPACES, 'workloads');
+  const [first] = workloads;
+  if (first === undefined) return null;
+  const [text, tone] = DECISIONS[first.verdict];
+  return (
+    <div class="cause">
+      <h3>
+        {count(workloads.length, 'workload')} <Chip tone={tone}>{text}</Chip>
+      </h3>
+      {first.verdict === 'restart' ? (
+        <p class="note">New pods comply.</p>
+      ) : (
+        <ul class="plain">
+          {uniqueChecks(first).map(({ check, fix }) => (
+            <li>
+              <strong>{check}</strong>: {fix}
+            </li>
+          ))}
+        </ul>
+      )}
+      {shown.map((workload) => (
+        <DeniedWorkload key={`${workload.kind}/${workload.name}`} workload={workload} isOpen={workloads.length === 1} />
+      ))}
+      {more}
+    </div>
+  );
+}
+
+/** The templates of a workload may violate the same check. */
+function uniqueChecks({ violations }: ReportWorkload): ReportWorkload['violations'] {
+  return violations.filter(({ check }, index) => violations.findIndex((one) => one.check === check) === index);
+}
+
+interface WorkloadProps {
+  readonly workload: ReportWorkload;
+  readonly isOpen: boolean;
+}
+
+function DeniedWorkload({ workload: { kind, name, pods, violations, patch }, isOpen }: WorkloadProps) {
+  return (
+    <details class="workload" open={isOpen}>
+      <summary>
+        <span class="kind">{kind}</span> {name}
+        {pods > 0 && kind !== 'Pod' && <span class="note"> {count(pods, 'running pod')}</span>}
+      </summary>
+      <ul class="plain">
+        {violations.map(({ check, reason, detail, fields }) => (
+          <li>
+            {detail || reason || check}
+            {fields.length > 0 && <div class="note">{fields.join(', ')}</div>}
+          </li>
+        ))}
+      </ul>
+      {patch && (
+        <>
+          <Command text={patch.command} />
+          {patch.notes.map((note) => (
+            <p class="note">Verify: {note}</p>
+          ))}
+        </>
+      )}
+    </details>
+  );
+}
+
 function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData }) {
   const used = sccs.filter(({ pods, workloads, grants }) => pods + workloads + grants.length > 1);
-  const denials = useLimit(sccDenials, MAX_NAMESPACES, 'denied workloads');
+  const denials = [...Map.groupBy(sccDenials, ({ mode, reason }) => `${mode} ${reason}`).values()];
   return (
     <Section
       title="Security context constraints"
@@ -272,7 +545,7 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
         <Table
           caption="SCCs"
           head={['SCC', 'Priority', 'Pods', 'Workloads', 'Granted to']}
-          rows={used.map((scc) => [scc.name, scc.priority, scc.pods, scc.workloads, <Grants scc={scc} />])}
+          rows={used.map((scc) => [scc.name, scc.priority, scc.pods, scc.workloads, printGrants(scc)])}
         />
       )}
       {sccDenials.length > 0 && (
@@ -280,21 +553,34 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
           <h3 class="subtitle">Workloads denied by SCCs</h3>
           <Table
             caption="Workloads that SCC admission denies"
-            isWide
-            head={['Workload', 'Mode', 'Reason', 'Fixes']}
-            rows={denials.shown.map(({ namespace, kind, name, mode, reason, fixes }) => [
-              <>
-                <span class="kind">{kind}</span> {namespace}/{name}
-              </>,
-              <Chip tone={mode === 'enforce' ? 'bad' : 'warn'}>{mode}</Chip>,
-              reason,
-              <Fixes fixes={fixes} />,
+            kind="wide"
+            head={['Reason', 'Mode', 'Workloads and fixes']}
+            rows={denials.map((group) => [
+              group[0]?.reason,
+              <Chip tone={group[0]?.mode === 'enforce' ? 'bad' : 'warn'}>{group[0]?.mode}</Chip>,
+              <SccDenials denials={group} />,
             ])}
+            limit={[MAX_NAMESPACES, 'reasons']}
           />
-          {denials.more}
         </>
       )}
     </Section>
+  );
+}
+
+/** Workloads that are denied for the same reason. */
+function SccDenials({ denials }: { readonly denials: readonly SccDenial[] }) {
+  const { shown, more } = useLimit(denials, 5, 'workloads');
+  return (
+    <>
+      {shown.map((denial) => (
+        <details open={denials.length === 1}>
+          <summary>{workloadName(denial)}</summary>
+          <Fixes fixes={denial.fixes} />
+        </details>
+      ))}
+      {more}
+    </>
   );
 }
 
@@ -306,7 +592,7 @@ function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {
           {text}
           {command !== undefined && (
             <>
-              : <code>{command}</code>
+              : <Command text={command} />
             </>
           )}
           {consequence !== undefined && <div class="note">{consequence}</div>}
@@ -316,21 +602,21 @@ function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {
   );
 }
 
-/** Number of grants listed for one SCC. */
-const MAX_GRANTS = 200;
+/** Number of items of a list inside a table. */
+const MAX_ITEMS = 200;
 
-function Grants({ scc: { grants } }: { readonly scc: ReportScc }): ComponentChildren {
+function printGrants({ grants }: ReportScc): ComponentChildren {
   const [first, ...others] = grants.map(
     ({ subject, namespace, through }) => `${subject}${namespace === undefined ? '' : ` in ${namespace}`}: ${through}`,
   );
   if (first === undefined) return 'no grants';
   if (others.length === 0) return first;
-  const rest = grants.length - MAX_GRANTS;
+  const rest = grants.length - MAX_ITEMS;
   return (
     <details>
       <summary>{count(grants.length, 'grant')}</summary>
       <ul class="plain">
-        {[first, ...others].slice(0, MAX_GRANTS).map((grant) => (
+        {[first, ...others].slice(0, MAX_ITEMS).map((grant) => (
           <li>{grant}</li>
         ))}
         {rest > 0 && <li>and {count(rest, 'more grant')}: portcullis scc who-can</li>}
@@ -348,7 +634,7 @@ function UnreviewedPods({ pods }: { readonly pods: ReportData['unreviewedPods'] 
     >
       <Table
         caption="Pods that were admitted without a review"
-        isWide
+        kind="wide"
         head={['Pod', 'Namespace', 'Created', 'Reason']}
         rows={pods.map(({ name, namespace, created, message }) => [
           name,
@@ -368,8 +654,6 @@ function Exceptions({ data: { exceptions, namespaces } }: { readonly data: Repor
   const excepted = namespaces.flatMap(({ name: namespace, excepted: workloads }) =>
     workloads.map((workload) => ({ ...workload, namespace })),
   );
-  const listed = useLimit(exceptions, MAX_NAMESPACES, 'exceptions');
-  const allowed = useLimit(excepted, MAX_NAMESPACES, 'workloads');
   if (exceptions.length === 0) return null;
   return (
     <Section
@@ -378,9 +662,9 @@ function Exceptions({ data: { exceptions, namespaces } }: { readonly data: Repor
     >
       <Table
         caption="Exceptions"
-        isWide
+        kind="wide"
         head={['Exception', 'Service account', 'State', 'Until', 'Approved by', 'Uses', 'Reason']}
-        rows={listed.shown.map(({ namespace, name, serviceAccount, state, problem, ...one }) => [
+        rows={exceptions.map(({ namespace, name, serviceAccount, state, problem, ...one }) => [
           `${namespace}/${name}`,
           serviceAccount,
           <>
@@ -392,24 +676,22 @@ function Exceptions({ data: { exceptions, namespaces } }: { readonly data: Repor
           one.uses,
           one.reason,
         ])}
+        limit={[MAX_NAMESPACES, 'exceptions']}
       />
-      {listed.more}
       {excepted.length > 0 && (
         <>
           <h3 class="subtitle">Workloads that exceptions allow</h3>
           <Table
             caption="Workloads that exceptions allow"
-            isWide
+            kind="wide"
             head={['Workload', 'Violations', 'Exceptions']}
-            rows={allowed.shown.map(({ namespace, kind, name, violations, exceptions: applied }) => [
-              <>
-                <span class="kind">{kind}</span> {namespace}/{name}
-              </>,
+            rows={excepted.map(({ namespace, kind, name, violations, exceptions: applied }) => [
+              workloadName({ namespace, kind, name }),
               violations.map(({ check, reason, detail }) => `${check}: ${detail || reason}`).join('; '),
               applied.map((one) => `${one.name} until ${one.expiresAt}`).join(', '),
             ])}
+            limit={[MAX_NAMESPACES, 'workloads']}
           />
-          {allowed.more}
         </>
       )}
     </Section>
@@ -417,7 +699,6 @@ function Exceptions({ data: { exceptions, namespaces } }: { readonly data: Repor
 }
 
 function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData }) {
-  const { shown, more } = useLimit(exemptions, MAX_NAMESPACES, 'exemptions');
   const counted = uses
     ? `Uses have been counted by ${count(uses.replicas, 'replica')} since ${uses.since}.`
     : 'Uses are unknown because no replica publishes counts.';
@@ -428,9 +709,9 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
       ) : (
         <Table
           caption="Exemptions"
-          isWide
+          kind="wide"
           head={['Name', 'Kind', 'Policy', 'Source', 'Since', 'Pods', 'Uses']}
-          rows={shown.map(({ name, kind, policy, source, scc, namespace, since, pods, uses: used }) => [
+          rows={exemptions.map(({ name, kind, policy, source, scc, namespace, since, pods, uses: used }) => [
             `${scc === undefined ? '' : `${scc}: `}${name}`,
             kind,
             <span class="nowrap">{policy}</span>,
@@ -439,9 +720,9 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
             pods ?? '–',
             used ?? '–',
           ])}
+          limit={[MAX_NAMESPACES, 'exemptions']}
         />
       )}
-      {more}
     </Section>
   );
 }
@@ -453,5 +734,12 @@ addEventListener('beforeprint', () => {
 
 const root = document.getElementById('app');
 const data = document.getElementById('data')?.textContent;
-if (root) render(data == null ? <LiveReport /> : <Report data={JSON.parse(data) as ReportData} />, root);
-if (location.search !== '') history.replaceState(null, '', '/');
+if (location.search !== '') history.replaceState(null, '', `/${location.hash}`);
+if (root) render(data == null ? <LiveReport /> : <Report data={await unpack(data)} />, root);
+
+/** Reads data that `renderPage` compressed. */
+async function unpack(base64: string): Promise<ReportData> {
+  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return (await new Response(stream).json()) as ReportData;
+}

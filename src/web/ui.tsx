@@ -1,5 +1,5 @@
 /** Components that all pages share. */
-import type { ComponentChildren } from 'preact';
+import { type ComponentChildren, isValidElement } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { plural } from '../kube/text.ts';
 
@@ -30,15 +30,19 @@ export function Header({ title, children }: HeaderProps) {
 
 interface SectionProps {
   readonly title: string;
+  /** ID for links. */
+  readonly id?: string;
   /** One sentence below the title. */
   readonly note?: ComponentChildren;
   readonly children: ComponentChildren;
 }
 
-export function Section({ title, note, children }: SectionProps) {
+export function Section({ title, id, note, children }: SectionProps) {
   return (
     <section aria-label={title}>
-      <h2>{title}</h2>
+      <h2 id={id} tabIndex={id === undefined ? undefined : -1}>
+        {title}
+      </h2>
       {note !== undefined && <p class="note">{note}</p>}
       {children}
     </section>
@@ -98,42 +102,109 @@ export function ScrollRegion({ label, children }: ScrollRegionProps) {
 interface TableProps {
   readonly caption: string;
   readonly head: readonly string[];
+  /** A `td` element is used as the cell. Other values become its content. */
   readonly rows: readonly (readonly ComponentChildren[])[];
-  /** True if cells contain sentences, so the columns remain readable on narrow screens. */
-  readonly isWide?: boolean;
+  /** Class of the table. `wide`: cells contain sentences, so the columns remain readable on narrow screens. */
+  readonly kind?: 'wide' | 'heat-map';
+  /** False if the order of the rows has a meaning. */
+  readonly isSortable?: boolean;
+  /** Number of rows shown initially, and the noun for them. */
+  readonly limit?: readonly [limit: number, noun: string, isNeeded?: boolean];
 }
 
-/** A table that scrolls sideways on narrow screens. The first cell in each row is the row's header. */
-export function Table({ caption, head, rows, isWide = false }: TableProps) {
+/** Compares texts with numbers, such as `9 workloads` and `10 workloads`. */
+const { compare: compareTexts } = new Intl.Collator('en', { numeric: true });
+
+/**
+ * A table that scrolls sideways on narrow screens, and that its headers sort. The first cell in each row is the row's
+ * header.
+ */
+export function Table({ caption, head, rows, kind, isSortable = true, limit = [Infinity, ''] }: TableProps) {
+  const [sort, setSort] = useState<{ readonly column: number; readonly direction: 1 | -1 }>();
+  const sorted = sort
+    ? rows.toSorted((a, b) => sort.direction * compareTexts(textContent(a[sort.column]), textContent(b[sort.column])))
+    : rows;
+  const { shown, more } = useLimit(sorted, ...limit);
+  const toggle = (column: number): void =>
+    setSort({ column, direction: sort?.column === column && sort.direction === 1 ? -1 : 1 });
   return (
-    <ScrollRegion label={caption}>
-      <table class={isWide ? 'wide' : ''}>
-        <thead>
-          <tr>
-            {head.map((title) => (
-              <th scope="col">{title}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([first, ...cells]) => (
+    <>
+      <ScrollRegion label={caption}>
+        <table class={kind}>
+          <thead>
             <tr>
-              <th scope="row">{first}</th>
-              {cells.map((cell) => (
-                <td>{cell}</td>
-              ))}
+              {head.map((title, column) => {
+                const direction = sort?.column === column ? sort.direction : undefined;
+                return (
+                  <th scope="col" aria-sort={direction && (direction === 1 ? 'ascending' : 'descending')}>
+                    {isSortable ? (
+                      <button type="button" class="sort" onClick={() => toggle(column)}>
+                        {title}
+                        <span aria-hidden="true">{direction && (direction === 1 ? ' ▲' : ' ▼')}</span>
+                      </button>
+                    ) : (
+                      title
+                    )}
+                  </th>
+                );
+              })}
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </ScrollRegion>
+          </thead>
+          <tbody>
+            {shown.map(([first, ...cells]) => (
+              <tr>
+                <th scope="row">{first}</th>
+                {cells.map((cell) => (isValidElement(cell) && cell.type === 'td' ? cell : <td>{cell}</td>))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </ScrollRegion>
+      {more}
+    </>
   );
 }
 
-/** Shows the first items of a long list, and all items on request. */
-export function useLimit<T>(items: readonly T[], limit: number, noun: string) {
+/** Returns the text of elements. Components contribute the texts that are passed to them as children. */
+function textContent(children: ComponentChildren): string {
+  if (Array.isArray(children)) return children.map(textContent).join('');
+  if (isValidElement(children)) return textContent((children.props as { children?: ComponentChildren }).children);
+  return typeof children === 'string' || typeof children === 'number' ? String(children) : '';
+}
+
+/** A command with a button that copies it. */
+export function Command({ text }: { readonly text: string }) {
+  const [label, setLabel] = useState('Copy');
+  const copy = async (): Promise<void> => {
+    // Without permission to write to the clipboard, the command can be selected.
+    const isCopied = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    );
+    setLabel(isCopied ? 'Copied' : 'Cannot copy');
+    setTimeout(() => setLabel('Copy'), 2000);
+  };
+  return (
+    <span class="command">
+      <code>{text}</code>{' '}
+      <button type="button" class="copy" aria-label={`${label}: ${text}`} onClick={() => void copy()}>
+        {label}
+      </button>
+    </span>
+  );
+}
+
+/** Saves a text as a file. */
+export function download(name: string, type: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+/** Shows the first items of a long list, and all items on request or if one of them is needed. */
+export function useLimit<T>(items: readonly T[], limit: number, noun: string, isNeeded = false) {
   const [isComplete, setComplete] = useState(false);
-  const shown = isComplete ? items : items.slice(0, limit);
+  const shown = isComplete || isNeeded ? items : items.slice(0, limit);
   const more = shown.length < items.length && (
     <button type="button" class="more" onClick={() => setComplete(true)}>
       Show all {items.length.toLocaleString('en')} {noun}

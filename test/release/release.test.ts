@@ -74,7 +74,8 @@ const { version } = packageJson;
 const [build, image] = readDockerfile(await readFile('Dockerfile', 'utf8')).stages as [Stage, Stage];
 
 /** Reads a page, and returns its data and its script. */
-const PAGE = /<script type="application\/json" id="data">[^]*<script type="module">[^]{20000,}<\/script>\n<\/body>/;
+const PAGE =
+  /<script type="application\/octet-stream" id="data">[^]*<script type="module">[^]{20000,}<\/script>\n<\/body>/;
 
 /** Reads YAML with one document. */
 function readOne<T>(text: string): T {

@@ -1,10 +1,11 @@
 /** Tests the report in a browser, from one file without a server. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { inflateRawSync } from 'node:zlib';
 import { bundlePage } from '../../src/cli/output/bundle.ts';
 import { renderPage } from '../../src/cli/output/html.ts';
 import type { ReportData, ReportNamespace } from '../../src/web/report-data.ts';
@@ -44,6 +45,32 @@ describe('report', { skip: noBrowser }, () => {
   const renderData = async (name: string, data: ReportData): Promise<string> =>
     await write(name, renderPage(await bundlePage('report'), { title: 'Portcullis report', data }));
 
+  /** Two namespaces: `shop` with two denied workloads, and `shop-test` with one. */
+  const SHOPS = ['shop', 'shop-test'].flatMap((name) => [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { team: name.replace('-', '') } } },
+    ...['web', ...(name === 'shop' ? ['api'] : [])].map((workload) => ({
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: workload, namespace: name },
+      spec: {
+        selector: {},
+        template: {
+          spec: {
+            ...(workload === 'api' ? { hostNetwork: true } : {}),
+            securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+            containers: [
+              { name: 'c', image: 'i', securityContext: { capabilities: { drop: ['ALL'] }, runAsUser: 1000 } },
+            ],
+          },
+        },
+      },
+    })),
+  ]);
+  const writeObjects = async (name: string, items: readonly object[]): Promise<string> => {
+    await writeFile(join(folder, name), JSON.stringify({ kind: 'List', apiVersion: 'v1', items }));
+    return join(folder, name);
+  };
+
   test('shows the state of manifests, without errors, requests to other hosts or accessibility violations', async () => {
     const url = await write('report.html', await report('-f', 'examples/cluster'));
     for (const view of [{}, { colors: 'dark', width: 400 }] as const) {
@@ -61,9 +88,9 @@ describe('report', { skip: noBrowser }, () => {
         'legacy\t0\t3\t4\tviolating',
         'audited\t0\t0\t0\tno violations',
       ]);
-      assert.deepEqual((await texts('.workload h3')).slice(0, 1), ['Pod backup would be denied']);
+      assert.deepEqual((await texts('.cause h3')).slice(0, 1), ['2 workloads would be denied']);
       assert.equal(await page.evaluate('document.documentElement.scrollWidth'), view.width ?? 1280);
-      const hints = view.width === undefined ? [] : Array<string>(2).fill('Scroll sideways to see all columns →');
+      const hints = view.width === undefined ? [] : Array<string>(3).fill('Scroll sideways to see all columns →');
       // The page measures its regions after it has been rendered.
       await page.waitForFunction(`document.querySelectorAll('.scroll-hint').length >= ${hints.length}`);
       assert.deepEqual(await texts('.scroll-hint'), hints);
@@ -96,9 +123,48 @@ describe('report', { skip: noBrowser }, () => {
     ]);
   });
 
+  test('shows exceptions with their end, and the workloads that they allow', async () => {
+    const exception = {
+      ...{ apiVersion: 'policy.portcullis.dev/v1alpha1', kind: 'PodSecurityException' },
+      metadata: { name: 'host', namespace: 'shop-test' },
+      spec: {
+        serviceAccountName: 'default',
+        allow: [{ check: 'allowPrivilegeEscalation', container: 'c', image: 'i' }],
+        expiresAt: '2099-01-31T00:00:00Z',
+        reason: 'Moves to another image',
+      },
+    };
+    const html = await report('-f', await writeObjects('exceptions.json', [...SHOPS.slice(3), exception]));
+    const { page, texts } = await browser.open(await write('exceptions.html', html));
+    await page.waitForSelector('.report');
+    assert.deepEqual(await texts('[aria-label=Exceptions] tbody tr'), [
+      'shop-test/host\tdefault\tProposed\nit is not approved: portcullis exception approve host -n shop-test\n\t2099-01-31T00:00:00Z\t–\t0\tMoves to another image',
+      'Deployment shop-test/web\tallowPrivilegeEscalation: container "c" must set securityContext.allowPrivilegeEscalation=false\thost until 2099-01-31T00:00:00Z',
+    ]);
+    assert.deepEqual(await findAccessibilityProblems(page), []);
+  });
+
+  test('an earlier report that cannot be read is reported', async () => {
+    await writeFile(join(folder, 'list.json'), '{ "source": "s", "time": "t", "namespaces": {} }');
+    await writeFile(join(folder, 'pod.yaml'), 'kind: Pod');
+    await writeFile(join(folder, 'object.json'), '{ "kind": "Pod" }');
+    const other = (file: string): string => `${join(folder, file)} is not the output of portcullis report -o json`;
+    const cases: readonly (readonly [file: string, reason: string])[] = [
+      ['missing.json', `ENOENT: no such file or directory, open '${join(folder, 'missing.json')}'`],
+      ['object.json', `${other('object.json')}: it has no source and no time`],
+      ['list.json', `${other('list.json')}: namespaces.filter is not a function`],
+      ['pod.yaml', `${other('pod.yaml')}: Unexpected token 'k', "kind: Pod" is not valid JSON`],
+    ];
+    for (const [file, reason] of cases) {
+      const outcome = await runProgram(['report', '-f', 'examples/cluster', '--compare', join(folder, file)]);
+      assert.deepEqual(outcome, { code: 2, stdout: '', stderr: `error: cannot read the earlier report: ${reason}\n` });
+    }
+  });
+
   test('the page shows the data of -o json', async () => {
     const [html, json] = [await report('-f', 'examples/cluster'), await report('-f', 'examples/cluster', '-o', 'json')];
-    const embedded = /<script type="application\/json" id="data">(.*)<\/script>/.exec(html)?.[1] ?? '';
+    const packed = /<script type="application\/octet-stream" id="data">(.*)<\/script>/.exec(html)?.[1] ?? '';
+    const embedded = inflateRawSync(Buffer.from(packed, 'base64')).toString();
     const withoutTime = (text: string): unknown => ({ ...(JSON.parse(text) as ReportData), time: '' });
     assert.deepEqual(withoutTime(embedded), withoutTime(json));
   });
@@ -110,7 +176,7 @@ describe('report', { skip: noBrowser }, () => {
     const html = await report('-f', join(folder, 'pod.json'));
     const { page, texts, errors } = await browser.open(await write('hostile.html', html));
     await page.waitForSelector('.workload');
-    assert.deepEqual(await texts('.workload h3'), [`${NAME} </script>${NAME} would be denied`]);
+    assert.deepEqual(await texts('.workload summary'), [`${NAME} </script>${NAME}`]);
     assert.deepEqual([await texts('img'), await page.title(), errors], [[], 'Portcullis report', []]);
   });
 
@@ -143,24 +209,189 @@ describe('report', { skip: noBrowser }, () => {
       'To restart\n1\n1 running pod',
     ]);
     assert.deepEqual(await texts('.heat-map tbody tr'), ['own\t0\t2\t2\tdenied now']);
-    assert.deepEqual(await texts('.workload h3'), [
-      'Pod agent denied now',
-      'Pod net denied now',
-      'Pod older to restart',
+    assert.deepEqual(await texts('.cause h3'), [
+      '1 workload denied now',
+      '1 workload denied now',
+      '1 workload to restart',
     ]);
+    assert.deepEqual(await texts('.workload summary'), ['Pod agent', 'Pod net', 'Pod older']);
     assert.deepEqual(await texts('.fixes li'), [
       'Remove or change spec.containers[0].securityContext.privileged of the pods.',
-      'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own\nThis gives all pods of service account "default" full control of their nodes.',
+      'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own Copy\nThis gives all pods of service account "default" full control of their nodes.',
       'Remove or change spec.containers[0].securityContext.capabilities.add of the pods.',
-      'Create a custom SCC that allows what the pods need, and grant it: portcullis scc create net pod/net -n own',
+      'Create a custom SCC that allows what the pods need, and grant it: portcullis scc create net pod/net -n own Copy',
     ]);
     assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);
   });
 
-  test('renders 5,000 namespaces in less than a second of script time', async () => {
+  test('a filter in the URL selects the objects of all sections', async () => {
+    const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
+    const { page, texts, errors } = await browser.open(url);
+    await page.waitForSelector('.report');
+    /** The names in the table of namespaces, the workloads by cause, and the order of checks. */
+    const sections = async (): Promise<unknown> => [
+      await texts('.heat-map tbody th'),
+      await texts('.cause h3'),
+      await texts('[aria-label="By check"] tbody tr'),
+      await texts('.filters [role=status]'),
+    ];
+    const ESCALATION =
+      'allowPrivilegeEscalation\t\nN\n\tA\tSet securityContext.allowPrivilegeEscalation to false in each container.';
+    const escalation = (workloads: string, admitted: number): string =>
+      ESCALATION.replace('N', workloads).replace('A', String(admitted));
+    const hosts =
+      'hostNamespaces\t\n1 workload\n\t3\tRemove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.';
+    const shop = [['1 workload would be denied', '1 workload would be denied']].flat();
+    const cases: readonly (readonly [fragment: string, ...expected: readonly string[][]])[] = [
+      ['', ['shop', 'shop-test'], [...shop, '1 workload would be denied'], [escalation('3 workloads', 2), hosts], ['']],
+      [
+        '#namespace=shop',
+        ['shop'],
+        shop,
+        [escalation('2 workloads', 1), hosts.replace('3', '2')],
+        ['1 of 2 namespaces'],
+      ],
+      ['#namespace=shop-', ['shop-test'], [shop[0] ?? ''], [escalation('1 workload', 1)], ['1 of 2 namespaces']],
+      ['#label=team%3Dshoptest', ['shop-test'], [shop[0] ?? ''], [escalation('1 workload', 1)], ['1 of 2 namespaces']],
+      ['#label=team%3D%3D%3D', [], [], [], ['0 of 2 namespaces']],
+      ['#verdict=deniedNow', [], [], [], ['0 of 2 namespaces']],
+      [
+        '#check=hostNamespaces',
+        ['shop'],
+        [shop[0] ?? ''],
+        [hosts.replace('3', '0'), escalation('1 workload', 1)],
+        ['1 of 2 namespaces'],
+      ],
+      ['#level=baseline&namespace=shop', ['shop'], [shop[0] ?? ''], [hosts.replace('3', '1')], ['1 of 2 namespaces']],
+    ];
+    for (const [fragment, ...expected] of cases) {
+      await page.evaluate(`location.hash = ${JSON.stringify(fragment)}`);
+      await page.waitForFunction(
+        `document.querySelector('.filters [role=status]').innerText === ${JSON.stringify(expected[3]?.[0])}`,
+      );
+      assert.deepEqual([fragment, await sections()], [fragment, expected]);
+    }
+    await page.locator('.filters button ::-p-text(Show all)').click();
+    await page.select('.filters [name=verdict]', 'violating');
+    await page.type('.filters [name=label]', 'team=shop');
+    assert.equal(new URL(page.url()).hash, '#label=team%3Dshop&verdict=violating');
+    assert.deepEqual(errors, []);
+  });
+
+  test('links lead from a cell to its workloads and back, with the keyboard', async () => {
+    const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
+    const { page, texts } = await browser.open(url);
+    const focused = async (): Promise<unknown> => await page.evaluate('document.activeElement.innerText');
+    const cell = '[aria-label="2 in namespace shop denied by restricted"]';
+    await page.waitForSelector(cell);
+    await page.focus(cell);
+    await page.keyboard.press('Enter');
+    await page.waitForFunction('document.activeElement.tagName === "H2"');
+    assert.deepEqual(
+      [await focused(), await texts('.card > summary strong')],
+      ['Workloads denied by Pod Security', ['shop']],
+    );
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Tab');
+    assert.equal(await focused(), 'Back to the row of shop');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction('document.activeElement.id === "namespace/shop"');
+    assert.deepEqual(await texts('.heat-map tbody th'), ['shop', 'shop-test']);
+    assert.deepEqual(await findAccessibilityProblems(page), []);
+  });
+
+  test('tables are sorted by their headers', async () => {
+    const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
+    const { page, texts } = await browser.open(url);
+    await page.waitForSelector('.heat-map');
+    const sorted = async (): Promise<unknown> => [
+      await texts('.heat-map tbody th'),
+      await page.evaluate(`Array.from(document.querySelectorAll('.heat-map [aria-sort]'), (one) => one.ariaSort)`),
+    ];
+    for (const expected of [
+      [['shop-test', 'shop'], ['ascending']],
+      [['shop', 'shop-test'], ['descending']],
+    ]) {
+      await page.locator('.heat-map button ::-p-text(restricted)').click();
+      await page.waitForFunction(`document.querySelector('.heat-map [aria-sort="${expected[1]?.[0]}"]')`);
+      assert.deepEqual(await sorted(), expected);
+    }
+  });
+
+  test('commands are copied, and the data are saved as CSV and JSON', async () => {
+    const objects = [
+      ...SHOPS,
+      {
+        apiVersion: 'example.com/v1',
+        kind: '=cmd()',
+        metadata: { name: 'x', namespace: 'shop' },
+        spec: { template: { spec: { hostIPC: true, containers: [{ name: 'c', image: 'i' }] } } },
+      },
+    ];
+    const html = await report('-f', await writeObjects('files.json', objects));
+    const { page } = await browser.open(await write('files.html', html));
+    await page.waitForSelector('.command');
+    await page.evaluate(`{
+      window.saved = [];
+      navigator.clipboard.writeText = async (text) => void saved.push(text);
+      URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return 'data:,'; };
+    }`);
+    const saved = async (number: number): Promise<string> => {
+      await page.waitForFunction(`saved.length === ${number}`);
+      return (await page.evaluate('saved.at(-1)')) as string;
+    };
+    await page.type('.filters [name=namespace]', 'shop-test');
+    await page.click('.workload .copy');
+    assert.equal(
+      await saved(1),
+      `kubectl patch deployment.apps/web -n shop-test --type=json -p '[{"op":"add","path":"/spec/template/spec/containers/0/securityContext/allowPrivilegeEscalation","value":false}]'`,
+    );
+    await page.waitForSelector('.copy ::-p-text(Copied)');
+    await page.locator('.filters button ::-p-text(CSV)').click();
+    const header = 'namespace,kind,name,verdict,level,pods,check,reason,detail,fix\r\n';
+    assert.equal(
+      await saved(2),
+      `${header}"shop-test","Deployment","web","wouldBeDenied","restricted","0","allowPrivilegeEscalation","allowPrivilegeEscalation != false","container ""c"" must set securityContext.allowPrivilegeEscalation=false","Set securityContext.allowPrivilegeEscalation to false in each container."\r\n`,
+    );
+    await page.locator('.filters button ::-p-text(Show all)').click();
+    await page.locator('.filters button ::-p-text(CSV)').click();
+    assert.match(await saved(3), /\r\n"shop","'=cmd\(\)","x",/);
+    await page.locator('.filters button ::-p-text(JSON)').click();
+    const { namespaces } = JSON.parse(await saved(4)) as ReportData;
+    assert.deepEqual(
+      namespaces.map(({ name, workloads }) => [name, ...workloads.map((one) => one.name)]),
+      [
+        ['shop', 'x', 'api', 'web'],
+        ['shop-test', 'web'],
+      ],
+    );
+  });
+
+  test('--compare lists the violations that are new or fixed', async () => {
+    const before = await report('-f', await writeObjects('shops.json', SHOPS), '-o', 'json');
+    await writeFile(join(folder, 'before.json'), before);
+    const text = JSON.stringify(SHOPS.slice(0, 3))
+      .replace('"hostNetwork":true', '"hostPID":false')
+      .replace('"drop":["ALL"]', '"drop":[]');
+    const changed = await writeObjects('changed.json', JSON.parse(text) as object[]);
+    const html = await report('-f', changed, '--compare', join(folder, 'before.json'));
+    const { page, texts } = await browser.open(await write('changed.html', html));
+    await page.waitForSelector('[aria-label=Changes]');
+    assert.deepEqual(await texts('[aria-label=Changes] tbody tr'), [
+      'Deployment shop/web\tnew\tcapabilities_restricted',
+      'Deployment shop/api\tfixed\thostNamespaces',
+      'Deployment shop-test/web\tfixed\tallowPrivilegeEscalation',
+    ]);
+    const [note = ''] = await texts('[aria-label=Changes] .note');
+    assert.match(note, /^Since the report of .*shops\.json at 20\S+Z\. 2 violations did not change\.$/);
+  });
+
+  test('renders 5,000 namespaces from less than 1 MB in less than a second of script time', async () => {
     const empty = JSON.parse(await report('-f', 'examples/cluster', '-o', 'json')) as ReportData;
     const namespaces = Array.from({ length: 5000 }, (_, index) => manyNamespace(index));
     const url = await renderData('large.html', { ...empty, namespaces });
+    const { size } = await stat(join(folder, 'large.html'));
+    assert.ok(size < 1e6, `${size} bytes`);
     const { page, texts } = await browser.open(url);
     await page.locator('button ::-p-text(Show all 5,000 namespaces)').click();
     await page.waitForFunction('document.querySelectorAll(".heat-map tbody tr").length === 5000');
@@ -173,7 +404,7 @@ describe('report', { skip: noBrowser }, () => {
       return sum < 0 ? 0 : (performance.now() - start) / 1000;
     })()`)) as number;
     assert.ok(seconds < Math.max(1, 10 * reference), `${seconds} s of script time, reference ${reference} s`);
-    await page.type('.filter', '4999');
+    await page.type('.filters [name=namespace]', '4999');
     await page.waitForFunction('document.querySelectorAll(".heat-map tbody tr").length === 1');
     assert.deepEqual(await texts('.heat-map tbody th'), ['team-4999']);
   });
@@ -193,13 +424,15 @@ function manyNamespace(index: number): ReportNamespace {
     ...{ kind: 'Deployment', name: 'web', pods: 1, causes: [], violations: [violation] },
     ...({ verdict: 'wouldBeDenied', level: 'restricted' } as const),
   };
+  const denied = isViolating ? [{ kind: 'Deployment', name: 'web', checks: ['hostNamespaces'] }] : [];
   return {
     name: `team-${index}`,
     current: 'privileged',
     currentSource: 'default',
     planned: 'restricted',
     verdict: isViolating ? 'violating' : 'clean',
-    denied: { privileged: 0, baseline: isViolating ? 1 : 0, restricted: isViolating ? 1 : 0 },
+    labels: { team: `t${index % 7}` },
+    denied: { baseline: denied, restricted: denied },
     categories: [],
     workloads: isViolating ? [workload] : [],
     excepted: [],

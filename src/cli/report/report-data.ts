@@ -1,26 +1,29 @@
 /** Computes the report data: the results of the rollout, SCC and exemption commands for one state. */
 import { listExemptions, readExemptionUses } from '../../cluster/exemptions.ts';
 import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
+import { listPodCreators } from '../../cluster/workloads.ts';
 import { objectName } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { compareBytes } from '../../kube/text.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import { checkFix } from '../../policy/pss/evaluate.ts';
 import type { Level } from '../../policy/pss/policy.ts';
-import { countNamespaces } from '../../policy/rollout/plan.ts';
+import { countNamespaces, type PlannedNamespace } from '../../policy/rollout/plan.ts';
 import { rolloutBlockers, rolloutSteps } from '../../policy/rollout/state.ts';
 import { listDenials } from '../../policy/scc/advice/denials.ts';
 import { type AdmissionPlan, planAdmission } from '../../policy/scc/advice/plan.ts';
 import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
-import type { ReportData, ReportScc } from '../../web/report-data.ts';
+import type { DeniedWorkload, ReportData, ReportNamespace, ReportScc, ReportWorkload } from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import { planInput } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
 import { evaluatePolicy, planNamespaces } from './namespaces.ts';
+import { findPatch } from './patch.ts';
 import { describeState } from './state-rows.ts';
 
 interface ReportInput {
@@ -42,7 +45,7 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
   const summary = countNamespaces(planned);
   const objects = listNamespaces(store);
   const denied = new Map(
-    await mapNamespaces(objects, (one) => [objectName(one), countDenied(one, facts)] as const, {
+    await mapNamespaces(objects, (one) => [objectName(one), listDenied(one, facts)] as const, {
       verb: 'Evaluating all levels of',
       io,
     }),
@@ -55,6 +58,12 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
   const isPrivileged = (scc: string): boolean =>
     store.get('SecurityContextConstraints', scc)?.allowPrivilegedContainer === true;
   const uses = readExemptionUses(store.list('Lease', namespace));
+  const namespaces = planned.map((one): ReportNamespace => ({
+    ...one,
+    labels: store.get('Namespace', one.name)?.metadata?.labels ?? {},
+    workloads: withPatches(one, facts),
+    denied: denied.get(one.name),
+  }));
   return {
     source,
     time: formatTimestamp(date.getTime()),
@@ -68,7 +77,8 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
       facts: describeState(state),
       ...rolloutBlockers(state, summary),
     },
-    namespaces: planned.map((one) => ({ ...one, denied: denied.get(one.name) })),
+    namespaces,
+    fixes: Object.fromEntries(sortedSet(namespaces.flatMap(violatedChecks)).map((check) => [check, checkFix(check)])),
     sccs: listSccs(facts, sccPlans),
     sccDenials: sccPlans.flatMap((plan) => listDenials(plan, isPrivileged)),
     unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
@@ -78,16 +88,35 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
   };
 }
 
-/** Returns the number of workloads that each level denies, or `undefined` if the evaluation fails. */
-function countDenied(namespace: Namespace, facts: RolloutFacts): Readonly<Record<Level, number>> | undefined {
-  const evaluate = (level: Level): number | undefined => {
+/** Returns the workloads that each level denies, or `undefined` if the evaluation fails. */
+function listDenied(namespace: Namespace, facts: RolloutFacts): ReportNamespace['denied'] {
+  const evaluate = (level: Level): readonly DeniedWorkload[] | undefined => {
     const { error, workloads } = evaluatePolicy(namespace, facts, { level, version: 'latest' });
-    return error === undefined ? workloads.length : undefined;
+    if (error !== undefined) return undefined;
+    return workloads.map(({ kind, name, violations }) => {
+      return { kind, name, checks: sortedSet(violations.map(({ check }) => check)) };
+    });
   };
   const restricted = evaluate('restricted');
   // The baseline level admits every workload that the restricted level admits.
-  const baseline = restricted === 0 ? 0 : evaluate('baseline');
-  return restricted === undefined || baseline === undefined ? undefined : { privileged: 0, baseline, restricted };
+  const baseline = restricted?.length === 0 ? [] : evaluate('baseline');
+  return restricted === undefined || baseline === undefined ? undefined : { baseline, restricted };
+}
+
+function withPatches({ name, workloads }: PlannedNamespace, { store, customSources }: RolloutFacts) {
+  if (workloads.length === 0) return workloads;
+  const sources = Map.groupBy(listPodCreators(store, name, customSources), (source) =>
+    [source.kind, objectName(source.object)].join('/'),
+  );
+  return workloads.map((workload): ReportWorkload => {
+    const [source] = workload.verdict === 'restart' ? [] : (sources.get(`${workload.kind}/${workload.name}`) ?? []);
+    return { ...workload, patch: source && findPatch(source, workload) };
+  });
+}
+
+function violatedChecks({ denied, workloads }: ReportNamespace): readonly string[] {
+  const checks = denied?.restricted.flatMap((one) => one.checks) ?? [];
+  return [...checks, ...workloads.flatMap(({ violations }) => violations.map(({ check }) => check))];
 }
 
 /**

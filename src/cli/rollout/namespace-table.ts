@@ -6,7 +6,7 @@ import {
   type ViolatingWorkload,
   WORKLOAD_VERDICTS,
 } from '../../policy/rollout/evaluation.ts';
-import { type NamespaceCounts, needsFix, type PlannedNamespace } from '../../policy/rollout/plan.ts';
+import { type NamespaceCounts, needsFix, type PlannedNamespace, printStep } from '../../policy/rollout/plan.ts';
 import { printExceptions } from '../../policy/rollout/reports.ts';
 import type { Values } from '../options.ts';
 import { type headersOption, printable, printTable, type Style, withHeader } from '../output/print.ts';
@@ -96,7 +96,7 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
       ...(error === undefined ? [] : [`  ${printable(error)}`]),
       ...workloads.flatMap((workload) => workloadLines(workload, style)),
       ...excepted.flatMap((workload) => exceptedLines(workload, style)),
-      ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(step)}`),
+      ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(printStep(step))}`),
     ];
     return `${lines.join('\n')}\n`;
   });

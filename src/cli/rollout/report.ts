@@ -6,12 +6,16 @@ import { nonEmpty, option } from '../options.ts';
 import { bundlePage } from '../output/bundle.ts';
 import { renderPage } from '../output/html.ts';
 import { outputOption, printData } from '../output/print.ts';
+import { compareReports, readReport } from '../report/comparison.ts';
 import { computeReport } from '../report/report-data.ts';
 
 const DETAILS = `
 Writes one self-contained HTML file: the state of the enforcement rollout, the denied workloads
 of each namespace and level with their fixes, the use and the grants of SCCs (SecurityContextConstraints),
-and the exemptions. The file contains names from the cluster, and can be printed.
+the exceptions and the exemptions. The page can be filtered, sorted and printed, and it exports CSV and JSON.
+It contains names from the cluster.
+
+With --compare, the report lists the violations that are new or fixed since an earlier report.
 
 The report is computed from the current state of the cluster, or from manifests as if they were all
 objects of a cluster. The command changes nothing. Permissions to read all namespaces are required.
@@ -19,7 +23,8 @@ objects of a cluster. The command changes nothing. Permissions to read all names
 Examples:
   portcullis report > report.html
   portcullis report -f deploy/ > report.html
-  portcullis report -o json
+  portcullis report -o json > monday.json
+  portcullis report --compare monday.json > report.html
 `;
 
 /** Reports the state of a cluster as a page. */
@@ -31,6 +36,9 @@ export const command = defineCommand({
       short: 'n',
       help: 'Namespace for manifests that do not set one',
     }),
+    compare: option('FILE', nonEmpty, undefined, {
+      help: 'Earlier report to compare with, which -o json wrote',
+    }),
     output: outputOption(['html', 'json']),
   },
   async run(options, _operands, io) {
@@ -38,12 +46,14 @@ export const command = defineCommand({
     if (output === 'html' && io.stdout.isTTY === true) {
       throw new UserError('the output is an HTML page: write it to a file with > report.html, or set -o json');
     }
+    const before = options.compare === undefined ? undefined : await readReport(options.compare);
     const date = new Date();
     const facts = await gatherRollout(options, io, date);
     const target = filename.length > 0 ? undefined : await findCluster({ ...options, env: io.env });
     const source = target?.server ?? filename.join(', ');
     const isFromFile = options.config !== undefined;
-    const data = await computeReport({ facts, date, source, namespace, isFromFile }, io);
+    const report = await computeReport({ facts, date, source, namespace, isFromFile }, io);
+    const data = { ...report, comparison: before && compareReports(before, report) };
     if (output === 'json') io.stdout.write(printData('json', data));
     else io.stdout.write(renderPage(await bundlePage('report'), { title: 'Portcullis report', data }));
     return EXIT.passed;

@@ -32,8 +32,18 @@ export interface PlannedNamespace extends Pick<
   readonly reason?: string | undefined;
   /** Why the evaluation is inconclusive. */
   readonly error?: string | undefined;
-  /** Next steps. Each item is one sentence. */
-  readonly steps: readonly string[];
+  readonly steps: readonly NextStep[];
+}
+
+/** A next step, which `printStep` prints as one sentence. */
+export interface NextStep {
+  /** A sentence, or a phrase before the command. */
+  readonly text: string;
+  readonly command?: string | undefined;
+}
+
+export function printStep({ text, command }: NextStep): string {
+  return command === undefined ? text : `${text}: ${command}.`;
 }
 
 /** A planned change to settings or labels. */
@@ -95,7 +105,8 @@ export function planUpgrade(
   );
   const isViolating = workloads.length > 0;
   const label = `${POD_SECURITY_LABELS.enforceVersion}=${from}`;
-  const step = `Change the workloads before the upgrade, or keep the current version: kubectl label namespace/${planned.name} ${label}.`;
+  const text = 'Change the workloads before the upgrade, or keep the current version';
+  const step = { text, command: `kubectl label namespace/${planned.name} ${label}` };
   return {
     ...planned,
     planned: level,
@@ -161,53 +172,77 @@ export function needsFix({ verdict }: PlannedNamespace): boolean {
   return verdict === 'violating' || verdict === 'deniedNow' || verdict === 'inconclusive';
 }
 
-function nextSteps(evaluation: NamespaceEvaluation, context: PlanContext): readonly string[] {
+function nextSteps(evaluation: NamespaceEvaluation, context: PlanContext): readonly NextStep[] {
   const { name, verdict, workloads, categories, current } = evaluation;
-  if (verdict === 'inconclusive') return ['Resolve the error so the namespace can be evaluated.'];
+  if (verdict === 'inconclusive') return [{ text: 'Resolve the error so the namespace can be evaluated.' }];
   const restarts = restartSteps(name, workloads);
   if (context.isNewLabel) return [...newLabelSteps(evaluation), ...restarts];
   const weaker = evaluation.level === 'baseline' ? 'privileged' : 'LEVEL';
-  const ofCategories = categories.map((category) => STEPS[category](name, weaker));
+  const ofCategories = categories.flatMap((category) => STEPS[category](name, weaker));
   if (ofCategories.length > 0 || (verdict !== 'deniedNow' && verdict !== 'violating'))
     return [...ofCategories, ...restarts];
-  const change = labelCommand(name, current === 'baseline' ? 'privileged' : 'LEVEL', context);
-  return [`Change the workloads, or set a weaker level: ${change}.`, ...restarts];
+  const change = labelStep(WEAKER, { name, level: current === 'baseline' ? 'privileged' : 'LEVEL', ...context });
+  return [change, ...restarts];
 }
 
 /** Returns the next steps for a plan that changes the namespace's label. */
-function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): readonly string[] {
-  const command = labelCommand(name, level, { currentSource: 'label' });
+function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): readonly NextStep[] {
   const isDenied = verdict === 'violating' || verdict === 'deniedNow';
-  if (level === current) return isDenied ? ['Change the workloads.'] : [];
-  return [isDenied ? `Change the workloads, then set the label: ${command}.` : `Set the label: ${command}.`];
+  if (level === current) return isDenied ? [{ text: 'Change the workloads.' }] : [];
+  const text = isDenied ? 'Change the workloads, then set the label' : 'Set the label';
+  return [labelStep(text, { name, level, currentSource: 'label' })];
 }
 
+const WEAKER = 'Change the workloads, or set a weaker level';
+
 /**
- * The next step for a namespace, and a level weaker than the planned level. The level is `LEVEL` if there are two
+ * The next steps for a namespace, and a level weaker than the planned level. The level is `LEVEL` if there are two
  * weaker levels.
  */
-const STEPS: Readonly<Record<Category, (name: string, weaker: string) => string>> = {
-  runLevelZero: (name) => `The namespace belongs to the cluster. Set its level: ${labelCommand(name, 'privileged')}.`,
-  openshift: (name, weaker) =>
-    `The namespace belongs to the platform, and its labels are not managed. Set a level: ${labelCommand(name, weaker)}. Alternatively, enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true.`,
-  disabledSyncer: (name, weaker) =>
-    `The labels of the namespace are not managed. Enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-. Alternatively, set a level: ${labelCommand(name, weaker)}.`,
-  userSCC: (name) =>
-    `Pods were admitted only because of their creators' permissions. Grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
-  unknown: (name, weaker) => `Change the workloads, or set a weaker level: ${labelCommand(name, weaker)}.`,
+const STEPS: Readonly<Record<Category, (name: string, level: string) => readonly NextStep[]>> = {
+  runLevelZero: (name) => [
+    labelStep('The namespace belongs to the cluster. Set its level', { name, level: 'privileged' }),
+  ],
+  openshift: (name, level) => [
+    labelStep('The namespace belongs to the platform, and its labels are not managed. Set a level', { name, level }),
+    {
+      text: 'Alternatively, enable label management',
+      command: `kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true`,
+    },
+  ],
+  disabledSyncer: (name, level) => [
+    {
+      text: 'The labels of the namespace are not managed. Enable label management',
+      command: `kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-`,
+    },
+    labelStep('Alternatively, set a level', { name, level }),
+  ],
+  userSCC: (name) => [
+    {
+      text: "Pods were admitted only because of their creators' permissions. Change the workloads, or grant the SCC to their service accounts",
+      command: `portcullis scc plan -n ${name} --bindings FILE`,
+    },
+  ],
+  unknown: (name, level) => [labelStep(WEAKER, { name, level })],
 };
 
-function labelCommand(name: string, weaker: string, { currentSource }: Partial<PlanContext> = {}): string {
+interface LabelStep extends Partial<Pick<PlanContext, 'currentSource'>> {
+  readonly name: string;
+  readonly level: string;
+}
+
+function labelStep(text: string, { name, level, currentSource }: LabelStep): NextStep {
   const overwrite = currentSource === 'label' ? ' --overwrite' : '';
-  const choice = weaker === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
-  return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${overwrite}${choice}`;
+  const choice = level === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
+  const command = `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${level}${overwrite}`;
+  return { text: `${text}${choice}`, command };
 }
 
 /** Kinds that `kubectl rollout restart` supports. */
 const RESTARTABLE: ReadonlySet<string> = new Set(['DaemonSet', 'Deployment', 'StatefulSet']);
 
 /** Returns one command for all workloads that kubectl can restart, and a sentence for each other kind. */
-function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]): readonly string[] {
+function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]): readonly NextStep[] {
   const list = (isListed: (kind: string) => boolean): string =>
     workloads
       .filter(({ verdict, kind }) => verdict === 'restart' && isListed(kind))
@@ -216,9 +251,12 @@ function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]
   const restarted = list((kind) => RESTARTABLE.has(kind));
   const controlled = list((kind) => !RESTARTABLE.has(kind) && kind !== 'Pod');
   const pods = list((kind) => kind === 'Pod');
+  const command = `kubectl rollout restart -n ${namespace} ${restarted}`;
   return [
-    ...(restarted === '' ? [] : [`Restart the workloads: kubectl rollout restart -n ${namespace} ${restarted}.`]),
-    ...(controlled === '' ? [] : [`Delete the running pods so their controllers recreate them: ${controlled}.`]),
-    ...(pods === '' ? [] : [`Delete the pods and recreate them from their manifests: ${pods}.`]),
+    ...(restarted === '' ? [] : [{ text: 'Restart the workloads', command }]),
+    ...(controlled === ''
+      ? []
+      : [{ text: `Delete the running pods so their controllers recreate them: ${controlled}.` }]),
+    ...(pods === '' ? [] : [{ text: `Delete the pods and recreate them from their manifests: ${pods}.` }]),
   ];
 }

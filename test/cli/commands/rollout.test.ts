@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { NamespaceCounts, PlannedNamespace } from '../../../src/policy/rollout/plan.ts';
+import { type NamespaceCounts, type PlannedNamespace, printStep } from '../../../src/policy/rollout/plan.ts';
 import { rolloutBlockers, type RolloutState } from '../../../src/policy/rollout/state.ts';
 import type { ReportData } from '../../../src/web/report-data.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
@@ -258,7 +258,7 @@ a (baseline)
       const { code, stdout } = await run(own, '--level=restricted', '-o', 'json');
       const { namespaces } = JSON.parse(stdout) as { readonly namespaces: readonly PlannedNamespace[] };
       const printed = namespaces.map(({ name, planned, verdict, workloads, steps }) =>
-        [name, planned, verdict, ...workloads.map((one) => one.verdict), ...steps].join(' '),
+        [name, planned, verdict, ...workloads.map((one) => one.verdict), ...steps.map(printStep)].join(' '),
       );
       const set = (name: string) => `kubectl label namespace/${name} pod-security.kubernetes.io/enforce=restricted`;
       assert.deepEqual(printed, [

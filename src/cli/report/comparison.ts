@@ -1,0 +1,72 @@
+/** The violations that are new or fixed since an earlier report. */
+import { readFile } from 'node:fs/promises';
+import { isObject } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
+import type { DeniedWorkload, ReportComparison, ReportData } from '../../web/report-data.ts';
+
+/** The part of a report that is compared. */
+type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;
+
+/** Reads a report that `-o json` wrote. Rejects with a UserError if the file is not one. */
+export async function readReport(file: string): Promise<ComparedReport> {
+  try {
+    const report: unknown = JSON.parse(await readFile(file, 'utf8'));
+    if (!isObject(report) || typeof report['source'] !== 'string' || typeof report['time'] !== 'string') {
+      throw new TypeError('it has no source and no time');
+    }
+    const read = report as unknown as ComparedReport;
+    // Throws a TypeError if the lists have an unexpected form.
+    listViolations(read, new Set());
+    return read;
+  } catch (error) {
+    const isFormat = error instanceof SyntaxError || error instanceof TypeError;
+    const message = error instanceof Error ? error.message : String(error);
+    const reason = isFormat ? `${file} is not the output of portcullis report -o json: ${message}` : message;
+    throw new UserError(`cannot read the earlier report: ${reason}`, { cause: error });
+  }
+}
+
+/** Compares the violations of denied workloads. Namespaces whose evaluation failed in either report are skipped. */
+export function compareReports(before: ComparedReport, after: ComparedReport): ReportComparison {
+  const inconclusive = [before, after].flatMap(({ namespaces }) =>
+    namespaces.filter(({ verdict }) => verdict === 'inconclusive').map(({ name }) => name),
+  );
+  const skipped = new Set(inconclusive);
+  const [old, current] = [listViolations(before, skipped), listViolations(after, skipped)];
+  const added = [...current].filter(([key]) => !old.has(key));
+  return {
+    source: before.source,
+    time: before.time,
+    added: groupByWorkload(added),
+    fixed: groupByWorkload([...old].filter(([key]) => !current.has(key))),
+    unchanged: current.size - added.length,
+    skipped: [...skipped].sort(),
+  };
+}
+
+type Violation = Omit<DeniedWorkload, 'checks'> & { readonly namespace: string; readonly check: string };
+
+/** Returns the violations of denied workloads by namespace, kind, name and check. */
+function listViolations({ namespaces }: ComparedReport, skipped: ReadonlySet<string>): ReadonlyMap<string, Violation> {
+  return new Map(
+    namespaces
+      .filter(({ name }) => !skipped.has(name))
+      .flatMap(({ name: namespace, workloads }) =>
+        workloads
+          .filter(({ verdict }) => verdict !== 'restart')
+          .flatMap(({ kind, name, violations }) => violations.map(({ check }) => ({ namespace, kind, name, check }))),
+      )
+      .map((one) => [Object.values(one).join('/'), one]),
+  );
+}
+
+function groupByWorkload(violations: readonly (readonly [key: string, Violation])[]): ReportComparison['added'] {
+  const workloads = new Map<string, Omit<Violation, 'check'> & { readonly checks: string[] }>();
+  for (const [, { namespace, kind, name, check }] of violations) {
+    const key = [namespace, kind, name].join('/');
+    const workload = workloads.get(key) ?? { namespace, kind, name, checks: [] };
+    workload.checks.push(check);
+    workloads.set(key, workload);
+  }
+  return [...workloads.values()];
+}

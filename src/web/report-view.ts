@@ -1,0 +1,170 @@
+/** The part of a report that a page shows: filters in the URL, the order of fixes, and CSV. It does not use the DOM. */
+import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
+import { countNamespaces } from '../policy/rollout/plan.ts';
+import type { DeniedWorkload, DenyingLevel, ReportData, ReportNamespace, ReportWorkload } from './report-data.ts';
+
+/** Fields of the filter, and the ID of the element to show. */
+const FIELDS = ['namespace', 'label', 'verdict', 'check', 'level', 'at'] as const;
+
+/** The state of the page in the fragment of its URL. Absent fields do not restrict the report. */
+export type View = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
+
+/** Reads a fragment such as `#namespace=shop&check=runAsNonRoot`. */
+export function parseView(fragment: string): View {
+  const parameters = new URLSearchParams(fragment.slice(1));
+  const view: { -readonly [Field in keyof View]: View[Field] } = {};
+  for (const field of FIELDS) {
+    const value = parameters.get(field);
+    if (value) view[field] = value;
+  }
+  return view;
+}
+
+/** Returns the fragment of a view, with the leading `#`. */
+export function formatView(view: View): string {
+  const fields = FIELDS.map((field) => [field, view[field] ?? '']).filter(([, value]) => value);
+  return `#${new URLSearchParams(fields).toString()}`;
+}
+
+/** The verdict of a namespace whose workloads have the verdict. */
+const NAMESPACE_VERDICTS = { deniedNow: 'deniedNow', wouldBeDenied: 'violating', restart: 'restart' } as const;
+
+/**
+ * Returns the part of the report that a view selects. A namespace matches by its whole name or, if there is no such
+ * namespace, by a part of it. The rollout and the SCCs belong to the whole cluster and remain unchanged.
+ */
+export function selectReport(
+  data: ReportData,
+  { namespace = '', label = '', verdict, check, level }: View,
+): ReportData {
+  if (namespace + label === '' && (verdict ?? check ?? level) === undefined) return data;
+  const isWhole = data.namespaces.some(({ name }) => name === namespace);
+  // An incomplete selector selects nothing.
+  const selector = parseLabelSelector(label);
+  const hasCheck = (checks: readonly string[]): boolean => check === undefined || checks.includes(check);
+  const violates = (one: { readonly violations: ReportWorkload['violations'] }): boolean =>
+    hasCheck(one.violations.map((violation) => violation.check));
+  const selectDenied = (denied: readonly DeniedWorkload[]): readonly DeniedWorkload[] =>
+    denied.filter(({ checks }) => hasCheck(checks));
+  const namespaces = data.namespaces.flatMap((one): readonly ReportNamespace[] => {
+    if (isWhole ? one.name !== namespace : !one.name.includes(namespace)) return [];
+    if (!matchesLabelSelector(selector, one.labels)) return [];
+    const workloads = workloadsAt(one, level, data.fixes)
+      .filter(violates)
+      .filter((workload) => verdict === undefined || NAMESPACE_VERDICTS[workload.verdict] === verdict);
+    const excepted = one.excepted.filter(violates);
+    const isFound =
+      workloads.length > 0 ||
+      (check === undefined ? verdict === undefined || verdict === one.verdict : excepted.length > 0);
+    const denied = one.denied && {
+      baseline: selectDenied(one.denied.baseline),
+      restricted: selectDenied(one.denied.restricted),
+    };
+    return isFound ? [{ ...one, workloads, excepted, denied }] : [];
+  });
+  const names = new Set(namespaces.map(({ name }) => name));
+  const isSelected = (one: { readonly namespace?: string | undefined }): boolean =>
+    one.namespace === undefined || names.has(one.namespace);
+  const { comparison } = data;
+  return {
+    ...data,
+    namespaces,
+    summary: countNamespaces(namespaces),
+    sccDenials: data.sccDenials.filter(isSelected),
+    unreviewedPods: data.unreviewedPods.filter(isSelected),
+    exceptions: data.exceptions.filter(isSelected),
+    exemptions: data.exemptions.filter((one) => (one.kind === 'namespace' ? names.has(one.name) : isSelected(one))),
+    comparison: comparison && {
+      ...comparison,
+      added: comparison.added.filter(isSelected),
+      fixed: comparison.fixed.filter(isSelected),
+    },
+  };
+}
+
+/** Returns the workloads that a level denies, or by default the level in force and the planned level. */
+function workloadsAt(
+  { denied, workloads }: ReportNamespace,
+  level: string | undefined,
+  fixes: ReportData['fixes'],
+): readonly ReportWorkload[] {
+  if (level !== 'baseline' && level !== 'restricted') return workloads;
+  return (denied?.[level] ?? []).map(({ kind, name, checks }) => {
+    const known = workloads.find((one) => one.kind === kind && one.name === name);
+    const violations = checks.flatMap((check) => {
+      const found = known?.violations.filter((one) => one.check === check) ?? [];
+      return found.length > 0 ? found : [{ check, reason: '', detail: '', fields: [], fix: fixes[check] ?? '' }];
+    });
+    const isSame = known?.level === level && known.verdict !== 'restart';
+    if (known && isSame) return known;
+    const verdict = known?.verdict === 'deniedNow' ? 'deniedNow' : 'wouldBeDenied';
+    return { kind, name, level: level satisfies DenyingLevel, verdict, pods: known?.pods ?? 0, causes: [], violations };
+  });
+}
+
+/** A workload with its namespace. */
+export interface NamedWorkload extends ReportWorkload {
+  readonly namespace: string;
+}
+
+/** A check, and the effect of its fix on the denied workloads. */
+export interface CheckStep {
+  readonly check: string;
+  /** The denied workloads that violate the check. */
+  readonly workloads: readonly NamedWorkload[];
+  /** Number of workloads that are admitted once this check and all preceding ones are fixed. */
+  readonly admitted: number;
+}
+
+/** Returns the violated checks. The next check is always the one whose fix admits the most workloads. */
+export function orderChecks(namespaces: readonly ReportNamespace[]): readonly CheckStep[] {
+  const workloads = namespaces
+    .flatMap(({ name, workloads: found }) => found.map((one) => ({ ...one, namespace: name })))
+    .filter(({ verdict }) => verdict !== 'restart')
+    .map((workload) => ({ workload, checks: new Set(workload.violations.map(({ check }) => check)) }));
+  const steps: CheckStep[] = [];
+  for (let rest = workloads; rest.length > 0;) {
+    const counts = new Map<string, { readonly admitted: number; readonly violating: number }>();
+    for (const { checks } of rest) {
+      for (const check of checks) {
+        const { admitted, violating } = counts.get(check) ?? { admitted: 0, violating: 0 };
+        counts.set(check, { admitted: admitted + (checks.size === 1 ? 1 : 0), violating: violating + 1 });
+      }
+    }
+    const [[check] = ['']] = [...counts].sort(([, a], [, b]) => b.admitted - a.admitted || b.violating - a.violating);
+    rest = rest
+      .map(({ workload, checks }) => ({ workload, checks: checks.difference(new Set([check])) }))
+      .filter(({ checks }) => checks.size > 0);
+    steps.push({
+      check,
+      workloads: workloads.filter(({ checks }) => checks.has(check)).map(({ workload }) => workload),
+      admitted: workloads.length - rest.length,
+    });
+  }
+  return steps;
+}
+
+/** Groups workloads with the same verdict and the same violated checks. The largest group is the first. */
+export function groupByCause(workloads: readonly ReportWorkload[]): readonly (readonly ReportWorkload[])[] {
+  const groups = Map.groupBy(workloads, ({ verdict, violations }) =>
+    [verdict, ...violations.map(({ check }) => check)].join(' '),
+  );
+  return [...groups.values()].sort((a, b) => b.length - a.length);
+}
+
+/** Returns the violations of all workloads as CSV. Spreadsheets do not execute its cells. */
+export function toCsv(namespaces: readonly ReportNamespace[]): string {
+  const rows = namespaces.flatMap(({ name: namespace, workloads }) =>
+    workloads.flatMap(({ kind, name, verdict, level, pods, violations }) =>
+      violations.map(({ check, reason, detail, fix }) => {
+        return { namespace, kind, name, verdict, level, pods, check, reason, detail, fix };
+      }),
+    ),
+  );
+  const header = 'namespace,kind,name,verdict,level,pods,check,reason,detail,fix';
+  const cell = (value: string | number): string =>
+    `"${String(value)
+      .replace(/^[=+\-@\t\r]/, "'$&")
+      .replaceAll('"', '""')}"`;
+  return [header, ...rows.map((row) => Object.values(row).map(cell).join(','))].map((line) => `${line}\r\n`).join('');
+}
