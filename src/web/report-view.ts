@@ -103,12 +103,12 @@ function workloadsAt(
 }
 
 /** A workload with its namespace. */
-export interface NamedWorkload extends ReportWorkload {
+interface NamedWorkload extends ReportWorkload {
   readonly namespace: string;
 }
 
 /** A check, and the effect of its fix on the denied workloads. */
-export interface CheckStep {
+interface CheckStep {
   readonly check: string;
   /** The denied workloads that violate the check. */
   readonly workloads: readonly NamedWorkload[];

@@ -67,7 +67,7 @@ const SCROLL_HINTS = {
 /**
  * A region that scrolls if its content is too wide or too tall. Only in that case can it receive focus and shows a hint.
  */
-export function ScrollRegion({ label, children }: ScrollRegionProps) {
+function ScrollRegion({ label, children }: ScrollRegionProps) {
   const region = useRef<HTMLDivElement>(null);
   const [state, setState] = useState<keyof typeof SCROLL_HINTS>();
   const update = (): void => {

@@ -36,7 +36,7 @@ export interface PlannedNamespace extends Pick<
 }
 
 /** A next step, which `printStep` prints as one sentence. */
-export interface NextStep {
+interface NextStep {
   /** A sentence, or a phrase before the command. */
   readonly text: string;
   readonly command?: string | undefined;
