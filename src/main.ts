@@ -14,7 +14,7 @@ let outputFailed = false;
 const stopping = new AbortController();
 // Only the first signal triggers a graceful shutdown. A second signal ends the process.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
-// The reader of a pipe may exit at any time, like `head`.
+// The reader of a pipe, such as `head`, may exit at any time.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', handleOutputError);
 
 const io: ProcessIo = {

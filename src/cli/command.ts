@@ -29,7 +29,7 @@ export interface Io extends ProcessIo {
   readonly text: Output;
 }
 
-/** The exit codes. */
+/** Exit codes of all commands. */
 export const EXIT = { passed: 0, violations: 1, usage: 2 } as const;
 
 /** Program name on the command line. */
@@ -67,7 +67,7 @@ export interface Command<O extends Options = Options> {
   run(values: Values<O>, operands: readonly string[], io: Io, sources: Sources): Promise<number>;
 }
 
-/** Defines a command and infers the types of the option values. */
+/** Returns the command, and infers the types of its option values. */
 export function defineCommand<O extends Options>(command: Command<O>): Command {
   return command;
 }

@@ -76,8 +76,8 @@ interface Candidate {
 const FILES = 'files';
 
 /**
- * Prints the candidates for the last word, one per line, with their descriptions. The last line is a directive: `:4`
- * disables file completion, `:0` enables it. kubectl uses the same cobra protocol for plugins.
+ * Prints the candidates for the last word, one per line, with their descriptions. The last line is a directive. `:4`
+ * disables file completion, and `:0` enables it. kubectl uses the same cobra protocol for plugins.
  */
 export async function complete(
   words: readonly string[],

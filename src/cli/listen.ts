@@ -45,5 +45,5 @@ const REASONS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the address cannot be resolved',
 };
 
-/** Error codes that the host causes, not the port. */
+/** Error codes that refer to the host. All others refer to the port. */
 const HOST_ERRORS: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);

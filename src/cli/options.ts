@@ -1,6 +1,6 @@
 /**
  * Typed tables of command options. A table maps each option name to its description and parser. `program.ts` registers
- * the table with commander, which reads the arguments, and then converts the raw values of each option.
+ * the table with commander, which parses the arguments, and then converts the raw option values.
  */
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
@@ -90,7 +90,7 @@ export function mapped<T, U>(one: Option<T>, change: (value: T) => U): Option<U>
   return { ...one, resolve: (texts) => change(one.resolve(texts)) };
 }
 
-/** Adds an environment variable to each option, named `PREFIX_` followed by the option name in capitals. */
+/** Adds an environment variable to each option. Its name is `PREFIX_` followed by the option name in capitals. */
 export function withEnvironment<O extends Options>(prefix: string, options: O): O {
   const named = Object.entries(options).map(([name, one]) => [
     name,
@@ -121,7 +121,7 @@ export function resolveValues<O extends Options>(options: O, sources: Sources): 
   return Object.fromEntries(values) as Values<O>;
 }
 
-/** Option names as shown in the help and in messages: `-o, --output`. */
+/** Returns the option names as shown in help and messages, such as `-o, --output`. */
 export function printFlags(name: string, { short }: OptionText): string {
   return `${short === undefined ? '' : `-${short}, `}--${name}`;
 }
@@ -154,7 +154,7 @@ export function time(value: string): Date {
   throw new UserError('must be a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z');
 }
 
-/** A version of the Pod Security Standards: `latest` or `v1.N`. */
+/** A Pod Security Standards version, `latest` or `v1.N`. */
 export function policyVersion(value: string): Version {
   const version = parseVersion(value);
   if (version === undefined) throw new UserError(VERSION_RULE);
@@ -179,7 +179,7 @@ export function namespaceName(value: string): string {
   return value;
 }
 
-/** One of the given words. */
+/** Accepts one of the given words. */
 export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
   const parse = (value: string): T => {
     const word = words.find((one) => one === value);
@@ -236,7 +236,7 @@ export function keyValue(value: string): readonly [key: string, value: string] {
   return [value.slice(0, separator), value.slice(separator + 1)];
 }
 
-/** `host:port`, with an IPv6 host in brackets. Without a host, it means all addresses. */
+/** `host:port`, with brackets around an IPv6 host. An empty host means all addresses. */
 export function listenAddress(value: string): { readonly host: string; readonly port: number } {
   const [, host = '', digits = ''] = /^(.*):(\d+)$/.exec(value) ?? [];
   const port = Number(digits);

@@ -18,7 +18,7 @@ import {
 } from './command.ts';
 import { type Option, type Options, printFlags, resolveValues, type Sources, UsageError } from './options.ts';
 
-/** All commands by help heading, in display order: name, summary, and import of the file. */
+/** All commands by help heading, in display order. Each row has the name, the summary, and the import of the file. */
 const GROUPS: Readonly<
   Record<string, readonly (readonly [name: string, summary: string, load: CommandEntry['load']])[]>
 > = {
@@ -186,8 +186,8 @@ function withHelp(args: readonly string[]): readonly string[] {
 }
 
 /**
- * Accepts `--flag=false` and `-o=json` as kubectl does. The value is removed from an unknown `--flag=value`, so
- * commander finds a similar option to suggest.
+ * Accepts `--flag=false` and `-o=json` as kubectl does. Removes the value from an unknown `--flag=value`, so commander
+ * can suggest a similar option.
  */
 function normalize(args: readonly string[], options: Options): readonly string[] {
   const end = args.includes('--') ? args.indexOf('--') : args.length;
@@ -260,7 +260,7 @@ function leaves({ commands }: CommanderCommand): CommanderCommand[] {
   return commands.flatMap((one) => (one.commands.length === 0 ? [one] : leaves(one)));
 }
 
-/** Names of a command and its parents, without the program: `scc plan`. */
+/** Returns the names of a command and its parents without the program name, such as `scc plan`. */
 function commandPath(command: CommanderCommand): string {
   const { parent } = command;
   return parent?.parent ? `${commandPath(parent)} ${command.name()}` : command.name();
@@ -318,7 +318,7 @@ function renameCalls(text: string, invocation: Invocation): string {
   const { name, prefix } = invocation;
   const words = prefix.map((word) => `${word} `).join('');
   const first = prefix.length > 0 ? '\\w' : `(?:${FIRST_WORDS})\\b`;
-  // Matches the program, but not the namespace of the same name in kubectl arguments.
+  // Matches the program name, but not the namespace with the same name in kubectl arguments.
   const calls = new RegExp(`(?<!kubectl |-n |--namespace |[\\w./=-])${PROGRAM} ${words}(?=${first})`, 'g');
   return text.replaceAll(calls, `${name} ${words}`);
 }

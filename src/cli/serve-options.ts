@@ -29,7 +29,7 @@ const featureList = list('NAME', oneOf(FEATURES), {
   help: `Features of the installation: ${FEATURES.join(', ')}, or none if empty. The development cluster has all of them`,
 });
 
-/** The options of `serve`. Options of Kubernetes servers have the same names. */
+/** The options of `serve`, named as in Kubernetes servers where these have the same options. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
   config: option('FILE', text, undefined, {
     help: 'File with the policy settings: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',

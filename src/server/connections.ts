@@ -1,4 +1,4 @@
-/** Limits the connections of the servers, and closes those of the admission server without losing reviews. */
+/** Limits the connections of the servers, and closes connections of the admission server without losing reviews. */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
@@ -30,24 +30,27 @@ interface Connection {
 export interface ConnectionDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Connection limit, if it is lower than that of the process. */
+  /** Connection limit, if it is lower than the limit of the process. */
   readonly maxConnections?: number;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
 
-/** More than three API servers need for concurrent writes. 1000 connections use about 100 MiB. */
+/**
+ * Exceeds the number of connections that three API servers need for concurrent writes. 1000 connections use about 100
+ * MiB.
+ */
 const MAX_CONNECTIONS = 1000;
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
 /**
  * Maximum time from opening a connection to the header of its first request, and from the header to the end of the
- * body. Equals the longest timeout of an installed webhook, because API servers may open connections in advance.
+ * body. Equals the longest timeout of an installed webhook. API servers may open connections before they need them.
  */
 const FIRST_REQUEST_SECONDS = 15;
 /**
- * The server counts as saturated for this time after it closes a connection to admit another one. Also the minimum
- * interval of the log line.
+ * After the server closes a connection to admit another one, it is reported as saturated for this time. Also the
+ * minimum interval of the log line.
  */
 const SATURATION_MS = 60_000;
 
@@ -156,7 +159,7 @@ function listen(server: Server, { open, table, deadline }: ListenOptions): void 
   const responses = new WeakMap<Socket, ServerResponse>();
   server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
-    // API servers send the next request after the response.
+    // API servers send the next request only after the response.
     if (responses.get(socket)?.writableEnded === false) {
       request.destroy(new Error('the request arrived before the response to the previous one'));
       return;

@@ -12,7 +12,7 @@ export type Evaluations = ReturnType<typeof createEvaluations>;
 
 /**
  * Creates the function that runs an evaluation. Each `yield` ends a step and returns whether there is time for another
- * step. Otherwise, the evaluation must end with an incomplete result.
+ * step. If there is not, the evaluation must end with an incomplete result.
  */
 export function createEvaluations(now: () => number) {
   const slices = createTokenBucket(SLICES, { ...systemClock, now });

@@ -1,4 +1,4 @@
-/** Authorization webhook for the minimum kubelet version, which answers SubjectAccessReviews from API servers. */
+/** Authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews from API servers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';

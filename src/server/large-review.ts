@@ -44,7 +44,7 @@ export function reduceReview(body: Buffer, isWhole: boolean): ReducedReview {
   }
 }
 
-// Limits for what the main thread parses
+// Limits for the text that the main thread parses
 
 const MIB = 1024 * 1024;
 const MAX_OUTPUT_BYTES = 8 * MIB;
@@ -181,7 +181,10 @@ function findSelection({ body, request, types }: Parts): Selection {
   return path ? selectWorkload(path) : OTHER_KIND;
 }
 
-/** Reads the value at a position. Returns the length of a long value instead, which matches no kind or version. */
+/**
+ * Reads the value at a position. For a long value, returns its length instead, because a number matches no kind or
+ * version.
+ */
 function readShortValue(body: Buffer, at: number | undefined): unknown {
   if (at === undefined) return undefined;
   const cursor = createCursor(body, at);

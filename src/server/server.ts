@@ -45,7 +45,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   const app = Fastify({
     https: {
       ...deps.tls,
-      // Accept the handshake in any case, because a rejected client can receive the reason only in an HTTP response.
+      // The handshake always succeeds, because a rejected client can receive the reason only in an HTTP response.
       ...(deps.clientNames ? { requestCert: true, rejectUnauthorized: false } : {}),
       // API servers use HTTP/1.1 for Services.
       ALPNProtocols: ['http/1.1'],
@@ -159,7 +159,7 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
-/** True for internal errors. 503 is not one, because it results from a limit or an unsynced store. */
+/** True for internal errors. 503 results from a limit or an unsynced store, so it is not an internal error. */
 function isDefect(status: number): boolean {
   return status >= 500 && status !== 503;
 }
@@ -254,7 +254,7 @@ function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<strin
       done();
       return;
     }
-    // The connection closes because the unread body follows on it.
+    // The connection closes because the unread body still follows.
     reply.header('connection', 'close');
     done(withStatus(new Error(rejection.reason), rejection.status));
   });

@@ -153,7 +153,7 @@ function createWait(context: WebhookContext, { isFulfilled, subscribe }: Conditi
 
 /** Maximum wait. OpenShift waits equally long for the ranges of a namespace. */
 export const MAX_WAIT_MS = 10_000;
-/** Reserved for the decision after the wait. */
+/** Time reserved for the decision after the wait. */
 export const MARGIN_MS = 100;
 
 /** Returns the time that a review may wait if its response must still arrive in time. */

@@ -279,7 +279,7 @@ suite('settings', () => {
     reviewAccess = () => Promise.reject(new Error('no connection'));
     assert.equal(
       await write({ user: 'bob', status: true, object: { ...stored, ...requested }, old: stored }),
-      'the API server did not answer whether "bob" may approve podsecurityexceptions.policy.portcullis.dev; try again',
+      'failed to check with the API server whether "bob" may approve podsecurityexceptions.policy.portcullis.dev; try again',
     );
   });
 });

@@ -29,7 +29,7 @@ import {
   withHeader,
 } from '../output/print.ts';
 
-/** Deletes controllers before their pods, because they would recreate the pods, and pods before grants. */
+/** Deletion order. Controllers precede their pods, which they would otherwise recreate, and pods precede grants. */
 const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
 
 /** Returns the fixes of the findings in the order in which to apply them. */

@@ -130,7 +130,7 @@ const options = {
   output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
 };
 
-/** Checks manifests against the Pod Security Standards, and SCCs against their validation, without a cluster. */
+/** Checks manifests against the Pod Security Standards and validates SCCs, without a cluster. */
 export const command = defineCommand({
   details: DETAILS,
   options,

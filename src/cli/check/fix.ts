@@ -1,4 +1,4 @@
-/** Manifest fixes for `check --fix`, which writes them to the files or prints them as a diff or as patches. */
+/** Applies the fixes of `check --fix` to the manifest files, or prints them as a diff or as patches. */
 import { realpath, stat } from 'node:fs/promises';
 import { failureReason, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
@@ -41,7 +41,7 @@ export function fixedManifests(fixes: Fixes, { errors }: Manifests): Manifests {
 }
 
 /**
- * Replaces the changed files atomically, one by one. A symbolic link remains, and its target is replaced.
+ * Replaces each changed file atomically. For a symbolic link, replaces its target.
  * @throws {UserError} for a file that cannot be written
  */
 export async function writeFixes(fixes: Fixes): Promise<void> {
@@ -64,7 +64,7 @@ export function printDiffs(fixes: Fixes): string {
   }).join('');
 }
 
-/** Prints the changes as kustomize `patches`: one JSON patch for each changed object. */
+/** Prints the changes as kustomize `patches`, with a JSON patch for each changed object. */
 export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifests): string {
   const after = new Map(fixed.objects.map((object) => [documentKey(object), object]));
   const patches = manifests.objects.flatMap((object) => {
@@ -94,8 +94,8 @@ function documentKey({ document: { file, index }, path }: ManifestObject): strin
 const MAX_LINES = 5;
 
 /**
- * Prints a line for each change, each condition to verify, and each finding that the user must resolve, and a line with
- * the counts of each file that has several changes and findings.
+ * Prints a line for each change, each condition to verify, and each finding that the user must resolve. If a file has
+ * several changes or findings, also prints their counts.
  */
 export function printChanges(stderr: Output, fixes: Fixes): void {
   const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): string =>

@@ -50,7 +50,7 @@ export interface CheckSettings {
   readonly reviewScc?: SccReviewer;
 }
 
-/** Evaluates SCC admission for a pod of the manifests in the given namespace. */
+/** Evaluates SCC admission for a pod from the manifests in the given namespace. */
 export type SccReviewer = (pod: PodLike, located: LocatedPod, namespace: string) => SccReview;
 
 /** The denial, or the pod as SCC admission defaults it. */
@@ -178,7 +178,7 @@ function resolvePolicyLabels(labels: Labels, { level, version }: CheckSettings):
 interface CheckedScope {
   readonly namespace?: string;
   readonly policies?: NamespacePolicy;
-  /** Path of the pod template in an object whose kind is not built in. */
+  /** Path of the pod template in a custom resource. */
   readonly path?: FieldPath;
 }
 
@@ -245,7 +245,7 @@ function findViolations(
   return [...found.values()];
 }
 
-/** Returns a warning for an exception that has expired, and therefore allows nothing. */
+/** Returns a warning for an expired exception, which allows nothing. */
 function expiryWarnings(object: ManifestObject, settings: CheckSettings): readonly ManifestError[] {
   const exception = readManifestException(object, settings.namespace);
   if (exception === undefined || settings.at.getTime() < exception.rule.expiresAtMs) return [];

@@ -1,5 +1,5 @@
 /**
- * SCC admission decisions for the pods in manifests, based on the SCCs and grants of a cluster or on the standard ones.
+ * Reviews the pods in manifests with SCC admission, based on exported SCCs and grants or on the standard SCCs.
  */
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { LocatedPod } from '../../config/fix.ts';
@@ -34,7 +34,7 @@ interface SccReviewOptions {
   readonly isOpenShift: boolean;
 }
 
-/** The creator of bare pods is unknown. */
+/** Creator of bare pods, who is unknown. */
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 /**

@@ -1,4 +1,4 @@
-/** Checks SecurityContextConstraints in manifests against the validation of the API server. */
+/** Checks SecurityContextConstraints in manifests against the validation rules of the API server. */
 import type { ManifestObject } from '../../config/objects.ts';
 import { parsePath, type Path } from '../../config/yaml.ts';
 import { type FieldError, formatFieldError, invalidValue, notSupported } from '../../kube/field-error.ts';
@@ -21,8 +21,8 @@ export function isScc({ apiVersion, kind }: ManifestObject): boolean {
 }
 
 /**
- * Returns unknown fields and values with the wrong type. If all values can be decoded, it also returns the fields that
- * are invalid after defaulting. If none is invalid, it also returns fields and values that make the SCC useless.
+ * Returns unknown fields and values with the wrong type. If there are no wrong types, also returns fields that are
+ * invalid after defaulting. If all fields are valid, also returns fields and values that make the SCC useless.
  */
 export function sccFindings(object: ManifestObject): readonly Finding[] {
   const misshapen = findShapeErrors(object.value, SHAPE);

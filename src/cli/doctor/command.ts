@@ -65,7 +65,7 @@ export const command = defineCommand({
   },
 });
 
-/** The policies are optional. Without permission to list them, the command inspects the server. */
+/** The policies are optional. If the user may not list them, the command inspects only the server. */
 function ignoreApiError(error: unknown): [] {
   if (error instanceof ApiError) return [];
   throw error;
@@ -103,7 +103,7 @@ function findingRows({ severity, check, object, message, impact, fix }: PrintedF
   ];
 }
 
-/** Prints more names than findings because users search for their namespaces. */
+/** Maximum number of printed namespaces. It is higher than in findings, because users look for their own namespaces. */
 const NAMESPACE_LIMIT = 8;
 
 function formatOutage(outage: readonly Outage[], breakGlass: Diagnosis['breakGlass'], style: Style): string {

@@ -31,7 +31,7 @@ export interface FloorObject extends AnyObject {
 export interface ServedCertificate {
   /** A Secret, such as `secrets/portcullis-serving-certificate`, or the address that serves the certificate. */
   readonly source: string;
-  /** Certificate chain in PEM; `undefined` if there is none. */
+  /** Certificate chain in PEM, or `undefined` if there is none. */
   readonly chain: string | undefined;
 }
 
@@ -46,7 +46,7 @@ export interface ProbeRequest {
 }
 
 export interface Probe extends ProbeRequest {
-  /** The admitted object; absent if the request failed. */
+  /** The admitted object. Absent if the request failed. */
   readonly object?: AnyObject;
   /** The error of a failed request. */
   readonly refusal?: string;
@@ -87,7 +87,7 @@ export interface Facts {
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly settingsObject: Fact<PortcullisConfiguration | undefined>;
-  /** Spec of the PortcullisConfiguration that the replicas apply: that of the object, or the last valid one. */
+  /** PortcullisConfiguration spec that the replicas apply, which is the current spec or the last valid one. */
   readonly spec: Fact<JsonObject>;
   /** CRDs, roles, bindings and policies for the service account that are missing or differ from the manifests. */
   readonly changedObjects: Fact<readonly Manifest[]>;
@@ -121,7 +121,7 @@ export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
 
 /** The commands that fix a problem, or an instruction. */
 export interface Fix {
-  /** The output of each command is piped to the next one. Empty if no command fixes the problem. */
+  /** Commands that are connected by pipes. Empty if no command fixes the problem. */
   readonly commands: readonly ShellCommand[];
   /** A comment on the commands, or an instruction if there are none. */
   readonly note?: string;
@@ -173,7 +173,7 @@ export function evaluateFact<T>(
   return 'value' in fact ? evaluate(fact.value) : [unknown(object, fact.unknown)];
 }
 
-/** Returns the value of a fact; `undefined` if it could not be read. */
+/** Returns the value of a fact, or `undefined` if it could not be read. */
 export function factValue<T>(fact: Fact<T>): T | undefined {
   return 'value' in fact ? fact.value : undefined;
 }

@@ -113,7 +113,7 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
   };
 }
 
-/** Reads the objects that do not depend on each other. */
+/** Reads the objects that can be read independently of each other. */
 async function readClusterObjects(client: ClusterClient, namespace: string) {
   const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
     readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
@@ -175,7 +175,7 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
 }
 
 /**
- * Kinds of the manifests to compare with the cluster, and the fields that must be the same. CRDs only have to exist,
+ * Kinds in the manifests to compare with the cluster, and the fields that must be equal. CRDs only need to exist,
  * because their versions may be newer.
  */
 const COMPARED_FIELDS: Readonly<Record<string, readonly string[]>> = {
@@ -188,7 +188,7 @@ const COMPARED_FIELDS: Readonly<Record<string, readonly string[]>> = {
   ValidatingAdmissionPolicyBinding: ['spec'],
 };
 
-/** Returns the CRDs, policies, roles and bindings in the manifests that the cluster lacks or that differ. */
+/** Returns the CRDs, policies, roles and bindings in the manifests that are missing or different in the cluster. */
 async function readChangedObjects(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
   const manifests = buildManifests(settings).filter(({ kind }) => Object.hasOwn(COMPARED_FIELDS, kind));
   const live = (await readObjects(client, manifests)) as readonly unknown[] as readonly (JsonObject | undefined)[];
@@ -320,8 +320,8 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   const { namespace, configurations, groups, spec, deployment } = installed;
   const [url] = webhookUrls(configurations);
   const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
-  // Without a Deployment, the features are derived from the CRDs, although an earlier installation may have left CRDs
-  // behind.
+  // Without a Deployment, the features are derived from the CRDs, even though these may remain from an earlier
+  // installation.
   const scc = serves(RESOURCES.RangeAllocation.group);
   const rollout = serves(RESOURCES.PSAEnforcementConfig.group);
   return {
@@ -333,7 +333,10 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   };
 }
 
-/** Returns the spec that the replicas apply. It is unknown if neither the object nor its status contains a valid one. */
+/**
+ * Returns the spec that the replicas apply. The spec is unknown if neither the object nor its status contains a valid
+ * one.
+ */
 function specInForce(configuration: Facts['settingsObject'], namespace: string): Fact<JsonObject> {
   if (!('value' in configuration)) return configuration;
   const specs = [configuration.value?.spec ?? {}, lastValidObject(configuration.value)?.spec];
@@ -341,14 +344,14 @@ function specInForce(configuration: Facts['settingsObject'], namespace: string):
   return valid ? { value: valid } : { unknown: 'not compared with the settings, which are invalid' };
 }
 
-/** Returns the origins of the URLs at which API servers call the webhooks of Portcullis. */
+/** Returns the origins of the URLs at which API servers call Portcullis webhooks. */
 function webhookUrls(configurations: readonly Configuration[]): readonly string[] {
   const webhooks = configurations.filter(isPartOfPortcullis).flatMap((configuration) => configuration.webhooks);
   const urls = webhooks.flatMap(({ clientConfig: { url } }) => (url != null && URL.canParse(url) ? new URL(url) : []));
   return [...new Set(urls.map(({ origin }) => origin))];
 }
 
-/** Returns the reason why a spec of the PortcullisConfiguration is invalid; `undefined` if it is valid. */
+/** Returns the reason why a PortcullisConfiguration spec is invalid, or `undefined` if it is valid. */
 export function invalidReason(spec: JsonObject, namespace: string): string | undefined {
   const decoded = decodeSettings({ spec }, { controllers: CONTROLLER_NAMES, namespace });
   return 'errors' in decoded ? decoded.errors.map(formatFieldError).join('; ') : undefined;

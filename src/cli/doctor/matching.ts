@@ -5,12 +5,12 @@ import { isObject } from '../../kube/types.ts';
 import { EXEMPT_CONDITION, isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
 import type { NamespaceFact } from './facts.ts';
 
-/** Request attributes that webhooks match on. */
+/** Request attributes that webhooks match. */
 export interface Request {
   readonly operation: 'CREATE' | 'UPDATE';
   readonly group: string;
   readonly resource: string;
-  /** Absent for cluster-scoped objects. For a Namespace, the namespace itself. */
+  /** The namespace of the object, or the Namespace itself. Absent for other cluster-scoped objects. */
   readonly namespace?: NamespaceFact | undefined;
   /** Labels of the object. */
   readonly labels?: Readonly<Record<string, string>>;
@@ -34,7 +34,8 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
 
 /**
  * True if API servers call the webhook for these requests. Assumes that the requests are not exempt from Pod Security,
- * and evaluates no match condition except those for exemptions and break-glass. Others may exclude more requests.
+ * and evaluates no match condition except those for exemptions and break-glass. Other match conditions may exclude more
+ * requests.
  */
 export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
@@ -63,7 +64,7 @@ export function failsClosed({ failurePolicy }: Webhook): boolean {
   return failurePolicy !== 'Ignore';
 }
 
-/** The effect on a request while no replica responds. */
+/** Class of requests by the effect of an outage of all replicas. */
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
 /** Returns the tier that applies to new pods in a namespace. */

@@ -1,4 +1,4 @@
-/** Effect on requests while no replica responds and break-glass is off. */
+/** Predicts the effect on requests while no replica responds and break-glass is off. */
 import { isUnderFloor } from './checks/floor.ts';
 import { isInstalled } from './checks/installation.ts';
 import type { Facts } from './facts.ts';
@@ -6,7 +6,7 @@ import { namespaceTier, type Request, requestTier, type Tier, withoutBreakGlass 
 
 type Effect = 'denied' | 'admitted without review' | 'decided by the floor' | 'unaffected';
 
-/** Effect on requests in namespaces of a tier. */
+/** The effect on requests in the namespaces of a tier. */
 export interface Outage {
   readonly tier: Tier;
   readonly namespaces: readonly string[];

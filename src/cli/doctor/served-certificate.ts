@@ -1,4 +1,4 @@
-/** Certificate that a server presents at a URL. */
+/** Reads the certificate that a server presents at a URL. */
 import { connect } from 'node:tls';
 import { networkError } from '../../cluster/network-error.ts';
 
@@ -27,7 +27,7 @@ export function readServerCertificate(origin: string): Promise<ChainResult> {
 
 type Certificate = NonNullable<ReturnType<ReturnType<typeof connect>['getPeerX509Certificate']>>;
 
-/** Limits the walk in case the chain is cyclic. */
+/** The limit ends the loop if the chain is cyclic. */
 const MAX_CHAIN_LENGTH = 10;
 
 function certificateChain(leaf: Certificate | undefined): readonly Certificate[] {

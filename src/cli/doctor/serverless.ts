@@ -1,4 +1,4 @@
-/** Diagnosis of a serverless installation, which consists of policies in the API server. */
+/** Diagnoses a serverless installation, which consists of policies in the API server. */
 import { reviewSelf } from '../../cluster/access.ts';
 import { type ClusterClient, readServer, type Server } from '../../cluster/client.ts';
 import { settingsFromObject } from '../../config/configuration.ts';

@@ -8,7 +8,7 @@ import { namespaceName, option, UsageError } from '../options.ts';
 import { printData } from '../output/print.ts';
 
 const DETAILS = `
-Prints the spec of a PodSecurityException and approves it. The approval applies to this spec only: if the spec
+Prints the spec of a PodSecurityException and approves it. The approval applies only to this spec. If the spec
 has changed in the meantime, the API server denies the approval. It requires the approve verb on
 podsecurityexceptions, and users cannot approve exceptions that they created or changed, unless the settings
 permit it. --dry-run=client only prints the spec.

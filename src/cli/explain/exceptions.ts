@@ -1,4 +1,6 @@
-/** The exception that admits a pod at the enforced level of its namespace, or the reasons why none does. */
+/**
+ * Finds the exception that admits a pod at the enforced level of its namespace, or the reasons why no exception does.
+ */
 import { activeExceptions, readException } from '../../cluster/exceptions.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
@@ -18,7 +20,7 @@ interface ExceptionContext {
   readonly settings: Pick<Settings, 'podSecurity' | 'rollout' | 'exceptions' | 'emulationVersion'>;
 }
 
-/** Returns `undefined` if exceptions are off, or the pod satisfies the level. */
+/** Returns `undefined` if exceptions are off or the pod satisfies the level. */
 export function explainExceptions(
   pod: unknown,
   namespace: Namespace,

@@ -45,7 +45,7 @@ Examples:
 /** Kinds on which the levels of a namespace depend. */
 const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];
 
-/** Explains the decisions about the pods of workloads. */
+/** Explains the decisions on the pods of workloads. */
 async function explainWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
   const { as: user, 'as-group': groups, config, 'scc-mode': mode } = options;
   const { objects, subjects, inventory } = await readWorkloads(references, options, io);
@@ -103,7 +103,7 @@ const explainOptions = {
   'installation-namespace': rolloutOptions['installation-namespace'],
 };
 
-/** Explains the decisions about pods and namespaces. */
+/** Explains decisions on pods, and the policies of namespaces. */
 export const command = defineCommand({
   operands: '[type/name...]',
   details: DETAILS,

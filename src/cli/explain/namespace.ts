@@ -1,4 +1,4 @@
-/** The effective Pod Security policies of a namespace, with their sources. */
+/** Explains the effective Pod Security policies of a namespace and their sources. */
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -60,7 +60,7 @@ function modeLabels(mode: Mode): readonly string[] {
   return [POD_SECURITY_LABELS[mode], POD_SECURITY_LABELS[`${mode}Version`]];
 }
 
-/** `enforce`: without a label, the warn level is at least as strict as the enforced level. */
+/** `enforce` for a warn level without a label, because it is at least as strict as the enforced level. */
 function policySource(
   mode: Mode,
   labels: Labels | undefined,

@@ -30,7 +30,7 @@ interface SccContext extends Creation {
 }
 
 /**
- * Explains the decision about the pods of a workload. Returns `undefined` for objects without pods.
+ * Explains the decision on the pods of a workload. Returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
 export function explainSccs(workload: Workload, context: SccContext): Explanation | undefined {
@@ -73,7 +73,7 @@ function decide(workload: Workload, context: SccContext) {
     /** The message of a denial. */
     message,
     warnings: decision.warnings,
-    /** All SCCs, with the changes that would make the pod fit. */
+    /** All SCCs, with the changes that the pod would need. */
     sccs: sccs.map(({ object, ...one }) => ({
       ...one,
       changes: object && findChanges(input.object, object),

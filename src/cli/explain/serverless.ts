@@ -18,7 +18,7 @@ interface PolicyContext extends Creation {
 const PODS = { group: '', version: 'v1', resource: 'pods' };
 
 /**
- * Explains the decision about the pods of an object. Returns `undefined` for objects without pods.
+ * Explains the decision on the pods of an object. Returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
 export function explainPolicies(workload: Workload, context: PolicyContext): Explanation | undefined {

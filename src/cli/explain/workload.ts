@@ -1,4 +1,4 @@
-/** Explanation of the decision for a workload. */
+/** Common parts of the explanation of a decision on a workload. */
 import type { ServiceAccount, UserInfo } from '../../kube/types.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Workload } from '../inventory/workloads.ts';
@@ -11,7 +11,7 @@ export interface Creation {
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
 
-/** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
+/** `off` if SCC admission is off in the namespace. `ignored` if the pod is exempt, such as a Windows pod. */
 export type AdmissionResult = 'admitted' | 'denied' | 'ignored' | 'off';
 
 export interface Explanation {

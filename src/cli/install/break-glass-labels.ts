@@ -23,7 +23,7 @@ import { printable, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** Limits for the load on API servers. `relaxLabels` sends one write per namespace, and `restoreLabels` sends two. */
+/** Limits of the load on API servers. `relaxLabels` sends one write per namespace, and `restoreLabels` sends two. */
 const CONCURRENCY = 16;
 const RATE = { perSecond: 200, burst: 50 };
 
@@ -60,7 +60,9 @@ export interface LevelRecord {
   remove(): Promise<string | undefined>;
 }
 
-/** Relaxes the labels that Portcullis set. Skips namespaces that are already relaxed, so it can be repeated. */
+/**
+ * Relaxes the labels that Portcullis set. Skips namespaces that are already relaxed, so the function can be repeated.
+ */
 export async function relaxLabels(
   run: BreakGlassRun,
   namespaces: readonly Namespace[],
@@ -148,7 +150,7 @@ function print({ text }: BreakGlassRun, line: string, dryRun: DryRun = 'none'): 
   text.write(`${printable(`labels: ${line}`)}${dryRunSuffix(dryRun)}\n`);
 }
 
-/** Prints one line per distinct error, because usually all namespaces have the same error. */
+/** Prints one line per distinct error, because the same error usually occurs in all namespaces. */
 function printRejected(run: BreakGlassRun, rejected: ReadonlyMap<string, string>): void {
   // The message contains the namespace.
   const byMessage = Map.groupBy(rejected, ([name, message]) => message.replaceAll(`"${name}"`, '"…"'));
@@ -158,7 +160,10 @@ function printRejected(run: BreakGlassRun, rejected: ReadonlyMap<string, string>
   }
 }
 
-/** Changes namespaces at a limited rate. Prints how many are changed if it is interrupted or the server cannot be reached. */
+/**
+ * Changes namespaces at a limited rate. Prints the number of changed namespaces if the command is interrupted or the
+ * API server cannot be reached.
+ */
 async function changeNamespaces(
   run: BreakGlassRun,
   due: readonly Namespace[],
@@ -170,7 +175,7 @@ async function changeNamespaces(
   const rejected = new Map<string, string>();
   const remaining = due.values();
   let done = 0;
-  // The clock's timers would not keep the process alive.
+  // Unlike this timer, the timers of the clock do not keep the process alive.
   const wait = (): Promise<void> => pause(limit.reserve(), undefined, { signal: run.client.signal });
   await withProgress(run.stderr, async (show) => {
     const work = async (): Promise<void> => {
@@ -191,16 +196,21 @@ async function changeNamespaces(
   return { changed, rejected };
 }
 
-/** Returns the next write of an object, or `undefined` if nothing is left to change. */
+/** Returns the next write to an object, or `undefined` if there are no more changes. */
 type Plan<T> = (object: T) => ObjectWrite | undefined;
 
-/** `before`: the object before its change. Absent if it did not change. `error`: the API server rejected a write. */
+/**
+ * `before` is the object before the change. Absent if the object did not change. `error` is set if the API server
+ * rejected a write.
+ */
 interface ChangedObject<T> {
   readonly before?: T;
   readonly error?: string;
 }
 
-/** Sends the planned writes of an object. A deleted object has no writes. Rejects if the server cannot be reached. */
+/**
+ * Sends the planned writes to an object. Sends none to a deleted object. Rejects if the API server cannot be reached.
+ */
 export async function changeObject<T extends KubeObject>(
   { client, dryRun }: BreakGlassRun,
   resource: ResourceInfo,

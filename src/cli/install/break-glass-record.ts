@@ -1,7 +1,7 @@
 import type { Target } from '../../install/break-glass-state.ts';
 /**
- * The levels and versions of namespaces before break-glass, in an annotation of a webhook configuration. Clients that
- * may change namespaces can change the labels that contain the same levels, but not this record.
+ * Records the levels and versions of namespaces before break-glass in an annotation on a webhook configuration. Clients
+ * that may change namespaces can change labels with the same levels, but not this record.
  */
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import type { KubeObject, Namespace, ObjectMeta } from '../../kube/types.ts';
@@ -14,8 +14,7 @@ import { type BreakGlassRun, changeObject, type FormerLevels, type LevelRecord }
 const KIND = 'ValidatingWebhookConfiguration';
 
 /**
- * Opens the record in the last webhook configuration that `off` activates. Without such a configuration, nothing is
- * recorded.
+ * Opens the record in the last webhook configuration that `off` activates. If there is none, nothing is recorded.
  */
 export function openRecord(run: BreakGlassRun, targets: readonly Target[]): LevelRecord {
   const target = targets.find(({ kind }) => kind === KIND);

@@ -1,4 +1,4 @@
-/** Keeps the fields that users customized in an installation when new manifests are generated. */
+/** Keeps customized fields of an installation when new manifests are generated. */
 import type { AnyObject } from '../../cluster/client.ts';
 import { INITIAL_SETTINGS, type Manifest } from '../../install/index.ts';
 import { setApiDefaults } from '../../kube/defaults.ts';
@@ -13,7 +13,7 @@ type Path = readonly string[];
 const POD: Path = ['spec', 'template', 'spec'];
 const CONTAINER: Path = [...POD, 'containers', INSTALLATION.name];
 
-/** Fields that keep their values in the cluster, by the object's kind and the path of the part that contains them. */
+/** Fields that keep their values in the cluster, by object kind and parent path. */
 const KEPT: Readonly<Record<string, readonly (readonly [path: Path, names: readonly string[]])[]>> = {
   NetworkPolicy: [[[], ['spec']]],
   PodDisruptionBudget: [[[], ['spec']]],
@@ -111,7 +111,10 @@ function partAt(object: object, path: Path): Record<string, unknown> {
   return isObject(part) ? part : {};
 }
 
-/** Adds the pod annotations, replica arguments, environment variables and additional containers in the cluster. */
+/**
+ * Adds the pod annotations, replica arguments, environment variables and additional containers of the Deployment in the
+ * cluster.
+ */
 function keepContainers(manifest: Manifest, live: AnyObject, { initial, replacesCertificate }: Replacements): void {
   const [metadata, pod, container] = [
     partAt(manifest, ['spec', 'template', 'metadata']),

@@ -39,7 +39,8 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const image = upgrade?.findImage(installation) ?? options.image;
     const problem = findIncompatibility(deployment, upgrade !== undefined);
     if (problem !== undefined) throw new UserError(problem);
-    // Without a Deployment, the policies enforce their settings, and an existing PortcullisConfiguration has no effect.
+    // Without a Deployment, the policies enforce their own settings, and an existing PortcullisConfiguration is not
+    // used.
     const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
     const values = { ...options, image, set: [...carried, ...options.set] };
     const plan = planForCluster(await gatherFacts(client), installation.settings, values);

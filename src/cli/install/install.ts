@@ -35,7 +35,7 @@ const installOptions = {
 
 const DETAILS = `
 Prints the manifests of an installation for the cluster of the kubeconfig, and to stderr the assumptions and a
-summary. The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
+summary. The command changes nothing. Apply the output with kubectl. With --profile it does not read a cluster.
 
 If Portcullis is installed, everything that the options do not set keeps its value, including customized fields
 of the Deployment. Settings that enforce less require --allow-weaker. To see the changes first, pipe the output
@@ -89,7 +89,7 @@ async function writeServerless(options: Values<typeof installOptions>, io: Io, s
 
 const CONTROL_PLANE_OPTIONS: readonly string[] = ['profile', 'image', 'output-dir'];
 
-/** Prints the files for the authorization webhook, or writes them to a directory with its certificates. */
+/** Prints the files for the authorization webhook, or writes them and the certificates to a directory. */
 async function writeControlPlane(
   { image = DEFAULTS.image, 'output-dir': folder }: Values<typeof installOptions>,
   { stdout, stderr }: Io,

@@ -115,11 +115,11 @@ export function lostVersions(manifest: Manifest, live: AnyObject | undefined): r
 /** The field manager of `kubectl apply --server-side`. */
 const KUBECTL = 'kubectl';
 
-/** Settings by the way in which they are changed. */
+/** The changed settings, divided by the way to apply them. */
 interface DividedSettings {
   /** Settings that the leader applies because they have no other owner. */
   readonly initial: JsonObject;
-  /** The object with changed settings that other clients own, for `kubectl apply`. */
+  /** The object for `kubectl apply`, with the changed settings that other clients own. */
   readonly object: Manifest | undefined;
   /** Changed settings that kubectl replaces only with `--force-conflicts`. */
   readonly conflicts: readonly string[];

@@ -1,4 +1,4 @@
-/** Options of `install` and `upgrade`, and the settings derived from them and from the cluster. */
+/** Defines the options of `install` and `upgrade`, and derives settings from them and from the cluster. */
 import { type ClusterClient, DEFINITIONS, readServer, type Server } from '../../cluster/client.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { readDocuments } from '../../config/yaml.ts';
@@ -235,7 +235,7 @@ function findProblem(
     : undefined;
 }
 
-/** Builds from source have version v0.0.0, which is accepted. */
+/** Builds from source report version v0.0.0, which is accepted. */
 function isTooOld(version: string): boolean {
   const minor = /^v?1\.(\d+)/.exec(version)?.[1];
   return minor !== undefined && Number(minor) < MINIMUM_MINOR;

@@ -42,7 +42,7 @@ interface RemovalTarget {
 
 /** The input of every step. */
 export interface Removal extends RemovalTarget {
-  /** The number of reported changes, and of those that failed. */
+  /** The numbers of reported changes and of failures. */
   readonly counts: { readonly reported: number; readonly failed: number };
   /** Prints a line. */
   report(line: string): void;

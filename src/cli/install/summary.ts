@@ -15,7 +15,7 @@ export function summarizeSettings(
   const old = new Map(describeSettings(before));
   const next = describeSettings(after);
   const kept = next.filter(([name, value]) => old.get(name) === value).map(([name, value]) => `${name}=${value}`);
-  /** Returns the former value of a setting, or those of its fields. */
+  /** Returns the previous value of a setting, or the previous values of its fields. */
   const former = (name: string): string => {
     const fields = [...old].filter(([field]) => field.startsWith(`${name}.`)).map((field) => field.join('='));
     return old.get(name) ?? (fields.join(', ') || 'unset');

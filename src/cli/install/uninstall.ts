@@ -172,7 +172,7 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
     return;
   }
   await deleteOwnObjects(removal, OTHER_KINDS, ({ resource, object }) => {
-    // A dry run has reported them.
+    // A dry run has already reported these policies.
     if (removal.dryRun !== 'none' && ENFORCING_KINDS.includes(resource) && isEndingPolicy(object, scope)) return false;
     return !scope.keepsPolicies || object.metadata.labels?.[COMPONENT_LABEL] !== POLICY_LABELS[COMPONENT_LABEL];
   });
@@ -228,7 +228,7 @@ const WRITES: readonly string[] = ['create', 'patch'];
  */
 async function revokeWrites(removal: Removal): Promise<boolean> {
   const { client, dryRun, waitMs } = removal;
-  // The dry run reports them with the other bindings.
+  // A dry run reports these bindings together with all others.
   if (dryRun !== 'none') return true;
   const roles = (await client.list(RESOURCES.ClusterRole, OWN)) as readonly (AnyObject & Kinds['ClusterRole'])[];
   const isWriter = ({ rules }: Kinds['ClusterRole']): boolean =>
@@ -245,10 +245,10 @@ async function revokeWrites(removal: Removal): Promise<boolean> {
   return isDeleted;
 }
 
-/** The Portcullis objects, in the order of the resources. Rejects like `Connection.request`. */
+/** Returns the Portcullis objects in the order of the resources. Rejects like `Connection.request`. */
 async function findOwnObjects({ client, namespace }: Removal, resources: readonly ResourceInfo[]) {
   const targets = resources.map(async (resource): Promise<readonly Deletion[]> => {
-    // Reports are in the namespaces to which they refer.
+    // Reports are in the namespaces that they describe.
     const objects = await client.list(resource, resource === RESOURCES.Report ? OWN : { namespace, ...OWN });
     return objects.map((object) => ({ resource, object }));
   });

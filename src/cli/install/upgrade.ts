@@ -8,7 +8,7 @@ import { planOptions } from './plan.ts';
 const DETAILS = `
 Prints the manifests of this version for the installation in the cluster of the kubeconfig, and to stderr a
 summary. Settings and customized fields keep their values as with install. Without --image, the image keeps
-its name and gets the tag of this version. The command changes nothing: apply the output with kubectl.
+its name and gets the tag of this version. The command changes nothing. Apply the output with kubectl.
 
 The command rejects versions that cannot run together, and arguments, settings and stored objects that this
 version does not support.

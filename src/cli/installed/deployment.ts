@@ -27,11 +27,11 @@ export function deploymentFeatures(deployment: Deployment): ManifestSettings['fe
   return parseFeatures(deploymentArguments(deployment, 'features'));
 }
 
-/** The object that is mounted as a file of the replicas. */
+/** The object whose content is mounted as a file in the replicas. */
 interface FileSource {
   readonly kind: 'ConfigMap' | 'Secret';
   readonly name: string;
-  /** Key in the object. */
+  /** Key of the file in the object. */
   readonly key: string;
 }
 

@@ -23,7 +23,7 @@ export async function readRolloutState(client: ClusterClient, namespace: string)
   return store;
 }
 
-/** Returns a spec with the default level that its rollout has reached, but without the rollout. */
+/** Returns the spec without its rollout, and with the default level that the rollout has reached. */
 export function effectiveSpec(store: Store, namespace: string, spec: JsonObject): JsonObject {
   const { rollout, podSecurity } = decodePolicy({ namespace, policy: spec });
   if (rollout.phase === 'Disabled') return withoutRollout(spec);
@@ -36,7 +36,7 @@ function withoutRollout(spec: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== 'rollout' && name !== 'featureGates'));
 }
 
-/** The state of the cluster without a server. */
+/** Input for the enforcement that remains without a server. */
 interface Remaining {
   /** Namespaces that may have an SCC mode label. */
   readonly namespaces: readonly Namespace[];

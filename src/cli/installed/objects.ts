@@ -20,7 +20,8 @@ const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] 
 
 /**
  * Returns roles, bindings and webhook configurations that the settings do not require, such as
- * `clusterroles/portcullis-olm`, in deletion order. Without its roles, the leader cannot restore webhooks.
+ * `clusterroles/portcullis-olm`, in deletion order. Roles come first, because the leader cannot restore webhooks
+ * without them.
  */
 export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
   const names = new Set(buildManifests(settings).map(({ kind, metadata: { name } }) => `${kind} ${name}`));

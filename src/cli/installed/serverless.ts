@@ -45,8 +45,8 @@ export async function readPolicyObjects(client: ClusterClient): Promise<readonly
 }
 
 /**
- * Returns the command that deletes all policies and bindings. It names only kinds that have objects, because API
- * servers may not serve the others.
+ * Returns the command that deletes all policies and bindings. The command contains only kinds of existing objects,
+ * because API servers may not serve other kinds.
  */
 export function deleteAllCommand(policies: readonly InstalledPolicy[]): ShellCommand {
   const kinds = KINDS.filter((kind) => policies.some((one) => one.kind === kind));
@@ -116,7 +116,7 @@ interface PolicyComparison {
   readonly expected: readonly PolicyObject<GeneratedKind>[];
   readonly missing: readonly PolicyObject<GeneratedKind>[];
   readonly changed: readonly PolicyObject<GeneratedKind>[];
-  /** Objects that other settings generated. */
+  /** Objects that were generated from other settings. */
   readonly obsolete: readonly InstalledPolicy[];
 }
 
@@ -148,8 +148,8 @@ export function hasSettings({ metadata }: KubeObject): boolean {
 }
 
 /**
- * Returns the settings in the annotations of ValidatingAdmissionPolicies, or `undefined` if there are none. A policy
- * for defaults that the settings no longer contain keeps the former settings until it is deleted.
+ * Returns the settings in the annotations of ValidatingAdmissionPolicies, or `undefined` if there are none. Ignores
+ * MutatingAdmissionPolicies, because a policy for removed defaults contains the previous settings until it is deleted.
  * @throws {UserError} if an annotation is invalid, or if they differ
  */
 export function readServerless(policies: readonly KubeObject[]): ServerlessSettings | undefined {

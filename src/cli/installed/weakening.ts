@@ -38,7 +38,7 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
   ['controllers.disabled', ({ disabledControllers }) => disabledControllers],
 ];
 
-/** Describes optional feature settings that the second spec lacks. */
+/** Describes settings of optional features that are missing in the second spec. */
 function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
   const removed = OPTIONAL_FEATURES.filter((name) => before[name] != null && after[name] == null);
   return removed.map((name) => `spec.${name} is removed`);
@@ -82,7 +82,7 @@ interface WeakeningOptions {
 
 /**
  * Describes the settings that a server with the second spec enforces less strictly than policies with the first spec.
- * Policies have only the settings with these prefixes.
+ * Policies contain only settings with these prefixes.
  */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
   return findWeakenings(namespace, policies, server).filter((one) => /^(?:podSecurity|defaults)\./.test(one));

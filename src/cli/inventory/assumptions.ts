@@ -96,7 +96,7 @@ export function assumeServiceAccounts(store: WritableStore, others: readonly Cus
   return added.length === 0 ? [] : [`service accounts: ${summarizeNames(added, MAX_SHOWN)}`];
 }
 
-/** Adds UID ranges to namespaces without one, like the allocator of `serve`. */
+/** Adds UID ranges to namespaces that have none, as the allocator of `serve` does. */
 export function assumeRanges(store: WritableStore): readonly string[] {
   const assigned = assignRanges(store.list('Namespace'));
   for (const namespace of assigned) store.put('Namespace', namespace);

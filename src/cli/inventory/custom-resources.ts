@@ -1,4 +1,4 @@
-/** Pod templates of custom resources in manifests and in a cluster. */
+/** Finds pod templates of custom resources in manifests and in a cluster. */
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
 import { fieldNamespace, manifestName, manifestNamespace } from '../../config/objects.ts';
@@ -26,8 +26,8 @@ interface CustomSources {
 const MAX_SHOWN = 5;
 
 /**
- * Finds the pod templates of custom resources, and containers outside a pod template, as `Workflow shop/hello
- * (PATH)`.
+ * Finds the pod templates of custom resources, and describes containers outside a pod template, such as `Workflow
+ * shop/hello (PATH)`.
  */
 export function findCustomSources(objects: readonly CustomObject[], namespace: string): CustomSources {
   const customSources: CustomPodSource[] = [];
@@ -56,7 +56,7 @@ function readLabels({ metadata }: JsonObject): Pick<ObjectMeta, 'labels'> {
 
 interface ReadOptions {
   readonly connection: Pick<Connection, 'request'>;
-  /** The only namespace to read. */
+  /** If set, only this namespace is read. */
   readonly only: string | undefined;
   readonly signal: AbortSignal;
 }

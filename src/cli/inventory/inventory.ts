@@ -107,7 +107,7 @@ export interface Inventory {
   readonly unread: readonly Scope[];
   /** Namespace for objects that do not set one: `--namespace`, otherwise the namespace of the source. */
   readonly namespace: string;
-  /** The kubeconfig user. Absent for manifests, and if the cluster does not return it. */
+  /** The kubeconfig user. Absent for manifests, or if the cluster does not return the user. */
   readonly user?: UserInfo;
   /** Absent for manifests. */
   readonly connection?: Connection;
@@ -115,8 +115,8 @@ export interface Inventory {
 
 export interface InventoryNeeds {
   /**
-   * Kinds to read from a cluster. Manifests are read completely. Missing objects of these kinds are assumed. If the
-   * kinds include service accounts, UID ranges are also assumed, because only the creation of pods requires them.
+   * Kinds to read from a cluster. All objects in manifests are read. Missing objects of these kinds are assumed. UID
+   * ranges are assumed only if the kinds include service accounts, because only pod creation requires ranges.
    */
   readonly kinds: readonly Kind[];
   /** If set, only this namespace and cluster-scoped objects are read from a cluster. */
@@ -127,7 +127,7 @@ export interface InventoryNeeds {
   readonly optional?: readonly Scope[];
   /** Returns the custom resources whose pod templates to read from a cluster, based on the objects read so far. */
   workloadResources?(store: Store): Promise<readonly WorkloadResource[]>;
-  /** `fill`: adds assumed SCCs and UID ranges to a cluster that has none. They are always added to manifests. */
+  /** `fill` adds assumed SCCs and UID ranges to a cluster that has none. Manifests always receive them. */
   readonly gaps?: 'fill';
 }
 
@@ -150,8 +150,8 @@ function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
 export type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;
 
 /**
- * Reads the manifests that a command evaluates, and the inventory: the cluster, or the same manifests if no cluster is
- * used.
+ * Reads the manifests that a command evaluates, and the inventory, which comes from the cluster or, without a cluster,
+ * from the same manifests.
  * @throws {UserError} for a source that cannot be read
  */
 export async function readSubjects(
@@ -239,7 +239,9 @@ async function readFromCluster(
   };
 }
 
-/** Reads objects into the store, skips missing ones, and returns those that the user is not permitted to read. */
+/**
+ * Reads objects into the store, skips missing objects, and returns the objects that the user is not permitted to read.
+ */
 async function readOptional(
   scopes: readonly Scope[],
   { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
@@ -321,7 +323,7 @@ const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ 
  * objects that no API server accepts.
  */
 function fillStore(store: WritableStore, objects: readonly ManifestObject[], namespace: string): ManifestError[] {
-  // A pod's defaults depend on its service account.
+  // Pods come last because their defaults depend on their service account.
   const ordered = objects.toSorted((a, b) => Number(a.kind === 'Pod') - Number(b.kind === 'Pod'));
   return ordered.flatMap((object) => {
     const { apiVersion, kind: name, value } = object;
@@ -344,8 +346,8 @@ function errorAt(object: ManifestObject, path: Path, message: string): ManifestE
 }
 
 /**
- * Returns the metadata as an API server stores it: without nulls, and with the default namespace unless that is
- * `undefined`. An object that has only `generateName` uses the prefix as its name.
+ * Returns the metadata as an API server stores it, without nulls and with the default namespace unless that is
+ * `undefined`. If an object has only `generateName`, this prefix becomes its name.
  */
 function readMetadata(
   value: JsonObject,

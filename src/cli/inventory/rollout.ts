@@ -67,21 +67,24 @@ export interface RolloutFacts {
   readonly management: ManagementSettings;
   readonly defaults: PodDefaults;
   readonly state: RolloutState;
-  /** Returns the exceptions that apply in a namespace. Those in manifests are assumed to be approved. */
+  /** Returns the exceptions that apply in a namespace. Exceptions in manifests are assumed to be approved. */
   exceptions(namespace: string): ExceptionIndex;
   /** Lists the exceptions in all namespaces or one. */
   listExceptions(namespace?: string): readonly ListedException[];
   /** Assumptions, as phrases. */
   readonly assumptions: readonly string[];
-  /** The source of the settings; absent for defaults. */
+  /** The source of the settings. Absent for defaults. */
   readonly settingsSource: string | undefined;
   /** False if the cluster contains no objects of an installation. */
   readonly isInstalled: boolean;
-  /** Settings of the policies in the API server. Absent if the cluster has a server or no policies. */
+  /** Settings of the policies in the API server. Absent if there is a server or there are no policies. */
   readonly serverless: PodSecurity | undefined;
 }
 
-/** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if an object cannot be read. */
+/**
+ * Reads a cluster or manifests, and computes the state of the rollout. Rejects with a UserError if an object cannot be
+ * read.
+ */
 export async function gatherRollout(
   values: RolloutValues,
   io: Io,
@@ -176,7 +179,7 @@ export async function computeRollout(
   };
 }
 
-/** Returns the levels reported by the replicas that have renewed their Lease, and the leader. */
+/** Returns the leader, and the levels of all replicas that have recently renewed their Lease. */
 function findReplicas(leases: readonly Lease[], now: Date) {
   const live = leases.filter((lease) => isCurrentLease(lease, now, CLOCK_TOLERANCE_MS));
   const leader = live.find((lease) => objectName(lease) === INSTALLATION.name)?.spec?.holderIdentity || undefined;

@@ -25,7 +25,7 @@ export function sccInput(store: Inventory['store'], { compatibility, preferUserN
   return { sccs, canUse: canUseScc(store), compatibility, preferUserNamespaces };
 }
 
-/** Returns the decision input for workloads of a namespace, whose service accounts must exist. */
+/** Returns the decision input for workloads in a namespace. Their service accounts must exist. */
 export function workloadContext(
   store: Inventory['store'],
   settings: SccSettings,

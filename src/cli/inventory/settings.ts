@@ -1,4 +1,4 @@
-/** Settings of an installation, and options that override them. */
+/** Reads the settings of an installation, which options can override. */
 import type { Store } from '../../cluster/store.ts';
 import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
@@ -30,7 +30,7 @@ export const sccOptions = {
 interface FoundSettings {
   readonly settings: Settings;
   readonly source: string | undefined;
-  /** True for a cluster with policies from a serverless installation. */
+  /** True if the settings come from the policies of a serverless installation. */
   readonly isServerless: boolean;
 }
 
@@ -57,8 +57,8 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   }
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
-  // A server may have been uninstalled and have left the object behind. A server that is still installed enforces the
-  // object in addition to the policies.
+  // The object may remain from an uninstalled server. If a server is still installed, it enforces the object in
+  // addition to the policies.
   if (policies) {
     const settings = settingsFromObject(serverlessConfiguration(policies), decode);
     const source = object
@@ -71,7 +71,7 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   return { settings, source, isServerless };
 }
 
-/** SCC admission settings that `serve` is expected to use. */
+/** The expected SCC admission settings of `serve`. */
 export interface ExpectedSettings extends SccSettings {
   /** Absent if `--scc-mode`, the `--config` file or the PortcullisConfiguration sets the mode. */
   readonly modeFrom?: 'assumption';

@@ -1,4 +1,4 @@
-/** Options, input and output that the `portcullis kubelet` commands share. */
+/** Common options, input and output of the `portcullis kubelet` commands. */
 import type { Connection } from '../../cluster/connection.ts';
 import {
   type KubeletScope,

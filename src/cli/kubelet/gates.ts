@@ -19,7 +19,7 @@ import { printReport, printTable, withHeader } from '../output/print.ts';
 import { gatherKubelets, kubeletOptions, minimumVersion } from './facts.ts';
 
 const DETAILS = `
-Renders the feature gates of OpenShift for a minimum kubelet version: a gate that requires a kubelet version is
+Renders the feature gates of OpenShift for a minimum kubelet version. A gate that requires a kubelet version is
 enabled only if the minimum is that version or newer. Gates of preview feature sets and gates in
 spec.customNoUpgrade.enabled stay enabled, with a warning. The command changes nothing.
 
@@ -91,7 +91,7 @@ function isCustom({ spec }: FeatureGate): boolean {
 /** Optional, because most clusters do not serve the kind. */
 const GATES = [{ kind: 'FeatureGate' }] as const;
 
-/** Without `--minimum`, manifests use the minimum of the settings that they contain. */
+/** Without `--minimum`, the minimum for manifests comes from the settings in the manifests. */
 async function gatherGates(values: Values<typeof options>, io: Io) {
   const isCluster = values.filename.length === 0;
   const facts = values.minimum === undefined ? await gatherKubelets(values, io, [], GATES) : undefined;

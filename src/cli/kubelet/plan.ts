@@ -12,7 +12,7 @@ pods on them. Where API servers call the authorization webhook, it denies reques
 kubelet until the kubelet is upgraded. In strict mode, even an upgraded kubelet cannot report its version, so
 upgrade kubelets before you raise the minimum.
 
-The exit code is 1 if nodes would lose access: upgrade or remove them first.
+If nodes would lose access, the exit code is 1. Upgrade or remove these nodes first.
 
 Examples:
   portcullis kubelet plan --minimum 1.33.0

@@ -32,7 +32,7 @@ function printObject(object: HardenedObject, style: Style): string {
     ...(changes.length === 0 && notes.length === 0 ? ['complies'] : []),
     ...printChanges(changes).map(printable),
     ...notes.map((note) => style('yellow', printable(note))),
-    // API servers reject changes to the pod template of a Job, so the patch applies to its manifest.
+    // API servers reject changes to the pod template of a Job, so the patch is for its manifest.
     ...(patch.length === 0 || kind === 'Job' ? [] : [`${target} --type=json -p ${shellQuote(JSON.stringify(patch))}`]),
   ];
   return `${[style('bold', printable(title)), ...lines.map((line) => `  ${line}`)].join('\n')}\n`;
@@ -60,7 +60,7 @@ the Deployments of a ClusterServiceVersion, so their patch changes the ClusterSe
 "portcullis olm harden namespaces" proposes Pod Security labels for OLM namespaces. It lowers no
 level, and keeps labels of other field managers, unless --force replaces them.
 
-The command changes nothing: review the printed commands and run them.
+The command changes nothing. Review the printed commands and run them.
 
 The exit code is 1 if changes are proposed.
 

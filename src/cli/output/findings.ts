@@ -63,7 +63,7 @@ export interface Report {
 /** Modes, strongest first. */
 export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 
-/** Returns the number of objects by result. `warned`: objects that have findings only in modes weaker than `failOn`. */
+/** Returns the number of objects by result. `warned` objects have findings only in modes weaker than `failOn`. */
 function summarize(report: Report) {
   const { objects, notEvaluated, otherKinds, errors } = report;
   const failed = objects.filter(({ findings }) => findings.some((finding) => isFailure(finding, report))).length;
@@ -77,7 +77,7 @@ function isFailure({ mode }: Finding, { failOn }: Report): boolean {
   return MODES_BY_STRENGTH.indexOf(mode) <= MODES_BY_STRENGTH.indexOf(failOn);
 }
 
-/** Exit code: 2 for unreadable or invalid objects, otherwise 1 for failures, otherwise 0. */
+/** Returns exit code 2 for unreadable or invalid objects, 1 for failures, and otherwise 0. */
 export function exitCode(report: Report): number {
   const { failed, notEvaluated, errors } = summarize(report);
   if (errors + notEvaluated > 0) return EXIT.usage;
@@ -124,7 +124,7 @@ function printReason({ reason, detail }: Finding): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 
-/** Checks outside the Pod Security Standards, for findings that belong to no policy. */
+/** Checks outside the Pod Security Standards. Their findings belong to no policy. */
 export const OTHER_RESULTS = {
   labels: 'has invalid labels',
   'scc-label': 'has an invalid SCC mode',
@@ -138,7 +138,7 @@ export const OTHER_RESULTS = {
 
 export type OtherCheck = keyof typeof OTHER_RESULTS;
 
-/** `violates PodSecurity "restricted:latest"`, with the verb of the mode. */
+/** Returns, for example, `violates PodSecurity "restricted:latest"`, with a verb that depends on the mode. */
 function printResult({ mode, policy, check }: Finding): string {
   if (policy === undefined) return OTHER_RESULTS[check as OtherCheck];
   return mode === 'enforce'

@@ -46,7 +46,7 @@ ${data === undefined ? '' : `<script type="application/octet-stream" id="data">$
 `;
 }
 
-/** The data of a large cluster are repetitive. As base64, no text can close the element that contains them. */
+/** Compresses the data, which are repetitive for a large cluster. Base64 text cannot close the element that contains it. */
 function pack(data: unknown): string {
   return deflateRawSync(JSON.stringify(data)).toString('base64');
 }

@@ -10,7 +10,7 @@ interface DashboardSource {
   readonly port: number;
   /** The address of the API server. */
   readonly server: string;
-  /** Returns the objects of a cluster whose store is kept up to date. */
+  /** Returns the inventory of a cluster, whose store is kept up to date. */
   inventory(): Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>;
   readonly values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>;
   /** Aborts computations. */
@@ -49,7 +49,10 @@ const SILENT = { write: () => undefined };
 
 async function* emptyInput(): AsyncGenerator<string> {}
 
-/** Minimum interval between two computations. Computations use at most a third of the time. */
+/**
+ * Minimum interval between two computations. If they take long, the interval is extended so they use at most a third of
+ * the time.
+ */
 const MIN_INTERVAL_MS = 500;
 const DURATIONS_PER_INTERVAL = 2;
 
@@ -57,7 +60,7 @@ const DURATIONS_PER_INTERVAL = 2;
 const REFRESH_MS = 30_000;
 
 /**
- * Computes a report for the first subscriber, and after changes of the store. Consecutive equal reports are published
+ * Computes a report for the first subscriber, and after changes to the store. Publishes consecutive equal reports only
  * once.
  */
 function createReportFeed(store: Store, compute: () => Promise<ReportData>): SubscribeEvents {

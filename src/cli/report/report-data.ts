@@ -1,4 +1,6 @@
-/** Computes the report data: the results of the rollout, SCC and exemption commands for one state. */
+/**
+ * Computes the report data, which contains the results of the rollout, SCC and exemption commands for the same state.
+ */
 import { listExemptions, readExemptionUses } from '../../cluster/exemptions.ts';
 import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';

@@ -68,7 +68,7 @@ function printLabels({ phase, sccMode, syncer, generation }: RolloutState): stri
   return `${LABELS[syncer]}${sccMode === 'enforce' ? '' : ', only in namespaces that enforce SCCs'}`;
 }
 
-/** Fields of the PSAEnforcementConfig that no longer apply. */
+/** Returns a row for outdated status fields of the PSAEnforcementConfig, if there are any. */
 function outdatedRow(state: RolloutState): readonly (readonly [string, string])[] {
   const { phase, replicas, outdatedMode, outdatedConditions } = state;
   const parts = [

@@ -45,7 +45,7 @@ const options = {
   ...selectorOption,
   ...listOptions,
   level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
-    help: 'Plan this level as the default and as the label of namespaces with a weaker one; with -n, also as a weaker label. Default: the default level of the rollout, or without a server, of --config, else restricted',
+    help: 'Plan this level as the default and as the label of namespaces with a weaker one; with -n, also as a weaker label. Default: the default level of the rollout. Without a server: the level in --config, otherwise restricted',
   }),
   at: option('DATE', time, undefined, {
     help: 'Evaluate exceptions at this date, to find the pods that are denied after they expire. Default: now',

@@ -16,8 +16,8 @@ import { printObjects, writtenOutputOption } from '../output/print.ts';
 
 const DETAILS = `
 Writes the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload
-that no SCC admits except one that allows everything: a copy of the closest SCC with the fields that the
-workload needs. The SCC has no users and groups: grant its use with "portcullis scc grant".
+if only an SCC that allows everything would admit it. The custom SCC is a copy of the closest SCC with the
+fields that the workload needs. It has no users and groups, so grant its use with "portcullis scc grant".
 
 The workload is read from the cluster, or from the manifests of --filename.
 

@@ -48,10 +48,10 @@ interface Plan {
   /** Namespaces with workloads, sorted by name. */
   readonly namespaces: readonly (AdmissionPlan & ExpectedMode)[];
   readonly grants: readonly PlannedGrant[];
-  /** The grants as objects to apply: missing ClusterRoles first, then one RoleBinding for each grant. */
+  /** The grants as objects to apply, which are missing ClusterRoles followed by a RoleBinding for each grant. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
   readonly assumptions: readonly string[];
-  /** The source of the settings; absent for defaults. */
+  /** The source of the settings. Absent for defaults. */
   readonly settings?: string | undefined;
 }
 
@@ -108,7 +108,7 @@ function printName({ kind, name, template = '' }: WorkloadName): string {
   return printable(`${kind} ${name}${template === '' ? '' : ` (${template})`}`);
 }
 
-/** Returns the result of a workload, then its details. */
+/** Returns the result for a workload, followed by its details. */
 function describeResult({ result, serviceAccount, denial }: PlannedWorkload): [string, ...string[]] {
   const missingAccount = denial === undefined ? [] : [denial];
   switch (result.outcome) {

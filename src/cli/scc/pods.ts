@@ -29,7 +29,7 @@ import {
   withHeader,
 } from '../output/print.ts';
 
-/** Returns the grants of an SCC to a service account in its namespace; `undefined` if the SCC does not exist. */
+/** Returns the grants of an SCC to a service account in its namespace, or `undefined` if the SCC does not exist. */
 type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;
 
 /** Grants are indexed by namespace, because a cluster has far more bindings than a single namespace. */
@@ -103,8 +103,8 @@ function printCell(text: string): string {
 
 const DETAILS = `
 Lists the pods with the SCC (SecurityContextConstraints) that admitted them, as recorded in their
-annotations: the subject with the permission to use the SCC (the service account of the pod or the user
-that created it), the current grants of the service account, the creation time and the owner.
+annotations. Each row contains the subject with the permission to use the SCC (the service account of the pod or
+the user that created it), the current grants of the service account, the creation time and the owner.
 
 A pod without an SCC was not evaluated: its namespace is exempt or in report mode, the pod runs on
 Windows, or it was created before enforcement. Where SCC admission is not enforced, the creator of a pod

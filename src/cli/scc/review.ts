@@ -33,7 +33,7 @@ interface RequestedReview {
 
 /**
  * Returns the object if it is a review. Otherwise returns a review for each of its pods and pod templates. Without a
- * user or group, the review applies to service accounts: those in the options, otherwise the pod's.
+ * user or group, the review is for the service accounts in the options or, by default, for the pod's service account.
  */
 function createReviews(
   { apiVersion, kind, value }: ManifestObject,
@@ -75,7 +75,7 @@ interface AnsweredReview {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** User of self subject reviews without a cluster. */
+/** The user in self subject reviews if there is no cluster. */
 const AUTHENTICATED_USER = { groups: ['system:authenticated'] };
 const NONE = '<none>';
 
@@ -129,7 +129,7 @@ function reviewedAccounts({ spec }: JsonObject): readonly string[] {
 }
 
 /**
- * Prints one table of subject reviews and one of service account reviews, like `oc policy scc-subject-review` and `oc
+ * Prints a table of subject reviews and a table of service account reviews, like `oc policy scc-subject-review` and `oc
  * policy scc-review`.
  */
 function printReviews(rows: readonly (readonly string[])[], values: Values<typeof headersOption>): readonly string[] {
@@ -145,8 +145,8 @@ function printReviews(rows: readonly (readonly string[])[], values: Values<typeo
 
 const DETAILS = `
 Prints the SCC (SecurityContextConstraints) that admits a pod for a user, or the SCCs that admit it for
-service accounts, with the semantics of OpenShift's review APIs. Without --user and --group, the service
-accounts of --serviceaccount are reviewed, otherwise the service account of the pod, otherwise default.
+service accounts, with the semantics of OpenShift's review APIs. Without --user and --group, it
+reviews the service accounts in --serviceaccount, otherwise the service account of the pod, otherwise default.
 Manifests may also contain reviews, such as PodSecurityPolicySubjectReview; -o yaml prints them with their
 status.
 

@@ -8,7 +8,7 @@ import { assumptionBlocks, listOptions, printListing, printTable, withHeader } f
 const DETAILS = `
 Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), the
 namespaces of these grants, and their sources: the users and groups of the SCC itself, or a role and its
-binding. A RoleBinding applies to pods in its namespace only. Service accounts are also members of the
+binding. A RoleBinding applies only to pods in its namespace. Service accounts are also members of the
 groups system:serviceaccounts, system:serviceaccounts:NAMESPACE and system:authenticated.
 
 Examples:

@@ -189,7 +189,7 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
   return { name: `${INSTALLATION.name}-replica-${unique}`, identity: `${hostname()}_${randomUUID()}` };
 }
 
-/** Certificates in the files that the options name, read at startup. */
+/** Contents of the certificate files in the options, read at startup. */
 interface CertificateFiles {
   /** File names and their content. */
   readonly serving: { readonly files: KeyPair; readonly pair: KeyPair } | undefined;

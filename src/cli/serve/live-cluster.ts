@@ -264,8 +264,8 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
 }
 
 /**
- * Creates the readiness check that the kinds that reviews read were listed once. A later outage of the API server does
- * not affect readiness.
+ * Creates the readiness check for the initial lists of all kinds that reviews read. A later outage of the API server
+ * does not affect readiness.
  */
 function syncCheck({
   store,
@@ -288,7 +288,7 @@ function syncCheck({
 /** The API server sends a bookmark for each watch at least once a minute. */
 const MAX_AGE_MS = 120_000;
 
-/** Creates the check that all watches work and have received recent events. */
+/** Creates the check for failed and stale watches. */
 export function watchCheck({
   lastEventAgesMs,
   failures,

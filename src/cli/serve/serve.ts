@@ -50,8 +50,8 @@ import { connectLiveCluster, isLive } from './live-cluster.ts';
 const DETAILS = `
 Serves admission reviews for the cluster of --kubeconfig, for the cluster in which the pod runs
 (--in-cluster), or for the cluster of KUBECONFIG. Without these, or with --dev-cluster, it starts a
-development cluster: a Kubernetes API in memory on 127.0.0.1 that calls the webhooks as kube-apiserver
-does.
+development cluster, which is an in-memory Kubernetes API on 127.0.0.1 that calls the webhooks as
+kube-apiserver does.
 
 Every option can also be set by an environment variable: PORTCULLIS_ followed by its name in upper case
 (PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings come from the PortcullisConfiguration
@@ -226,7 +226,7 @@ function followSettings(
     if (object) loadObject(object);
     else void settings.load(() => loaded.settings, { spec: values['initial-settings'] ?? {} });
   };
-  // If the current settings are invalid, the last valid ones take effect.
+  // If the current settings are invalid, the last valid settings take effect.
   const lastValid = lastValidObject(find());
   if (lastValid) loadObject(lastValid);
   store.subscribe(({ kind }) => {
@@ -235,7 +235,9 @@ function followSettings(
   load();
 }
 
-/** Reads the cluster and the settings, and starts the controllers. Those that read pods and workloads start later. */
+/**
+ * Reads the cluster and the settings, and starts the controllers. Controllers that read pods and workloads start later.
+ */
 async function start(context: Context, parts: Parts & { readonly port: number }): Promise<void> {
   const { logger, signal } = context;
   const { served, settings } = parts;
@@ -466,7 +468,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 /** Maximum time for pending responses during shutdown. The API server waits for at most 30 s. */
 const PENDING_TIMEOUT_MS = 25_000;
 
-/** API servers opened a connection in advance if it has no request after this time. */
+/** If a connection has no request after this time, the API server has opened it in advance. */
 const UNUSED_TIMEOUT_MS = 1000;
 
 /**

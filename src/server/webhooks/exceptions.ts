@@ -1,6 +1,6 @@
 /**
- * Webhooks for PodSecurityExceptions. One records authors and approvers, and the other one verifies them. While no
- * webhook responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
+ * Webhooks for PodSecurityExceptions. One records authors and approvers, and the other verifies them. While no webhook
+ * responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
  */
 import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
@@ -202,7 +202,7 @@ async function authorize(
     const cause = `User ${user} cannot approve resource "${resource}" in API group "${group}" in the namespace ${quote(namespace)}`;
     return deny(forbidden({ group, resource }, name, cause));
   } catch {
-    const message = `the API server did not answer whether ${user} may approve ${resource}.${group}; try again`;
+    const message = `failed to check with the API server whether ${user} may approve ${resource}.${group}; try again`;
     return deny(createStatus(503, 'ServiceUnavailable', message));
   }
 }

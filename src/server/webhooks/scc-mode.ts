@@ -72,7 +72,7 @@ interface DeniedWorkloads {
   readonly isComplete: boolean;
 }
 
-/** Evaluates one pod of each workload in the namespaces in which SCCs become enforced. */
+/** Evaluates one pod of each workload in the namespaces where the change enforces SCCs. */
 function* findDenied({ before, next, previewRanges, store }: Search): Generator<void, DeniedWorkloads, boolean> {
   const namespaces = store.list('Namespace');
   const evaluated = new Set<string>();

@@ -22,7 +22,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const OVERDUE = 'its renewal is overdue';
 
 /**
- * True if a certificate is overdue for renewal, which happens in the last sixth of its lifetime, but at most 30 days
+ * True if the renewal of a certificate is overdue. It is overdue in the last sixth of the lifetime, but at most 30 days
  * before expiry.
  */
 function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
@@ -66,7 +66,7 @@ function evaluateServed({ source, chain }: ServedCertificate, facts: Facts): rea
     : [ok(source, `the serving certificate is valid until ${expiry}`)];
 }
 
-/** Checks that each webhook trusts the certificate served at its address. Webhooks with the same result are grouped. */
+/** Checks that each webhook trusts the certificate served at its address. Groups webhooks with the same result. */
 function evaluateBundles(facts: Facts): readonly CheckResult[] {
   const webhooks = ownWebhooks(facts.webhookConfigurations);
   const results = webhooks.flatMap((registered) => evaluateBundle(registered, facts));

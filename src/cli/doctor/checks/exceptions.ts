@@ -7,7 +7,7 @@ import { instruction, run } from '../fix.ts';
 
 const OBJECT = 'PodSecurityExceptions';
 
-/** Checks for exceptions that have no effect, have expired or expire soon. */
+/** Checks for exceptions that are shadowed, have expired or expire soon. */
 export const exceptions: Check = {
   name: 'exceptions',
   evaluate: (facts) =>

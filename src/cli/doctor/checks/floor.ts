@@ -24,8 +24,7 @@ const OBJECT = 'floor';
 const CLOSED = 'While no replica responds, no pods can be created in fail-closed namespaces';
 
 /**
- * Checks that the floor is in force. Policies that the leader maintains are not compared with the settings, because the
- * leader corrects them.
+ * Checks that the floor is in force. Does not compare the policies with the settings, because the leader corrects them.
  */
 export const floor: Check = {
   name: 'floor',

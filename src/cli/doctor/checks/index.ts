@@ -16,7 +16,7 @@ import { policies } from './serverless-policies.ts';
 import { tiers } from './tiers.ts';
 import { webhooks } from './webhooks.ts';
 
-/** All checks, in the order of the output. */
+/** All checks, in output order. */
 const CHECKS: readonly Check[] = [
   installation,
   apiServer,
@@ -56,6 +56,7 @@ function postponeFix(finding: Finding, findings: readonly Finding[]): Finding {
   const [failed, unread] = [checksWith('problem'), checksWith('unknown')];
   if (failed !== '')
     return { ...finding, fix: instruction(`first fix the problems that these checks report: ${failed}`) };
-  if (unread !== '') return { ...finding, fix: instruction(`first resolve what these checks cannot read: ${unread}`) };
+  if (unread !== '')
+    return { ...finding, fix: instruction(`first make sure that these checks can read all facts: ${unread}`) };
   return finding;
 }

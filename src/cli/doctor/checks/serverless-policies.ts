@@ -43,7 +43,8 @@ const SERVER_CHECKS: readonly CheckName[] = [
 ];
 
 function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts, facts: Facts): Fix {
-  if (!('value' in comparison)) return instruction(`first determine what the server enforces: ${comparison.unknown}`);
+  if (!('value' in comparison))
+    return instruction(`first determine the enforcement of the server: ${comparison.unknown}`);
   const weaker = comparison.value;
   const { conditions = [] } = factValue(facts.settingsObject)?.status ?? {};
   if (conditions.some(({ type, status }) => type === 'Applied' && status === 'False')) {

@@ -23,8 +23,8 @@ import type { RegisteredWebhook } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
 /**
- * Compares the webhook configurations with those that the settings require in this version. If the leader maintains a
- * configuration, it is reported only if it is missing, because the leader corrects all other differences.
+ * Compares the webhook configurations with those that the settings require in this version. Reports a configuration
+ * that the leader maintains only if it is missing, because the leader corrects all other differences.
  */
 export const webhooks: Check = {
   name: 'webhooks',
@@ -52,7 +52,7 @@ function isManaged(facts: Facts): boolean {
 }
 
 /**
- * State that determines which configurations are registered. The leader registers the configurations that are in use.
+ * State that determines which configurations are required. The leader registers only configurations that are in use.
  */
 function enforcementState(facts: Facts): Partial<Enforcement> {
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
