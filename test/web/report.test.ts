@@ -123,7 +123,7 @@ describe('report', { skip: noBrowser }, () => {
     ]);
   });
 
-  test('shows exceptions with their end, and the workloads that they allow', async () => {
+  test('shows exceptions with their expiry times, and the workloads that they allow', async () => {
     const exception = {
       ...{ apiVersion: 'policy.portcullis.dev/v1alpha1', kind: 'PodSecurityException' },
       metadata: { name: 'host', namespace: 'shop-test' },
@@ -278,7 +278,7 @@ describe('report', { skip: noBrowser }, () => {
     assert.deepEqual(errors, []);
   });
 
-  test('links lead from a cell to its workloads and back, with the keyboard', async () => {
+  test('links from a cell to its workloads and back work with the keyboard', async () => {
     const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
     const { page, texts } = await browser.open(url);
     const focused = async (): Promise<unknown> => await page.evaluate('document.activeElement.innerText');

@@ -13,7 +13,7 @@ import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
 const DETAILS = `
-Lists everything that the policies do not apply to, for audits:
+Lists all exemptions from the policies, for audits:
 
   default       the level or SCC mode for namespaces without a label, if it enforces nothing
   namespace     namespaces exempted by the settings or their labels, namespaces whose webhooks fail

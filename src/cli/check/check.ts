@@ -62,12 +62,11 @@ function customKind(value: string): string {
 }
 
 const DETAILS = `
-For a directory, the command reads all .yaml, .yml and .json files in it and in its subdirectories. Pods and
-workloads are checked against the policies of their namespace. The labels of the Namespace set these policies
-if it is among the manifests. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the
-defaults.
-SecurityContextConstraints are checked against the validation rules of the API server, and for fields that
-it would drop.
+For a directory, the command reads all .yaml, .yml and .json files in it and in its subdirectories. It checks
+pods and workloads against the policies of their namespace. If the manifests contain the Namespace, its labels
+set these policies. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the defaults.
+The command checks SecurityContextConstraints against the validation rules of the API server, and for fields
+that the API server would drop.
 
 In kinds of other API groups, such as Rollout and CloneSet, the command finds pod templates by kind or by
 structure, and checks them like those of Deployments. Containers outside a template are an error unless
@@ -76,14 +75,14 @@ structure, and checks them like those of Deployments. Containers outside a templ
 PodSecurityExceptions among the manifests apply to the enforced level as if they were approved. --at evaluates
 them at another date, to find the pods that are denied after they expire.
 
---fix changes the files so they pass, and reports the violations that it cannot fix, with the available
-choices. Comments, order and style are preserved. For standard input, it prints the fixed manifests. --fix=diff
-prints a unified diff, and --fix=patch the patches of a kustomization. A symbolic link that points outside a -f
+--fix changes the files so they pass, and reports the violations that it cannot fix, with the available choices.
+Comments, order and style are preserved. For standard input, it prints the fixed manifests. --fix=diff prints a
+unified diff, and --fix=patch prints patches for a kustomization. A symbolic link that points outside a -f
 directory is an error. The exit code reflects the fixed manifests.
 
 --platform=openshift, --sccs and --config also evaluate SCC admission. A pod that no SCC admits for its service
-account is a violation, and other pods are evaluated with the fields that their SCC sets. Grants in the manifests
-are taken into account.
+account is a violation, and other pods are evaluated with the fields that their SCC sets. The evaluation
+includes grants in the manifests.
 
 The exit code is 1 for violations in the --fail-on mode or a stronger one (enforce, warn, audit), and 2 for
 documents that cannot be read or evaluated. All others are still checked.

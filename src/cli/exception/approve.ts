@@ -9,9 +9,9 @@ import { printData } from '../output/print.ts';
 
 const DETAILS = `
 Prints the spec of a PodSecurityException and approves it. The approval applies only to this spec. If the spec
-has changed in the meantime, the API server denies the approval. It requires the approve verb on
-podsecurityexceptions, and users cannot approve exceptions that they created or changed, unless the settings
-permit it. --dry-run=client only prints the spec.
+has changed in the meantime, the API server denies the approval. The approval requires the approve verb on
+podsecurityexceptions. Unless the settings permit it, users cannot approve exceptions that they created or
+changed. --dry-run=client only prints the spec.
 
 Examples:
   portcullis exception approve gateway -n shop

@@ -22,12 +22,12 @@ import { lifetimeMs, nonEmpty, oneOf, option, UsageError } from '../options.ts';
 import { printObjects } from '../output/print.ts';
 
 const DETAILS = `
-Prints the smallest PodSecurityException that admits the pods of a workload at the level of its namespace,
-as YAML for a review in Git. The command changes nothing. The pods are evaluated with the fields that SCC
+Prints the smallest PodSecurityException that admits the pods of a workload at the level of its namespace, as
+YAML that can be reviewed in Git. The command changes nothing. The pods are evaluated with the fields that SCC
 admission or the pod defaults set.
 
-The exception extends to all pods of the service account in the namespace, and to every tag of the image. To
-limit it further, specify the digest of the image.
+The exception applies to all pods of the service account in the namespace, and to every tag of the image. To
+restrict it further, specify the digest of the image.
 
 Examples:
   portcullis exception create deployment/gateway -n shop --for 14d --reason "SEC-123, until the CNI supports it"

@@ -7,7 +7,7 @@ import { assumptionBlocks, listOptions, printListing, printTable, withHeader } f
 
 const DETAILS = `
 Lists PodSecurityExceptions with their service accounts, expiry times, approvers and uses, and whether they
-apply to new pods. -o wide adds the reason for each exception, and why it does not apply.
+apply to new pods. -o wide adds the reason for each exception, and the cause if it does not apply.
 
 Examples:
   portcullis exception list

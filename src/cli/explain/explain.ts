@@ -16,8 +16,9 @@ import { explainPolicies } from './serverless.ts';
 import type { AdmissionResult } from './workload.ts';
 
 const DETAILS = `
-Without manifests, explains resources in the cluster: workloads and pods, such as deployment/web, and
-namespaces, such as namespace/shop. With manifests, explains these resources in the manifests, or all of them.
+Without manifests, the command explains resources in the cluster, which are workloads and pods, such as
+deployment/web, and namespaces, such as namespace/shop. With manifests, it explains these resources in the
+manifests, or all pods and workloads.
 
 For a namespace, it prints the effective level of each mode of Pod Security, its source (a label, the
 default, or for warn the enforced level), the managers that set the labels, the exemptions, and the
@@ -28,8 +29,8 @@ the subjects that may use it, whether it allows the pod or why not, and the chan
 the chosen SCC, and the level of the Pod Security Standards that the result satisfies. Without a server, it
 explains the decision of the policies in the API server.
 
-Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster, and with
---offline, they come from the manifests; manifests without SCCs are evaluated with the standard SCCs.
+Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster or with
+--offline, they come from the manifests. If the manifests contain no SCCs, the standard SCCs apply.
 
 The exit code is 1 if a pod is denied.
 

@@ -43,13 +43,13 @@ Stops all enforcement in an emergency, and restores it.
 
   on      adds a match condition that is always false to every Portcullis webhook. API servers apply
           it within seconds and then send no requests to Portcullis, so an unresponsive server
-          does not delay requests. The floor policies get a requirement that no namespace meets.
+          does not delay requests. The floor policies receive a requirement that no namespace meets.
           Annotations record the user, the time and the reason. The
           pod-security.kubernetes.io/enforce labels that the label syncer set become privileged, because the
           PodSecurity plugin of API servers denies ordinary pods by these labels while SCC admission does
           not default the pods. The label portcullis.dev/break-glass-enforce and the annotation
           portcullis.dev/break-glass-levels of a webhook configuration record the former levels.
-          The output lists what continues to deny pods, such as labels set by other clients
+          The output lists other causes of denials, such as labels set by other clients
   off     removes these conditions, requirements and annotations, and restores the labels. A label that
           another client has changed in the meantime is kept. The output lists levels that are lower
           and versions that are older than before. Without --force, a replica must be ready

@@ -30,7 +30,7 @@ app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output e
 objects, with the commands to remove them.
 
 In namespaces, the command removes only the Pod Security labels that managedFields attribute to a Portcullis
-controller. It does not affect running pods, and can be repeated.
+controller. The command does not affect running pods, and can be repeated.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
 remove it there, because otherwise the tool restores it.

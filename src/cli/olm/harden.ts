@@ -52,13 +52,13 @@ function printNamespace({ namespace, labels, notes }: NamespaceProposal, style: 
 const KINDS = ['Namespace', ...OLM_WORKLOADS, 'CatalogSource'] as const;
 
 const DETAILS = `
-Prints patches that harden the workloads of the Operator Lifecycle Manager (OLM): its Deployments and
-CronJobs, the Jobs that unpack bundles, and CatalogSources with the disableSecurity field. A patch sets
-only absent fields. Less strict values are kept and reported, unless --force replaces them. OLM restores
-the Deployments of a ClusterServiceVersion, so their patch changes the ClusterServiceVersion.
+Prints patches that harden the workloads of the Operator Lifecycle Manager (OLM): its Deployments and CronJobs,
+the Jobs that unpack bundles, and CatalogSources with the disableSecurity field. A patch sets only absent
+fields. Less strict values are kept and reported unless --force replaces them. OLM restores the Deployments of a
+ClusterServiceVersion, so their patch changes the ClusterServiceVersion.
 
-"portcullis olm harden namespaces" proposes Pod Security labels for OLM namespaces. It lowers no
-level, and keeps labels of other field managers, unless --force replaces them.
+"portcullis olm harden namespaces" proposes Pod Security labels for OLM namespaces. It never lowers a level, and
+keeps labels of other field managers unless --force is set.
 
 The command changes nothing. Review the printed commands and run them.
 

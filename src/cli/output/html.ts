@@ -46,7 +46,10 @@ ${data === undefined ? '' : `<script type="application/octet-stream" id="data">$
 `;
 }
 
-/** Compresses the data, which are repetitive for a large cluster. Base64 text cannot close the element that contains it. */
+/**
+ * Compresses the data, because they are repetitive for large clusters. Base64 text cannot close the element that
+ * contains it.
+ */
 function pack(data: unknown): string {
   return deflateRawSync(JSON.stringify(data)).toString('base64');
 }

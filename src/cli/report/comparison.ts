@@ -1,4 +1,4 @@
-/** The violations that are new or fixed since an earlier report. */
+/** Violations that are new or were fixed since an earlier report. */
 import { readFile } from 'node:fs/promises';
 import { isObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -7,7 +7,7 @@ import type { DeniedWorkload, ReportComparison, ReportData } from '../../web/rep
 /** The part of a report that is compared. */
 type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;
 
-/** Reads a report that `-o json` wrote. Rejects with a UserError if the file is not one. */
+/** Reads a report that `-o json` wrote. Rejects with a UserError if the file does not contain a report. */
 export async function readReport(file: string): Promise<ComparedReport> {
   try {
     const report: unknown = JSON.parse(await readFile(file, 'utf8'));

@@ -42,7 +42,7 @@ export function findPatch(
   };
 }
 
-/** The API server sets empty objects in its own kinds only, so patches must not depend on them. */
+/** The API server sets empty objects only in built-in kinds, so patches must not depend on them. */
 function withoutEmpty(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value), (_key, member: unknown) =>
     isObject(member) && Object.keys(member).length === 0 ? undefined : member,

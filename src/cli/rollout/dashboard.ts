@@ -16,8 +16,8 @@ const DETAILS = `
 Shows the report of a cluster in a browser, and updates it while the cluster changes. The command reads the
 cluster with the permissions of the kubeconfig, and changes nothing.
 
-The page is served on 127.0.0.1 only. The printed URL contains a one-time token, which the browser
-exchanges for a cookie. Ctrl-C ends the command.
+The page is served only on 127.0.0.1. The printed URL contains a one-time token, which the browser exchanges for
+a cookie. Ctrl-C ends the command.
 
 Examples:
   portcullis dashboard

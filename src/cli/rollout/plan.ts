@@ -11,21 +11,21 @@ import { planNamespaces, planUpgrades, selectNamespaces } from '../report/namesp
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
 const DETAILS = `
-Shows the level in force in each namespace, the level with enforcement, the workloads that these levels deny,
-the reasons and the next steps. The command changes nothing.
+Shows the level in force in each namespace, the level that enforcement would apply, the workloads that these
+levels deny, the reasons, and the next steps. The command changes nothing.
 
   denied now  the level in force denies the workload: running pods continue, but new ones are denied
   violating   only the planned level denies the workload
   to restart  running pods violate the level, but new pods comply. Manifests need no change
 
-A namespace with its own label keeps its level. The planned level of other namespaces follows from the
-security context constraints (SCCs) that their service accounts may use, if the server manages their labels.
-Otherwise, it is restricted. --level plans another default level, and this level as the label of all
-namespaces with a weaker one. With -n, it also plans a weaker label. Without a server, --config plans the
-settings of a file.
+A namespace with its own label keeps its level. The planned level of other namespaces follows from the security
+context constraints (SCCs) that their service accounts may use, if the server manages their labels. Otherwise,
+it is restricted. --level plans another default level, and the same level for all namespaces whose label is
+weaker. With -n, the planned label can also be weaker. Without a server, --config plans the settings of a file.
 
-With --kubernetes-version, only the workloads that this version would deny but the cluster version admits
-are listed. Up to 20 namespaces are listed; -o wide lists all of them with their details, and -n one of them.
+With --kubernetes-version, only the workloads that this version would deny but the cluster version admits are
+listed. The output lists up to 20 namespaces. -o wide lists all namespaces with their details, and -n a single
+namespace.
 
 The exit code is 1 if workloads are or would be denied, or if an evaluation failed.
 

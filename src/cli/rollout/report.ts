@@ -10,15 +10,15 @@ import { compareReports, readReport } from '../report/comparison.ts';
 import { computeReport } from '../report/report-data.ts';
 
 const DETAILS = `
-Writes one self-contained HTML file: the state of the enforcement rollout, the denied workloads
-of each namespace and level with their fixes, the use and the grants of SCCs (SecurityContextConstraints),
-the exceptions and the exemptions. The page can be filtered, sorted and printed, and it exports CSV and JSON.
-It contains names from the cluster.
+Writes a self-contained HTML file with the state of the enforcement rollout, the denied workloads of each
+namespace and level with their fixes, the use and the grants of SCCs (SecurityContextConstraints), the
+exceptions and the exemptions. Users can filter, sort and print the page, and export it as CSV and JSON. It
+contains names from the cluster.
 
 With --compare, the report lists the violations that are new or fixed since an earlier report.
 
-The report is computed from the current state of the cluster, or from manifests as if they were all
-objects of a cluster. The command changes nothing. Permissions to read all namespaces are required.
+The command computes the report from the current state of the cluster, or from manifests that it treats as a
+complete cluster. The command changes nothing. It requires permissions to read all namespaces.
 
 Examples:
   portcullis report > report.html

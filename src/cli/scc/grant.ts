@@ -65,12 +65,12 @@ async function addSubjects(change: Change, expiresAt: string | undefined): Promi
 }
 
 const DETAILS = `
-Grants the use of an SCC (SecurityContextConstraints), as "oc adm policy add-scc-to-user" and
-"add-scc-to-group" do. The subjects are added to the binding system:openshift:scc:SCC of the ClusterRole of
-the same name. Both are created if they are missing. With --namespace, the binding is a RoleBinding, and
-the grant applies to pods of that namespace; otherwise it is a ClusterRoleBinding. The output lists the
-objects that were written. With --for, the subjects are added to a separate binding, which the leader deletes
-after this time. Running pods are not affected.
+Grants the use of an SCC (SecurityContextConstraints), as "oc adm policy add-scc-to-user" and "add-scc-to-group"
+do. The command adds the subjects to the binding system:openshift:scc:SCC, which refers to the ClusterRole with
+the same name. It creates the binding and the ClusterRole if they are missing. With --namespace, the binding is
+a RoleBinding, and the grant applies to pods in that namespace. Otherwise, the binding is a ClusterRoleBinding.
+The output lists the written objects. With --for, the subjects are added to a separate binding, which the leader
+deletes after this time. Running pods are not affected.
 
 Examples:
   portcullis scc grant anyuid -z builder -n shop

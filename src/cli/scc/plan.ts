@@ -237,12 +237,12 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
 }
 
 const DETAILS = `
-Prints for every workload, and for every pod without a controller, the SecurityContextConstraints (SCC)
-that its pods would get and the fields that it would change, or the reasons why no SCC admits them. A pod
-without a controller is evaluated with only the grants of its service account.
+Prints for every workload, and for every pod without a controller, the SecurityContextConstraints (SCC) that its
+pods would get and the fields that it would change, or the reasons why no SCC admits them. For a pod without a
+controller, only the grants of its service account are evaluated.
 
-For denied workloads, --bindings writes the bindings that would admit them: the least permissive SCC
-that fits, granted to the service account in its namespace. Review the file before you apply it.
+For denied workloads, --bindings writes bindings that would admit them. Each binding grants the least permissive
+SCC that allows the pods to the service account in its namespace. Review the file before you apply it.
 
 The exit code is 1 if workloads are denied.
 

@@ -106,8 +106,8 @@ Lists the pods with the SCC (SecurityContextConstraints) that admitted them, as 
 annotations. Each row contains the subject with the permission to use the SCC (the service account of the pod or
 the user that created it), the current grants of the service account, the creation time and the owner.
 
-A pod without an SCC was not evaluated: its namespace is exempt or in report mode, the pod runs on
-Windows, or it was created before enforcement. Where SCC admission is not enforced, the creator of a pod
+SCC admission did not evaluate a pod without an SCC, because its namespace is exempt or in report mode, the pod
+runs on Windows, or it was created before enforcement. Where SCC admission is not enforced, the creator of a pod
 can write the annotations.
 
 Examples:

@@ -102,9 +102,10 @@ async function removeSubjects(change: Change): Promise<readonly Written[]> {
 }
 
 const DETAILS = `
-Removes subjects from all grants of an SCC that "portcullis scc who-can SCC" lists: with --namespace, from the
-RoleBindings of that namespace; otherwise from the ClusterRoleBindings, and from the users and groups of the
-SCC. A binding without subjects is deleted. A role that also grants other permissions is not changed.
+Removes subjects from all grants of an SCC that "portcullis scc who-can SCC" lists. With --namespace, it removes
+them from the RoleBindings in that namespace. Otherwise, it removes them from the ClusterRoleBindings, and from
+the users and groups of the SCC. A binding without subjects is deleted. A role that also grants other
+permissions is not changed.
 
 Examples:
   portcullis scc revoke anyuid -z builder -n shop

@@ -6,10 +6,10 @@ import { nonEmpty, option } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
 const DETAILS = `
-Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), the
-namespaces of these grants, and their sources: the users and groups of the SCC itself, or a role and its
-binding. A RoleBinding applies only to pods in its namespace. Service accounts are also members of the
-groups system:serviceaccounts, system:serviceaccounts:NAMESPACE and system:authenticated.
+Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), the namespaces of
+these grants, and their sources, which are the users and groups of the SCC itself, or a role and its binding. A
+RoleBinding applies only to pods in its namespace. Service accounts are also members of the groups
+system:serviceaccounts, system:serviceaccounts:NAMESPACE and system:authenticated.
 
 Examples:
   portcullis scc who-can privileged

@@ -53,9 +53,9 @@ Serves admission reviews for the cluster of --kubeconfig, for the cluster in whi
 development cluster, which is an in-memory Kubernetes API on 127.0.0.1 that calls the webhooks as
 kube-apiserver does.
 
-Every option can also be set by an environment variable: PORTCULLIS_ followed by its name in upper case
-(PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings come from the PortcullisConfiguration
-"cluster", or from the --config file. Changes take effect without a restart.
+Environment variables can also set the options. Their names are PORTCULLIS_ followed by the option name in upper
+case (PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings come from the
+PortcullisConfiguration "cluster", or from the --config file. Changes take effect without a restart.
 
 Ctrl-C stops the server immediately. SIGTERM stops it after --shutdown-delay-duration and all pending reviews.
 `;
