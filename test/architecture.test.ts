@@ -365,7 +365,7 @@ test('the source files follow the rules', () => {
   );
 });
 
-test('an import cycle is found', () => {
+test('finds an import cycle', () => {
   const sources = new Map([
     ['kube/a.ts', "import { b } from './b.ts';"],
     ['kube/b.ts', "import type { C } from './c.ts';"],
@@ -375,7 +375,7 @@ test('an import cycle is found', () => {
   assert.deepEqual(findCircles(sources), [['kube/a.ts', 'kube/b.ts', 'kube/c.ts']]);
 });
 
-test('an unused export is found', () => {
+test('finds an unused export', () => {
   const sources = new Map([
     ['kube/a.ts', 'export const a = 1; export interface B {} export function c() {} export { d } from "./b.ts";'],
     ['kube/b.ts', "import type { B } from './a.ts'; export const d = (await import('./c.ts')).e;"],
@@ -438,7 +438,7 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
   ['policy/psa/a.ts', 'const x = [new Date(), new Date(0)];', 'reads the clock, but its layer is pure'],
 ];
 
-test('violations are found', () => {
+test('finds violations', () => {
   const files = [
     ...['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts'],
     ...['cli/options.ts', 'cli/inventory/a.ts', 'cli/scc/shared.ts'],

@@ -78,7 +78,7 @@ test('docs/reference/labels-and-annotations.md lists exactly the labels and anno
   assert.deepEqual([...new Set(find(page))].sort(), [...new Set(sources.flatMap(find))].sort());
 });
 
-suite('the docs describe valid settings', () => {
+suite('settings in the docs are valid', () => {
   const validate = new Ajv({ strict: false }).compile(schema);
   const options = { controllers: CONTROLLER_NAMES, namespace: 'portcullis' };
 
@@ -112,7 +112,7 @@ suite('the docs describe valid settings', () => {
     }
   });
 
-  test('docs/reference/settings.md lists the defaults of all fields', () => {
+  test('docs/reference/settings.md lists the default of each field', () => {
     const [all = assert.fail('no example')] = findSettings(documents.get('docs/reference/settings.md') ?? '');
     // These fields record whether their value is explicit.
     const scc = { identity: 'accurate', brokenSCC: 'skip', unprocessedPods: 'pass' };

@@ -18,7 +18,6 @@ import { parseServerVersion } from './server-version.ts';
 /** CustomResourceDefinitions. */
 export const DEFINITIONS = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
 
-/** An object of any kind. */
 export interface AnyObject extends KubeObject {
   readonly metadata: ObjectMeta & { readonly name: string };
 }

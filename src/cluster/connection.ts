@@ -318,7 +318,7 @@ interface RawRequest {
   readonly body: string | undefined;
   readonly signal: AbortSignal;
   readonly agent: HttpAgent;
-  /** Override the URL. */
+  /** Overrides for the URL's host and port, and for the certificate check. */
   readonly socket: SocketOptions;
 }
 

@@ -90,7 +90,7 @@ export function writeEvent(
   return recordEvent(event).catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
 }
 
-/** Sets an entry and drops the oldest entry if there are too many. */
+/** Sets an entry. Drops the oldest entry if there are too many. */
 function remember<T>(cache: Map<string, T>, key: string, value: T): void {
   cache.delete(key);
   cache.set(key, value);

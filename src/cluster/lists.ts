@@ -118,7 +118,7 @@ interface ListRequest {
   /** Restricts namespaced kinds to a namespace, and Namespaces to this name. */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
-  /** Lists only the metadata. */
+  /** If true, lists only the metadata. */
   readonly isMetadataOnly?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly pageSize?: number | undefined;

@@ -59,7 +59,7 @@ export interface LiveCluster extends Cluster {
   follow(kinds: readonly (Kind | Scope)[]): Promise<void>;
   /** Marks the store as synced. */
   markSynced(): void;
-  /** Resolves when the store no longer changes. */
+  /** Stops the reflectors. Resolves when the store no longer changes. */
   stop(): Promise<void>;
   /** Returns the watched kinds that have not been listed yet. */
   unsyncedKinds(): readonly Kind[];
@@ -332,7 +332,7 @@ export function createWrites(
     method: 'PATCH',
     path: `${pathFor(kind, object)}${subresource}`,
     query: force === true ? { force: 'true' } : {},
-    // JSON is YAML.
+    // The apply content type is YAML, which includes JSON.
     contentType: 'application/apply-patch+yaml',
     body: withType(kind, object),
   });

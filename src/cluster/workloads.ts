@@ -4,7 +4,7 @@ import { getApiVersion, objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Store } from './store.ts';
 
-/** Kinds that define pods, including Pod itself, sorted by name. */
+/** Kinds that define pods, including Pod itself, in alphabetical order. */
 export const POD_SOURCES = [
   'CronJob',
   'DaemonSet',

@@ -6,7 +6,7 @@ import { UserError } from '../kube/user-error.ts';
 import { type Source } from './files.ts';
 import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 
-/** A node of a configuration document. An empty path refers to the whole document. */
+/** A node in a configuration document. An empty path refers to the whole document. */
 export interface ConfigNode {
   readonly document: ManifestDocument;
   readonly path: Path;

@@ -21,7 +21,6 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
 }
 
-/** Content of a file. */
 export interface Source {
   readonly file: string;
   readonly text: string;
@@ -52,7 +51,7 @@ export async function replaceFile(path: string, content: string, mode: number): 
   }
 }
 
-/** Messages for operating system error codes. */
+/** Messages by operating system error code. */
 const REASONS: ReadonlyMap<unknown, string> = new Map([
   ['ENOENT', 'there is no such file'],
   ['ENOTDIR', 'there is no such file'],

@@ -57,7 +57,7 @@ interface Unfixed extends LocatedPod {
 }
 
 export interface FixedText {
-  /** The changed text. All text outside the changed fields remains unchanged. */
+  /** The changed text. All text outside the changed fields stays the same. */
   readonly text: string;
   readonly changes: readonly FieldChange[];
   readonly unfixed: readonly Unfixed[];
@@ -181,7 +181,7 @@ function repairViolation(
       field: [...path, ...parsePath(field)],
       choices,
     });
-  // Removing an item changes the indexes of later ones.
+  // Remove items in reverse order, because removing an item changes the indexes of later items.
   for (const { path: field, values, isMissing } of fields.toReversed()) {
     const repair = repairs.find((one) => (one.missing ?? isMissing) === isMissing && (one.field?.test(field) ?? true));
     if (repair === undefined || 'choices' in repair) {

@@ -26,7 +26,7 @@ interface ReadOptions {
 
 interface ReadProgress {
   readonly file: string;
-  /** Number of the file, starting at 1. */
+  /** Ordinal of the file, starting at 1. */
   readonly number: number;
   readonly files: number;
   readonly percent: number;

@@ -18,7 +18,7 @@ export interface ManifestObject extends Position {
   locate(path: Path): Position;
 }
 
-/** Objects in one or several documents, and values that are not objects. */
+/** The objects in one or more documents, and errors for values that are not objects. */
 export interface ManifestObjects {
   readonly objects: readonly ManifestObject[];
   readonly errors: readonly ManifestError[];

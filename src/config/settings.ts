@@ -15,9 +15,7 @@ export type { KubeletSettings, OlmSettings, Settings } from './portcullis-config
 /** A value that changes over time. Readers get the current value each time, and can subscribe to changes. */
 export interface Observable<T> {
   readonly value: T;
-  /**
-   * Calls the listener after each change, but not for the current value. Returns a function that ends the subscription.
-   */
+  /** Calls the listener after each change, but not for the current value. Returns a function that unsubscribes it. */
   subscribe(listener: (value: T) => void): () => void;
 }
 

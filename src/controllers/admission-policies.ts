@@ -80,7 +80,7 @@ export const admissionPolicies: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** A leader renews its Lease every 2 seconds. */
+/** How long the leader must be silent before other replicas act. A leader renews its Lease every 2 seconds. */
 const STANDBY_MS = 5_000;
 
 /**
@@ -203,7 +203,7 @@ function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
 const ALL = '*';
 const DEFAULTS = 'defaults';
 const MAX_RETRY_MS = 30_000;
-/** Interval at which to check whether the API server serves policies. */
+/** Interval for checking whether the API server serves policies. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
 /**
@@ -327,7 +327,7 @@ function createProblemReporter() {
   };
 }
 
-/** Enqueues the keys when an object that break-glass changes is modified. */
+/** Enqueues the keys whenever an object that break-glass can change is modified. */
 export function watchBreakGlass(keys: readonly string[]): readonly Source[] {
   return [
     ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? keys : []))),

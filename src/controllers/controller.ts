@@ -94,7 +94,7 @@ export interface ServedPair {
 /** Reconciles the keys that sources produce. Duplicate waiting keys are merged. */
 export interface Reconciler {
   readonly sources: readonly Source[];
-  /** Keys to enqueue at startup, before those from the sources. */
+  /** Keys to enqueue at startup, before the keys from the sources. */
   readonly initialKeys?: readonly string[];
   /** Interval between resyncs. A resync enqueues the keys of all objects from the sources. */
   readonly resyncMs?: number;
@@ -120,7 +120,7 @@ export interface ReconcileContext {
   readonly clock: Clock;
   /** Aborted when the controller stops. */
   readonly signal: AbortSignal;
-  /** Monotonic time in milliseconds. */
+  /** Returns monotonic time in milliseconds. */
   now(): number;
   /** Enqueues a key, optionally after a delay. A key that is being processed is processed again afterwards. */
   enqueue(key: string, delayMs?: number): void;

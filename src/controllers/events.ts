@@ -1,4 +1,4 @@
-/** Events that controllers record. */
+/** Records events for controllers. */
 import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import type { Kind } from '../kube/kinds.ts';

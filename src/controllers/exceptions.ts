@@ -1,4 +1,4 @@
-/** Maintains the status of PodSecurityExceptions, and announces when they expire. */
+/** Reports the status of PodSecurityExceptions, and announces when they expire. */
 import { writeEvent } from '../cluster/event-recorder.ts';
 import { readException, unapproved } from '../cluster/exceptions.ts';
 import { readExemptionUses } from '../cluster/exemptions.ts';

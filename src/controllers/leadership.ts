@@ -264,7 +264,7 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
   return {
     isLeading,
     lose,
-    /** Resolves when the work of the last leadership has ended. */
+    /** Resolves when the last term's work has ended. */
     workEnded: () => workEnded,
     /**
      * Starts or extends leadership after a renewal that was sent at the given time, unless the candidate has stopped.

@@ -65,7 +65,7 @@ export const olmAutoLabeler: ControllerDefinition = {
 
 /** Key for the mode and the condition. Other keys are namespace names. */
 const ALL = '*';
-/** Interval at which to check whether the Operator Lifecycle Manager is installed. */
+/** Interval for checking whether the Operator Lifecycle Manager is installed. */
 const CHECK_MS = 30_000;
 const RESYNC_MS = 600_000;
 /**

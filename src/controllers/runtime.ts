@@ -29,7 +29,7 @@ function createRetryDelays(clock: Clock, maxMs = MAX_RETRY_MS) {
       const delayMs = Math.min(FIRST_RETRY_MS * 2 ** count, maxMs);
       return isConflict ? delayMs : Math.max(delayMs, bucket.reserve());
     },
-    /** Resets the delay for a key after a success. */
+    /** Resets a key's delay after a success. */
     reset: (key: string) => failures.delete(key),
   };
 }
@@ -76,7 +76,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
     addAfter(key: string, delayMs: number): void {
       if (!isClosed) delayed.addAfter(key, delayMs);
     },
-    /** Takes the next key. `done` must be called afterwards. */
+    /** Takes the next key. Call `done` when the key has been processed. */
     take(): string | undefined {
       const key = ready.shift();
       if (key === undefined) return undefined;
@@ -90,7 +90,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
       processing.delete(key);
       if (added.has(key)) makeReady(key);
     },
-    /** Drops all keys and ignores new ones. */
+    /** Drops all keys and ignores new keys. */
     close(): void {
       isClosed = true;
       delayed.clear();

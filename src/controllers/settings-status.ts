@@ -184,7 +184,6 @@ function findOverridden(spec: JsonObject, object: PortcullisConfiguration): read
   });
 }
 
-/** Input for the conditions. */
 interface Facts {
   readonly generation: number;
   readonly replicas: NonNullable<Status['replicas']>;

@@ -5,7 +5,7 @@ import { quote } from '../kube/text.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/index.ts';
 
-/** Throws ApiError 403 unless RBAC allows the action. */
+/** Throws ApiError 403 if RBAC does not allow the action. */
 export function requireAccess(access: Access, user: UserInfo, action: Action): void {
   if (access(user, action)) return;
   const { verb, apiGroup = '', resource = '', name = '', nonResourceURL } = action;

@@ -26,7 +26,7 @@ export class Authorizer {
   with(change: Partial<Action>): Authorizer {
     return new Authorizer(this.#authorize, this.#user, { ...this.#action, ...change });
   }
-  /** API servers do not add the `system:authenticated` group. */
+  /** As in API servers, do not add the `system:authenticated` group. */
   serviceAccount(namespace: string, name: string): Authorizer {
     if (!/^[a-z0-9]/.test(name)) throw new Error('Invalid service account name');
     const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
@@ -45,7 +45,7 @@ class Lists {
   readonly range = (size: bigint): bigint[] => Array.from({ length: Number(size) }, (_, index) => BigInt(index));
 }
 
-/** Authorizer methods that take the value of an action field. */
+/** Authorizer methods that set a field of the action. */
 const ACTION_FIELDS = {
   group: 'apiGroup',
   resource: 'resource',
@@ -167,7 +167,7 @@ export function toCelValue(value: unknown): unknown {
   return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
 }
 
-/** Types for which the API server serializes absent members. */
+/** Types whose absent members the API server serializes. */
 const SERIALIZED: Readonly<Record<string, JsonObject>> = {
   seccompProfile: { type: '' },
   appArmorProfile: { type: '' },

@@ -20,7 +20,7 @@ const VERSION = {
 };
 
 /**
- * An empty OpenAPI v2 document in protobuf, which kubectl requests for a kind that the v3 documents do not contain.
+ * An empty OpenAPI v2 document in protobuf. kubectl requests it for kinds that the v3 documents do not contain.
  * @see https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto
  */
 const EMPTY_OPENAPI_V2: Document = {

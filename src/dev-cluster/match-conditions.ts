@@ -5,7 +5,7 @@ import { objectAt, textAt } from './types.ts';
 /** Value of a CEL expression, or `error` if the expression cannot be evaluated. */
 type ConditionResult = boolean | { readonly error: string };
 
-/** Evaluates an expression of type bool with CEL values. */
+/** Evaluates a bool expression with CEL values. */
 export function evaluate(expression: string, values: Readonly<Record<string, unknown>>): ConditionResult {
   try {
     const result = compile(expression, Object.keys(values))(values);

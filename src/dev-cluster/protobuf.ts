@@ -17,10 +17,10 @@ interface Field {
 }
 
 /**
- * The fields of each message in field number order, for the kinds that kubectl creates. `-` is a field that the server
- * ignores, such as `status`. `_` is a field that the decoder does not support. A field is a string unless it has a
- * suffix: `#` integer, `?` boolean, `:Message`, followed by `*` for a list or `{}` for a map. `!` omits zero values, as
- * Go does for non-pointer fields. `+Message` is embedded and has no separate JSON field.
+ * The fields of each message in field number order, for the kinds that kubectl creates. `-` marks a field that the
+ * server ignores, such as `status`. `_` marks a field that the decoder does not support. A field is a string unless it
+ * has a suffix: `#` integer, `?` boolean, `:Message`, followed by `*` for a list or `{}` for a map. `!` omits zero
+ * values, as Go does for non-pointer fields. `+Message` is embedded and has no separate JSON field.
  */
 const messages = new Map(Object.entries(protobufMessages).map(([name, fields]) => [name, fields.map(parseField)]));
 

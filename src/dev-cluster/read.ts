@@ -10,7 +10,7 @@ import { storageKey, toServed } from './resources.ts';
 import { getObjectKey, isSameResource, type StoredChange } from './storage.ts';
 import { type ApiObject, formatApiVersion, getMetadata, textAt } from './types.ts';
 
-/** Returns true if an object is selected. */
+/** Returns true if the selector matches the object. */
 type Selector = (object: ApiObject) => boolean;
 
 /**
@@ -85,7 +85,7 @@ export function list(core: Core, call: Call): ListResult {
   return { kind: 'list', info: call.info, items, metadata: { resourceVersion: String(revision), ...token } };
 }
 
-/** Returns the current objects in the scope of a call. */
+/** Returns the current objects in a call's scope. */
 function currentObjects(core: Core, { info, scope }: Call): readonly ApiObject[] {
   const objects = core.storage.list(storageKey(info), scope === '' ? undefined : scope);
   return objects.map((object) => toServed(info, object));

@@ -9,7 +9,7 @@ import { createReview, isReview } from './reviews.ts';
 import { type ApiObject, textAt } from './types.ts';
 import { create, patch, remove, update } from './write.ts';
 
-/** Boolean options of all connections to containers. */
+/** Boolean options that all container connections support. */
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
   exec: ['stdin', 'stdout', 'stderr', 'tty'],
   attach: ['stdin', 'stdout', 'stderr', 'tty'],

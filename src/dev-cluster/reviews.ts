@@ -25,7 +25,7 @@ export function isReview({ group, kind }: ResourceInfo): boolean {
   return /^auth(entication|orization)\.k8s\.io$/.test(group) && Object.hasOwn(REVIEWS, kind);
 }
 
-/** Answers a review, which is not stored. */
+/** Answers a review without storing it. */
 export async function createReview(core: Core, call: Call): Promise<ObjectResult> {
   const { info, context } = call;
   const options = readWriteOptions(call.query);

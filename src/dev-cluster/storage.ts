@@ -21,7 +21,7 @@ export interface Storage extends ObjectReader {
   revision(): number;
   /** Stores a new object and returns it with its resource version. Returns `undefined` if the name is taken. */
   create(resource: ResourceKey, object: ApiObject): ApiObject | undefined;
-  /** Replaces `before`. Returns `undefined` if `before` is no longer the stored object. */
+  /** Replaces `before`. Returns `undefined` if `before` is no longer stored. */
   replace(resource: ResourceKey, before: ApiObject, object: ApiObject): ApiObject | undefined;
   /** Removes `before`, and returns its final state `last` with the removal's resource version. */
   remove(resource: ResourceKey, before: ApiObject, last?: ApiObject): ApiObject | undefined;
@@ -30,7 +30,7 @@ export interface Storage extends ObjectReader {
    * history or does not exist yet.
    */
   changesSince(resource: ResourceKey, revision: number): readonly StoredChange[] | undefined;
-  /** Calls the listener after each write until the returned function is called. */
+  /** Calls the listener after each write. Returns a function that unsubscribes it. */
   subscribe(listener: (change: StoredChange) => void): () => void;
 }
 

@@ -114,7 +114,7 @@ function podStatus(pod: ApiObject): string {
   return at(pod, 'metadata', 'deletionTimestamp') === undefined ? textAt(pod, 'status', 'phase') : 'Terminating';
 }
 
-/** Duration units in seconds, largest first, with the minimum count at which each unit is used. */
+/** Duration units in seconds, largest first, with the minimum count for using each unit. */
 const UNITS = [
   ['d', 86_400, 2],
   ['h', 3600, 3],

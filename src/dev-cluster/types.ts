@@ -20,7 +20,7 @@ export interface TableColumn {
   readonly type: string;
   readonly format?: string;
   readonly description?: string;
-  /** 0 is always shown, and 1 is shown with `-o wide`. */
+  /** 0 is always shown, and 1 only with `-o wide`. */
   readonly priority: number;
   cell(object: ApiObject, now: Date): unknown;
 }

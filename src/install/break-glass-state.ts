@@ -50,9 +50,9 @@ const ANNOTATIONS = {
   reason: 'portcullis.dev/break-glass-reason',
 } as const;
 
-/** Annotations that record the use of break-glass. */
+/** Annotations that record that break-glass is on. */
 export interface BreakGlassNote {
-  /** Time in RFC 3339. */
+  /** In RFC 3339 format. */
   readonly since?: string | undefined;
   /** User name. */
   readonly by?: string | undefined;

@@ -26,7 +26,6 @@ export const CONTROL_PLANE_CERTIFICATES = {
   clients: new Map([['kube-apiserver', { username: 'kube-apiserver', groups: [] }]]),
 } as const;
 
-/** A file, its purpose and its content. */
 interface ControlPlaneFile {
   /** Path relative to the output directory. */
   readonly path: string;

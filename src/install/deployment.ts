@@ -46,7 +46,7 @@ export function namespaceObjects({
   ];
 }
 
-/** The replicas, and the objects that configure, expose and protect them. */
+/** Returns the replicas, and the objects that configure, expose and protect them. */
 export function replicaObjects(settings: ManifestSettings): readonly Manifest[] {
   return [
     ...(settings.certificates === 'cert-manager' ? certManagerObjects(settings) : []),

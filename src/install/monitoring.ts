@@ -64,7 +64,7 @@ function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
   };
 }
 
-/** Monitoring for clusters that run the Prometheus operator and Grafana. */
+/** Returns the monitoring objects for clusters that run the Prometheus operator and Grafana. */
 export function monitoringObjects(settings: ManifestSettings): readonly Manifest[] {
   return [serviceMonitor(settings), prometheusRule(settings), dashboardConfigMap(settings)];
 }

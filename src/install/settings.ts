@@ -87,7 +87,7 @@ export function parseFeatures(values: readonly string[]): InstalledFeatures {
 /** All features, for manifests that installations with different features share. */
 export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
 
-/** Settings of a default installation. */
+/** The settings of a default installation. */
 export function defaultSettings(version: string): ManifestSettings {
   return {
     namespace: INSTALLATION.namespace,

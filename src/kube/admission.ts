@@ -32,7 +32,7 @@ export interface AdmissionRequest {
 interface DecisionDetails {
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
-  /** Fields for the log line of the review. They are not part of the response. */
+  /** Fields for the review's log line. They are not part of the response. */
   readonly facts?: Readonly<Record<string, string>>;
 }
 

@@ -66,7 +66,7 @@ function partName(part: MutableObject): string {
   return typeof name === 'string' ? name : '';
 }
 
-/** The pod that a controller creates, and the user of the controller. */
+/** The pod that a controller creates, and the controller's user. */
 interface ControllerPod {
   readonly pod: Pod;
   readonly requester: UserInfo;

@@ -24,7 +24,7 @@ export function getObjects(part: MutableObject | undefined, field: string): Muta
   return Array.isArray(value) ? value.filter((item): item is MutableObject => isObject(item)) : [];
 }
 
-/** Sets the defaults of one object. */
+/** Sets the defaults in an object. */
 type Defaulter = (object: MutableObject) => void;
 
 /**
@@ -175,7 +175,7 @@ function defaultRequests(container: MutableObject): void {
   setDefault(resources, 'requests', {});
   const requests = getObject(resources, 'requests') ?? {};
   for (const [name, value] of Object.entries(limits)) {
-    // Assigning to `__proto__` does not define a member.
+    // Use defineProperty, because assigning to `__proto__` does not define a member.
     if (!Object.hasOwn(requests, name))
       Object.defineProperty(requests, name, { value, enumerable: true, configurable: true, writable: true });
   }

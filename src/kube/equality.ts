@@ -68,7 +68,7 @@ function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, level
     Object.hasOwn(object, key) && !isAbsent(object[key], key) ? object[key] : undefined;
   let shared = 0;
   for (const key of Object.keys(a)) {
-    // Most members are identical. An inherited property never equals a member.
+    // Most members are identical. Comparing with an inherited property is safe, because it never equals a member.
     if (a[key] === b[key] && a[key] !== undefined) shared++;
     else if (!isEqual(getMember(a, key), getMember(b, key), isAbsent, levels)) return false;
   }

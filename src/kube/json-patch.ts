@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from './types.ts';
 
 /**
- * One operation of a JSON patch.
+ * A JSON patch operation.
  * @see https://www.rfc-editor.org/rfc/rfc6902
  */
 export type JsonPatchOp =
@@ -14,7 +14,7 @@ export type JsonPatchOp =
  * @see https://www.rfc-editor.org/rfc/rfc6901 /
  */
 export function escapeKey(key: string): string {
-  // Most keys contain neither character.
+  // Fast path, because most keys contain neither character.
   return key.includes('~') || key.includes('/') ? key.replaceAll('~', '~0').replaceAll('/', '~1') : key;
 }
 
@@ -46,7 +46,7 @@ function compareObjects(before: JsonObject, after: JsonObject, path: string, ops
   for (const key of Object.keys(before)) {
     const was = before[key];
     if (key === keys[common] && was !== undefined) common++;
-    // Most members are shared. An inherited property never equals a member.
+    // Most members are shared. Comparing with an inherited property is safe, because it never equals a member.
     if (was !== after[key] || was === undefined)
       compareMember(was, member(after, key), `${path}/${escapeKey(key)}`, ops);
   }

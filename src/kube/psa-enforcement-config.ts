@@ -31,7 +31,7 @@ export interface PSAEnforcementConfig extends KubeObject {
   } | null;
 }
 
-/** Name of the only object of this kind. */
+/** Name of the single object of this kind. */
 export const PSA_ENFORCEMENT_CONFIG = 'cluster';
 
 /** Maximum number of violating namespaces that the status lists. */

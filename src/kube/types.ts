@@ -96,7 +96,7 @@ export interface PodLike {
   readonly spec?: PodSpec;
 }
 
-/** Any object of the Kubernetes API. */
+/** Any Kubernetes API object. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;

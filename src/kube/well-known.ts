@@ -171,7 +171,7 @@ export type Feature = (typeof FEATURES)[number];
 /** On the PortcullisConfiguration: a digest of the initial settings that the leader last applied. */
 export const INITIAL_SETTINGS_ANNOTATION = 'portcullis.dev/initial-settings';
 
-/** Name of the only PortcullisConfiguration. */
+/** Name of the single PortcullisConfiguration. */
 export const CONFIGURATION_NAME = 'cluster';
 
 /**
@@ -203,8 +203,8 @@ export const EVALUATE_ANNOTATION = 'portcullis.dev/evaluate';
 export const POD_SECURITY_GENERATION_ANNOTATION = 'portcullis.dev/pod-security-generation';
 
 /**
- * On the Pod Security ConfigMap: how enforce labels are handled (`Enforce`, `Hold` or `Advise`), and the time of the
- * last raise.
+ * On the Pod Security ConfigMap: how the syncer handles enforce labels (`Enforce`, `Hold` or `Advise`), and the time of
+ * the last raise.
  */
 export const LABEL_SYNC_MODE_ANNOTATION = 'portcullis.dev/label-sync-mode';
 export const RAISED_AT_ANNOTATION = 'portcullis.dev/raised-at';

@@ -279,7 +279,7 @@ function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
 
 type EventAges = () => ReadonlyMap<string, number>;
 
-/** Metrics of the connection to the API server. */
+/** Metrics for the connection to the API server. */
 function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
   let agesMs: EventAges = () => new Map();
   scrapedGauge(

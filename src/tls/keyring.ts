@@ -111,7 +111,7 @@ export interface KeyringState {
   readonly problems: readonly string[];
   readonly names: ServerNames;
   readonly requested: Rotation | undefined;
-  /** How long all configurations have trusted the CAs in the keyring, or `undefined` if some do not. */
+  /** How long all configurations have trusted the CAs in the keyring, or `undefined` if some do not trust them. */
   readonly trustedMs: number | undefined;
   readonly settleMs: number;
   readonly now: Date;
@@ -129,7 +129,7 @@ export interface KeyringPlan {
   /** The step to take. Absent if nothing is due. */
   readonly step?: KeyringStep;
   readonly reason: string;
-  /** Delay in milliseconds before planning again if no event arrives. */
+  /** When to plan again if no event arrives, in milliseconds from now. */
   readonly requeueAfterMs: number;
 }
 

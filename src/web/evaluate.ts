@@ -1,4 +1,6 @@
-/** Evaluates the manifests in the playground: Pod Security at every level, and SCC selection. */
+/**
+ * Evaluates the playground's manifests against Pod Security at every level, and determines which SCC admits their pods.
+ */
 import { USE_SCC } from '../cluster/access.ts';
 import { manifestExceptions } from '../config/exceptions.ts';
 import { podSecurityViolations } from '../config/fix.ts';

@@ -130,7 +130,7 @@ suite('changes', () => {
   }
 });
 
-test('after arbitrary changes, the results equal those of a new authorizer', () => {
+test('after arbitrary changes, the results are the same as with a new authorizer', () => {
   const names = fc.constantFrom('a', 'b');
   const namespaces = fc.constantFrom('shop', 'other');
   const subjects = fc.array(

@@ -83,7 +83,7 @@ describe('the cluster', () => {
     });
   });
 
-  test('comes from all existing files in KUBECONFIG, and the first entry with a name takes precedence', async () => {
+  test('comes from all existing files in KUBECONFIG, where the first entry with a given name takes precedence', async () => {
     const files = [join(folder, 'missing'), '', await file('a/config', FIRST), await file('b/config', SECOND)];
     const env = { KUBECONFIG: files.join(delimiter) };
     const { server, namespace, credentials } = await find({ env });
@@ -180,7 +180,7 @@ describe('no cluster is found', () => {
   });
 });
 
-test('every kubeconfig results in a cluster or an error with the file name', async () => {
+test('every kubeconfig results in a cluster or an error that contains the file name', async () => {
   const entry = (key: string, fields: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
     fc.array(
       fc.record({ name: value, [key]: fc.oneof(value, fc.record(fields, { requiredKeys: [] })) }, { requiredKeys: [] }),

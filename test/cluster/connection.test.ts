@@ -93,7 +93,7 @@ describe('responses', () => {
     assert.deepEqual([type, length, body], ['application/json', '10', '{"a":"ü"}']);
   });
 
-  test('the URL of a server may have a path', async () => {
+  test('a server URL may include a path', async () => {
     const { request } = await connectTo([json({})], { cluster: { server: `${server.url}/k8s/clusters/c-1/` } });
     await request(GET);
     assert.equal(server.requests[0]?.url, '/k8s/clusters/c-1/api/v1/pods');
@@ -242,7 +242,7 @@ describe('credentials', () => {
     );
   });
 
-  test('connections verified with a replaced CA are closed', async (t) => {
+  test('connections that were verified with a replaced CA are closed', async (t) => {
     t.mock.timers.enable({ apis: ['Date'] });
     const file = await server.file('ca.crt', server.authority);
     const closed: Promise<unknown>[] = [];
@@ -280,7 +280,7 @@ describe('credentials', () => {
     ]);
   });
 
-  test('an exec plugin returns a token and receives the cluster', async () => {
+  test('an exec plugin gets the cluster and returns a token', async () => {
     const program = `#!${process.execPath}
 const { spec, apiVersion } = JSON.parse(process.env.KUBERNETES_EXEC_INFO);
 const token = [process.argv[2], process.env.FLAVOUR, spec.interactive, spec.cluster.server].join(' ');
@@ -352,7 +352,7 @@ test('requests through a proxy are encrypted end to end', async () => {
   proxy.close();
 });
 
-describe('a request to the address of one API server', () => {
+describe('a request to the address of a specific API server', () => {
   const address = (): string => new URL(server.url).host;
   const REFUSED = 'Unable to connect to the server: tls: failed to verify certificate: x509: certificate is valid for';
   const cases: readonly (readonly [name: string, cluster: object, result: string])[] = [

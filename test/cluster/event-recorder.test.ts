@@ -94,7 +94,7 @@ describe('events', () => {
     ]);
   });
 
-  test('are created again after their deletion', async () => {
+  test('are created again if they were deleted', async () => {
     begin();
     server.respond(json({}), json({ kind: 'Status', message: 'gone', code: 404 }, 404), json({}));
     await tell(note('a'));

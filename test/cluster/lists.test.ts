@@ -65,7 +65,7 @@ describe('a development cluster over TLS', () => {
     assert.deepEqual([counts.at(-1), counts.length > total / 2], [total, true]);
   });
 
-  test('returns objects with their type, and managedFields of namespaces only', async () => {
+  test('returns objects with their type, and managedFields only for namespaces', async () => {
     const { store } = await readCluster(admin, ['Pod', 'Namespace'], {});
     const stored = cluster.cluster.store.get('Pod', 'p0', 'shop');
     assert.ok(stored?.metadata?.managedFields);
@@ -108,7 +108,7 @@ describe('a development cluster over TLS', () => {
     });
   });
 
-  test('reviews its own identity and the permissions of users', async () => {
+  test('reviews its own identity and user permissions', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     assert.deepEqual(await reviewSelf(alice), { username: 'alice', groups: ['dev', 'system:authenticated'] });
     const use = {
@@ -180,7 +180,7 @@ describe('readCluster rejects', () => {
     });
   }
 
-  test('a list whose pages always expire is requested without pages', async () => {
+  test('a list whose pages always expire is requested in a single response', async () => {
     const page = list([named('a')], { continue: 'more' });
     const gone = status(410, 'expired');
     server.respond(page, gone, page, gone, page, gone, list([named('a'), named('b')]));

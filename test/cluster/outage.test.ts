@@ -74,7 +74,7 @@ describe('an outage of the API server', () => {
       .join(' | ');
   };
 
-  test('at startup keeps the kind unsynced and is logged once', () =>
+  test('at startup leaves the kind unsynced and is logged once', () =>
     play([broken, broken, list, watching], async ({ live, clock, said }) => {
       await said(1);
       clock.advance(800);
@@ -102,7 +102,7 @@ describe('an outage of the API server', () => {
       assert.deepEqual([...live.failures()], [['Namespace', 'etcd is gone']]);
     }));
 
-  test('that lasts long is followed by a new list', () =>
+  test('that lasts for a long time is followed by a new list', () =>
     play([list, forgotten, list, watching], async ({ clock, said }) => {
       await said(2);
       clock.advance(800);

@@ -239,7 +239,7 @@ test('a pod keeps its phase and the creation and start times of its ephemeral co
   });
 });
 
-test('a node keeps its labels, its taints and the state of its kubelet', () => {
+test('a node keeps its labels, its taints and its kubelet state', () => {
   const heartbeat = { lastHeartbeatTime: '2026-01-02T03:04:05Z' };
   const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastTransitionTime: '2026-01-01T00:00:00Z' };
   const metadata = { name: 'node-1', uid: 'u', labels: { type: 'kwok' } };

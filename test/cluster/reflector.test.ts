@@ -193,7 +193,7 @@ describe('a reflector', () => {
       ]);
     }));
 
-  test('a watch without bytes for 90 s is closed', () =>
+  test('a watch that receives no bytes for 90 s is closed', () =>
     play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, reflector, changes, soon }) => {
       await soon(() => changes.length === 1);
       clock.advance(89_999);
@@ -296,7 +296,7 @@ describe('a reflector', () => {
       },
     ));
 
-  test('after a timeout, a list uses smaller pages and a longer timeout', async () => {
+  test('after a timeout, lists use smaller pages and a longer timeout', async () => {
     const silent: Responder = () => undefined;
     const clock = createFakeClock();
     const through = await server.connect({ timeoutMs: 1000, clock });
@@ -378,7 +378,7 @@ describe('a reflector', () => {
     );
   });
 
-  test('stop ends the backoff', () =>
+  test('stop interrupts the backoff', () =>
     play([status(500, 'etcd is gone')], async ({ failures, soon, clock, reflector }) => {
       await soon(() => failures.length === 1);
       await reflector.stop();

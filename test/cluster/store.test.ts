@@ -20,7 +20,7 @@ test('objects are found by kind, name and namespace', () => {
   assert.equal(store.get('Pod', '__proto__', 'constructor'), undefined);
 });
 
-test('a list stays the same array until an object of its kind changes', () => {
+test('a list is the same array until an object of its kind changes', () => {
   const store = createStore();
   store.put('Pod', pod('a', 'x'));
   const before = store.list('Pod');
@@ -31,7 +31,7 @@ test('a list stays the same array until an object of its kind changes', () => {
   assert.equal(before[0]?.status?.phase, 'Pending');
 });
 
-test('subscribers receive the previous and the current state until they unsubscribe', () => {
+test('subscribers get the previous and current states until they unsubscribe', () => {
   const store = createStore();
   const changes: Change[] = [];
   const leave = store.subscribe((change) => changes.push(change));

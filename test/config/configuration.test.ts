@@ -61,7 +61,7 @@ test('exemptions', () => {
   assert.deepEqual(others, [false, false, false]);
 });
 
-suite('reading from disk', () => {
+suite('reading files', () => {
   let folder = '';
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
@@ -104,7 +104,7 @@ suite('reading from disk', () => {
     });
   });
 
-  test('an AdmissionConfiguration with a path and an unknown field', async () => {
+  test('an AdmissionConfiguration that has a path and an unknown field', async () => {
     const file = await write('path: plugins/psa.yaml\n  nme: x');
     await assert.rejects(readPodSecuritySource(file), {
       name: 'UserError',

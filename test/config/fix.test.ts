@@ -22,7 +22,7 @@ function printUnfixed({ unfixed }: FixedText): readonly string[] {
   });
 }
 
-describe('values that cannot be fixed are listed with the reason', () => {
+describe('values that cannot be fixed are listed with a reason', () => {
   const shared = 'is also used for other fields: replace its aliases with copies';
   const cases: readonly (readonly [name: string, text: string, ...unfixed: string[]])[] = [
     [

@@ -244,7 +244,7 @@ describe('readDocuments', () => {
     );
   });
 
-  test('readDocuments does not throw for any text', () => {
+  test('readDocuments never throws', () => {
     const bits = fc.constantFrom(...'a|: |- |\n|  |---\n|{|}|[|]|,|"|&a |*a|<<|? |!!int |#|\t'.split('|'), '|');
     fc.assert(
       fc.property(fc.array(fc.oneof(bits, fc.string({ maxLength: 3 })), { maxLength: 40 }), (parts) => {
@@ -448,7 +448,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('paths that do not exist, and directories without manifests', async (context) => {
+  test('paths that do not exist, and directories that contain no manifests', async (context) => {
     const folder = await folderWith(context, { 'readme.md': '' });
     const missing = join(folder, 'missing.yaml');
     await assert.rejects(readManifests([missing], { stdin }), {

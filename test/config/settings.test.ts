@@ -124,7 +124,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual(settings.status(), {});
   });
 
-  test('are replaced once prepared, unless a later document was loaded', async (t) => {
+  test('are replaced once they are prepared, unless a later document was loaded', async (t) => {
     const { file, settings, release } = await watchedSettings(t, configuration('Disabled', 'one'));
     const read = async (mode: string) =>
       (await loadSettings(file, DECODE).then(({ settings: value }) => ({
@@ -145,7 +145,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual([settings.value.scc.mode, settings.status()], ['enforce', { generation: 3 }]);
   });
 
-  test('are replaced once prepared, even if a later document is invalid', async (t) => {
+  test('are replaced once they are prepared, even if a later document is invalid', async (t) => {
     const { file, settings, release, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
     const { settings: value } = await loadSettings(file, DECODE);
     const enforce: Settings = { ...value, scc: { ...value.scc, mode: 'enforce' } };

@@ -82,7 +82,7 @@ const transcripts = readLines<Exchange | { readonly request?: undefined }>('apis
   (record): record is Exchange => record.request !== undefined && AREAS.includes(record.area),
 );
 
-describe('transcripts of a real API server', () => {
+describe('transcripts from a real API server', () => {
   let cluster: TestCluster;
   let webhook: RecordedWebhook;
   /** Current resource versions by recorded resource version. */

@@ -96,7 +96,7 @@ function readFixture(file: string): unknown {
   return parse(readFileSync(join(FIXTURES, file), 'utf8'));
 }
 
-test('the example of each check', () => {
+test('the example for each check', () => {
   for (const { id, level, violation } of checks) {
     const pod = violatingPod({ violation });
     const policy = { level, version: 'latest', emulationVersion: RECORDED_VERSION } as const;

@@ -89,7 +89,7 @@ function expected({ auditAnnotations = {}, ...pass }: Pass): Pass {
   return { ...pass, auditAnnotations: withoutPrefixes(auditAnnotations) };
 }
 
-suite('levels of SCCs', () => {
+suite('SCC levels', () => {
   interface RandomScc {
     readonly id: string;
     readonly scc: SecurityContextConstraints;

@@ -143,7 +143,7 @@ suite('the floor policies', () => {
     assert.deepEqual([binding?.spec?.policyName, binding?.spec?.validationActions], [BASELINE, ['Deny']]);
   });
 
-  test('of earlier versions that apply SCCs are deleted', async () => {
+  test('that earlier versions created for SCCs are deleted', async () => {
     await start();
     const { spec } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
     const former = ['floor.named.scc.portcullis.dev', 'floor.unnamed.scc.portcullis.dev'];

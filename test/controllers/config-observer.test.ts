@@ -237,7 +237,7 @@ plugins:
     assert.equal(published(), 'restricted 2 Enforce');
   });
 
-  test('receives a new generation after the ConfigMap is deleted', async () => {
+  test('gets a new generation after the ConfigMap is deleted', async () => {
     await raise();
     await cluster.remove('ConfigMap', 'portcullis-pod-security', NAMESPACE);
     await running.idle();

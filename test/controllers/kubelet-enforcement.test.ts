@@ -119,7 +119,7 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
   ],
 ];
 
-suite('the condition KubeletMinimumEnforced', () => {
+suite('the KubeletMinimumEnforced condition', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let clock: FakeClock;
@@ -202,7 +202,7 @@ suite('the condition KubeletMinimumEnforced', () => {
     });
   }
 
-  test('each check uses a different node, because API servers cache decisions', async () => {
+  test('each check uses a different node because API servers cache decisions', async () => {
     await putInForce('1.33.0');
     const users = await run({ '': webhook });
     await pass(5_000);

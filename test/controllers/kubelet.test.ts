@@ -112,7 +112,7 @@ suite('the minimum kubelet version', () => {
     });
   });
 
-  test('a lower minimum is rendered immediately, and takes effect after a node of each pool has restarted', async () => {
+  test('a lower minimum is rendered immediately, and takes effect once a node in each pool has restarted', async () => {
     await addNode('a', 'v1.30.0', { 'node-role.kubernetes.io/worker': '' });
     await addNode('b', 'v1.30.0', { 'node-role.kubernetes.io/control-plane': '' });
     request({ minimumVersion: '1.30.0' });
@@ -156,7 +156,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
-  test('a request without the field is reported', async () => {
+  test('a request that lacks the field is reported', async () => {
     request({ minimumVersion: '1.30.0' });
     await cluster.apply('NodesConfig', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
     const { idle } = await run(kubeletMinimum);
@@ -198,7 +198,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(['n', 'odd'].map(nodeCondition), [undefined, undefined]);
   });
 
-  test('without permission for the status, nodes get an annotation', async () => {
+  test('nodes get an annotation if their status cannot be written', async () => {
     await addNode('n', 'v1.29.0');
     request({ minimumVersion: '1.30.0' });
     const denied = new ApiError(forbidden({ group: '', resource: 'nodes' }, 'n', 'not permitted'));

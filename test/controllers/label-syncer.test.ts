@@ -220,7 +220,7 @@ suite('the label syncer', () => {
     assert.equal((await events()).length, 1, 'recorded once');
   });
 
-  test('overwrites labels set by users in a namespace that opts in', async () => {
+  test('overwrites labels that users set in a namespace that opts in', async () => {
     await createLabeled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
     await run();
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
@@ -358,12 +358,12 @@ suite('the run-level-zero labeler', () => {
     assert.deepEqual(await labels(), [NONE, NONE, 'restricted:- -:- -:- -', NONE]);
   });
 
-  test('labels two namespaces when SCCs are enforced, and keeps a label owned by another manager', async () => {
+  test('labels two namespaces when SCCs are enforced, and keeps a label that another manager owns', async () => {
     settings.sccMode = 'enforce';
     assert.deepEqual(await labels(), [NONE, PRIVILEGED, 'restricted:- privileged:- privileged:- -', NONE]);
   });
 
-  test('restores a removed label, and keeps a corrected one', async () => {
+  test('restores a removed label, and keeps a corrected label', async () => {
     const ops = [{ op: 'remove', path: '/metadata/labels/pod-security.kubernetes.io~1enforce' }] as const;
     await started.cluster.patch('Namespace', { name: 'kube-system' }, ops, BY_TEST);
     assert.equal((await labels())[1], PRIVILEGED);

@@ -141,7 +141,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(cluster.store.get('Namespace', NAME)?.metadata?.resourceVersion, resourceVersion);
   });
 
-  test('a change during the delay does not restore the label of a namespace that is released', async () => {
+  test('a change during the delay does not restore the label of a namespace that is being released', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -241,7 +241,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
   });
 
-  test('without a mode, it does not run alongside the OpenShift labeler', async () => {
+  test('by default, does not run alongside the OpenShift labeler', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);

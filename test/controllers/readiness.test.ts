@@ -302,7 +302,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted', 'later violations are reported but do not change the decision');
   });
 
-  test('an empty mode owned by another manager is not overwritten', async () => {
+  test('an empty mode that another manager owns is not overwritten', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await cluster.apply(
       'PSAEnforcementConfig',
@@ -327,7 +327,7 @@ suite('readiness', () => {
     assert.equal(writes, 0, 'no repeated writes');
   });
 
-  test('an empty mode with an unknown owner is not overwritten', async () => {
+  test('an empty mode whose owner is unknown is not overwritten', async () => {
     const metadata = { name: 'cluster' };
     await cluster.create('PSAEnforcementConfig', { metadata, spec: { enforcementMode: '' } }, BY_TEST);
     const ops = [{ op: 'replace', path: '/metadata/managedFields', value: [{}] }] as const;
@@ -437,7 +437,7 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['shop Current'], 'the namespace would be labeled restricted');
   });
 
-  test('completed pods are ignored, but pods admitted by user permissions are not', async () => {
+  test('completed pods are ignored, but pods that user permissions admitted are not', async () => {
     await create('shop');
     await runPod('shop', 'done', ON_HOST);
     const done = { metadata: { name: 'done', namespace: 'shop' }, status: { phase: 'Succeeded' } };

@@ -104,7 +104,7 @@ suite('the enabled controllers', () => {
     const optional = [OLM, 'kubelet-minimum-controller', 'kubelet-enforcement-controller', 'kubelet-reporter'];
     assert.deepEqual(enabledNames({ kubelet: true, olm: true }), [...NAMES, ...optional]);
   });
-  test('one disabled', () =>
+  test('with one disabled controller', () =>
     assert.deepEqual(
       enabledNames({}, [RANGES]),
       NAMES.filter((one) => one !== RANGES),
@@ -128,7 +128,7 @@ suite('the enabled controllers', () => {
     for (const { role, namespaceKeys = [] } of patches) assert.ok(namespaceKeys.length > 0, role);
   });
 
-  test('a new controller needs one registry entry: it runs, and its permissions are in the manifests', () => {
+  test('a new controller needs only a registry entry to run and to get its permissions into the manifests', () => {
     const example: ControllerDefinition = {
       name: 'example-controller',
       description: 'an example',

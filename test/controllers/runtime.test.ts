@@ -15,7 +15,7 @@ import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 
 const NAMESPACES = { group: '', resource: 'namespaces' };
 
-suite('the runtime of controllers', () => {
+suite('the controller runtime', () => {
   let started: TestCluster;
   let cluster: Cluster;
   let recorder: Recorder;
@@ -336,7 +336,7 @@ suite('the runtime of controllers', () => {
     });
   }
 
-  test('stop waits for running reconciles and starts no new ones', async () => {
+  test('stop waits for running reconciles and starts no further reconciles', async () => {
     let finish = (): void => undefined;
     let signal: AbortSignal | undefined;
     let ended = false;

@@ -168,7 +168,7 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('renews the certificate after two thirds of its lifetime with the same CA', async () => {
+  test('renews the certificate with the same CA after two thirds of its lifetime', async () => {
     const { replica, leader } = await begin();
     const [authority, first] = [sha('ca.crt'), sha('tls.crt')];
     await stage.pass(4.5 * DAY_MS, DAY_MS / 2);
@@ -387,7 +387,7 @@ suite('a replica', () => {
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
   });
 
-  test('keeps its certificate if the Secret contains an invalid one', async () => {
+  test('keeps its certificate if the Secret contains an invalid certificate', async () => {
     const stage = await begin();
     const replica = stage.replica('r');
     await offer(stage, START_DATE);

@@ -110,7 +110,7 @@ suite('range allocation', () => {
   };
 
   suite('on a cluster without ranges', () => {
-    test('every namespace receives a block, groups and an SELinux level', async () => {
+    test('every namespace gets a block, groups and an SELinux level', async () => {
       const one = await run();
       assert.deepEqual(blocks(), FOUR);
       await create('shop');
@@ -172,7 +172,7 @@ suite('range allocation', () => {
 
   const allocated = () => Object.fromEntries(Object.entries(blocks()).filter(([, block]) => block !== undefined));
 
-  test('without enforced SCCs, only namespaces that enforce them receive ranges', async () => {
+  test('if SCCs are not enforced by default, only namespaces that enforce them get ranges', async () => {
     const settings = withRanges(SETTINGS);
     settings.sccMode = 'report';
     const one = runController(createController(uidRangeAllocator, { settings }), cluster);
@@ -203,7 +203,7 @@ suite('range allocation', () => {
       return one;
     };
 
-    test('a namespace receives its block from another replica after 3 s', async () => {
+    test('a namespace gets its block from another replica after 3 s', async () => {
       await (await run()).stop();
       const one = await standby();
       await create('shop');
@@ -221,7 +221,7 @@ suite('range allocation', () => {
       assert.deepEqual([allocated(), taken()], [FOUR, [0, 1, 2, 3]]);
     });
 
-    test('no namespace receives a block if the allocation is disabled', async () => {
+    test('no namespace gets a block if allocation is disabled', async () => {
       const settings = withRanges(SETTINGS);
       const value = { ...settings.value, disabledControllers: [uidRangeAllocator.name] };
       const one = await standby({ ...settings, value });
@@ -281,7 +281,7 @@ suite('range allocation', () => {
       assert.deepEqual(getAnnotations('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
     });
 
-    test('missing annotations are added to namespaces that have a block', async () => {
+    test('namespaces that have a block get missing annotations', async () => {
       await create('shop', { [UIDS]: '1060/10' });
       const one = await run();
       const complete = { [UIDS]: '1060/10', [GROUPS]: '1060/10', [MCS]: 's0:c8,c2' };
@@ -294,7 +294,7 @@ suite('range allocation', () => {
       }
     });
 
-    test('a namespace whose UID range is removed receives a new block', async () => {
+    test('a namespace whose UID range is removed gets a new block', async () => {
       const one = await run();
       const path = `/metadata/annotations/${UIDS.replace('/', '~1')}`;
       await cluster.patch('Namespace', { name: 'kube-public' }, [{ op: 'remove', path }], BY_TEST);
@@ -303,7 +303,7 @@ suite('range allocation', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('a terminating namespace receives no block', async () => {
+    test('a terminating namespace gets no block', async () => {
       await create('leaving');
       const held = {
         apiVersion: 'v1',
@@ -341,7 +341,7 @@ suite('range allocation', () => {
       assert.deepEqual(blocks(), { ...FOUR, shop: '1040/10' });
     });
 
-    test('is recreated after a deletion', async () => {
+    test('is recreated if it is deleted', async () => {
       const one = await run();
       await cluster.remove('RangeAllocation', 'scc-uid');
       await create('shop');
@@ -430,7 +430,7 @@ suite('range allocation', () => {
       return one;
     };
 
-    test('is reported once, and a waiting namespace receives the first free block', async () => {
+    test('is reported once, and a waiting namespace gets the first free block', async () => {
       const one = await fill();
       for (const name of ['late-0', 'late-1']) await create(name);
       await one.idle();
@@ -462,7 +462,7 @@ suite('range allocation', () => {
   });
 
   suite('failed writes', () => {
-    test('a namespace whose write is denied receives its block later', async () => {
+    test('a namespace whose write is denied gets its block later', async () => {
       const one = await run();
       let isRefusing = true;
       const webhook = await verdict(['namespaces'], ({ name = '', operation }) =>
@@ -628,7 +628,7 @@ suite('range allocation', () => {
       assert.ok(!Object.values(blocks()).includes(undefined));
     });
 
-    test('a namespace that changes continuously receives exactly one block', async () => {
+    test('a namespace that changes continuously gets exactly one block', async () => {
       const one = await run();
       let changes = 0;
       const webhook = await verdict(['namespaces'], async ({ operation, options, name = '' }) => {
@@ -649,7 +649,7 @@ suite('range allocation', () => {
     });
   });
 
-  test('a cluster that does not serve RangeAllocations is retried every ten seconds', async () => {
+  test('allocation is retried every ten seconds while the cluster does not serve RangeAllocations', async () => {
     const name = 'rangeallocations.security.internal.openshift.io';
     await cluster.writer.remove({ group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' }, '', name);
     await cluster.idle();
@@ -694,7 +694,7 @@ suite('a burst of namespaces', () => {
     assert.deepEqual(started.errors, []);
   });
 
-  test('one write of the RangeAllocation allocates blocks for many namespaces', async () => {
+  test('a single write to the RangeAllocation allocates blocks for many namespaces', async () => {
     const names = Array.from({ length: 300 }, (_, index) => `burst-${index}`);
     await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
     await run.idle();
@@ -705,7 +705,7 @@ suite('a burst of namespaces', () => {
     assert.ok(stateWrites <= 20, `${stateWrites} writes`);
   });
 
-  test('a range with too few blocks is reported once', async () => {
+  test('a range that has too few blocks is reported once', async () => {
     await run.stop();
     const { start, blockSize } = DEFAULT_RANGES.uidRange;
     const uidRange = { start, end: start + 310 * blockSize - 1, blockSize };
@@ -727,7 +727,7 @@ suite('a burst of namespaces', () => {
   });
 });
 
-suite('replicas that allocate at the same time', () => {
+suite('replicas that allocate concurrently', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   const running: RunningController[] = [];

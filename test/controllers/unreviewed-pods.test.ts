@@ -235,7 +235,7 @@ suite('unreviewed pods', () => {
     assert.deepEqual([reported()?.length, recorded()], [1, undefined]);
   });
 
-  test('are admitted later if the policy changes', async () => {
+  test('are no longer reported once the policy admits them', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     const run = await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
@@ -265,7 +265,7 @@ suite('unreviewed pods', () => {
     );
   });
 
-  test('of exempt users are not reported unless no replica was running', async () => {
+  test('of exempt users are reported only if no replica was running', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     const exemptions = { ...NO_EXEMPTIONS, usernames: ['root'] } as unknown as typeof NO_EXEMPTIONS;

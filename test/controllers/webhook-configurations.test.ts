@@ -131,7 +131,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(long, [['psa.portcullis.dev', 15]]);
   });
 
-  test('fail closed for enforced namespaces after API servers trust the certificate', async () => {
+  test('fail closed for enforced namespaces once API servers trust the certificate', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await change({ mode: 'enforce' });
@@ -205,7 +205,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(closed(), before);
   });
 
-  test('are restored after changes by other clients, except their metadata and caBundle', async () => {
+  test('are restored after changes by other clients, except for metadata and caBundle', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();

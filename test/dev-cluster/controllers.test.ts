@@ -105,7 +105,7 @@ describe('the default objects', () => {
 });
 
 describe('namespaces', () => {
-  test('the default objects of a namespace are recreated', async () => {
+  test('the default objects in a namespace are recreated', async () => {
     await createNamespace('a');
     await cluster.idle();
     assert.deepEqual(cluster.storage.get(core('configmaps'), 'a', 'kube-root-ca.crt')?.['data'], { 'ca.crt': 'PEM' });
@@ -116,7 +116,7 @@ describe('namespaces', () => {
     assert.deepEqual(getNames(core('serviceaccounts'), 'a'), ['default']);
   });
 
-  test('the objects of a namespace are deleted with it', async () => {
+  test('the objects in a namespace are deleted with it', async () => {
     await createNamespace('a');
     await cluster.writer.create(core('configmaps'), object('ConfigMap', 'c', {}, 'a'));
     await cluster.writer.create(

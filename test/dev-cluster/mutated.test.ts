@@ -72,7 +72,7 @@ describe('a webhook cannot change the namespace of an object', () => {
   });
 });
 
-test('plugins default the pod spec that a webhook has set', async () => {
+test('plugins default a pod spec that a webhook has set', async () => {
   const cluster = await clusterWith([{ op: 'add', path: '/spec/containers', value: [{ name: 'c', image: 'i:1' }] }]);
   const metadata = { name: 'p', namespace: 'a' };
   await cluster.writer.create({ group: '', resource: 'pods' }, { apiVersion: 'v1', kind: 'Pod', metadata });

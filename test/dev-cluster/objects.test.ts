@@ -132,7 +132,7 @@ describe('changed pods', () => {
   const debug = (more: object = {}): object => ({ name: 'debug', image: 'd', ...more });
   const debugged = (...ephemeralContainers: object[]): ApiObject => pod({ ephemeralContainers });
 
-  test('an update of ephemeral containers changes no other field', () => {
+  test('updating ephemeral containers changes no other field', () => {
     const target = debug({ targetContainerName: 'c' });
     const next = pod({ hostPID: true, ephemeralContainers: [target] }, { labels: { a: 'b' } });
     const { object, errors } = update(pod({}, { generation: 1 }), next, 'ephemeralcontainers');
@@ -205,7 +205,7 @@ describe('workloads', () => {
 });
 
 describe('namespaces', () => {
-  test('are created with a finalizer and a label with their name', () => {
+  test('are created with a finalizer and a label that contains their name', () => {
     const status = { phase: 'Terminating' };
     const object = make('v1', 'Namespace', { spec: { finalizers: ['example.com/x'] }, status }, CLUSTER);
     strategyFor(object).prepareForCreate(object);
@@ -358,7 +358,7 @@ describe('custom resources', () => {
     assert.deepEqual(Object.keys(object), ['apiVersion', 'kind', 'metadata', 'spec', 'status']);
   });
 
-  test('an update of the status keeps spec and metadata', () => {
+  test('updating the status keeps spec and metadata', () => {
     const { strategy } = getResource('PSAEnforcementConfig');
     const old = config({ spec: {} });
     const next = config({ spec: { enforcementMode: 'Legacy' }, status: { enforcementMode: 'Legacy' } });

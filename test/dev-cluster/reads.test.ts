@@ -55,7 +55,7 @@ describe('reading', () => {
       assert.equal(getVersion(second), getVersion(first));
     });
 
-    test('across all namespaces can be limited to one name', async () => {
+    test('across all namespaces can be limited to a name', async () => {
       const answer = await send('GET', '/api/v1/configmaps?fieldSelector=metadata.name%3Da');
       assert.deepEqual(responseNames(answer), ['a']);
     });
@@ -98,7 +98,7 @@ describe('reading', () => {
       assert.equal(responseMessage(answer), 'only the following media types are accepted: application/json');
     });
 
-    test('events are in both API groups, with the field names of each', async () => {
+    test('both API groups serve events, with their own field names', async () => {
       await cluster.cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
         type: 'Normal',

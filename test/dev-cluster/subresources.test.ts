@@ -26,7 +26,7 @@ describe('subresources', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('namespaces are finalized by a subresource', async () => {
+  test('a subresource finalizes namespaces', async () => {
     const created = responseObject(
       await send('POST', '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'final' } }),
     );
@@ -37,7 +37,7 @@ describe('subresources', () => {
     assert.equal((await send('GET', '/api/v1/namespaces/final')).status, 404);
   });
 
-  describe('connections to pods without a node are rejected', () => {
+  describe('connections to unscheduled pods are rejected', () => {
     before(async () => {
       await send('POST', PODS, pod('single'));
       await send('POST', '/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'somewhere' } });
@@ -61,7 +61,7 @@ describe('subresources', () => {
       assert.deepEqual([answer.status, answer.text], [204, '']);
     });
 
-    test('a GET of a stream requires the create verb', async () => {
+    test('a GET request for a stream requires the create verb', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods/exec'] }];
       await bind(cluster, 'watcher', rules);
       const answer = await cluster.as('watcher').send('GET', `${PODS}/single/exec`);

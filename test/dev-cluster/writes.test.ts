@@ -47,7 +47,7 @@ describe('writing objects', () => {
     assert.equal((await send('GET', `${MAPS}/${String(dry['name'])}`)).status, 404);
   });
 
-  test('an update without a change is not stored', async () => {
+  test('an update that changes nothing is not stored', async () => {
     const made = responseObject(await send('POST', MAPS, map(name, { data: { a: '1' } })));
     const again = responseObject(await send('PUT', `${MAPS}/${name}`, made));
     assert.deepEqual(again, made);
@@ -65,7 +65,7 @@ describe('writing objects', () => {
     assert.deepEqual(Object.keys((await stored())['data'] ?? {}).sort(), keys.sort());
   });
 
-  test('concurrent applies of a new object create it once', async () => {
+  test('concurrent applies of a new object create it only once', async () => {
     const hooks = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations';
     const webhook = {
       name: 'unreachable.example.com',
@@ -100,7 +100,7 @@ describe('writing objects', () => {
     assert.equal((await send('GET', `${MAPS}/${name}`)).status, 404);
   });
 
-  test('a deletion can have preconditions', async () => {
+  test('deletions can have preconditions', async () => {
     const made = metadata(await send('POST', MAPS, map(name)));
     const remove = (preconditions: object): Promise<ApiResponse> =>
       send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', preconditions });

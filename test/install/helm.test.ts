@@ -46,7 +46,7 @@ test('the templates list all CRDs, webhook configurations and role conditions', 
   assert.deepEqual(namesIn('pre-delete-hook.yaml', /^ {2}(".*")$/gm), configurations.toSorted());
 });
 
-test('templates default the values, and use only existing values', () => {
+test('templates default the values and use only existing values', () => {
   for (const template of readdirSync(join(CHART, 'templates'))) {
     const text = chartFile('templates', template);
     for (const [, name = ''] of text.matchAll(/\.Values\.([\w.]+)/g)) {
@@ -238,7 +238,7 @@ suite('helm', { skip: withoutHelm }, () => {
     assert.equal(status, 0, stdout);
   });
 
-  test('values that a new version adds may be absent, as after helm upgrade --reuse-values', () => {
+  test('values that a new version adds may be absent, for example after helm upgrade --reuse-values', () => {
     const absent = (names: readonly string[]): JsonObject => Object.fromEntries(names.map((name) => [name, null]));
     const added = Object.keys(values).filter((name) => !REMOVABLE.includes(name));
     assert.deepEqual(renderedObjects(absent(added)), renderedObjects({}));
@@ -257,7 +257,7 @@ suite('helm', { skip: withoutHelm }, () => {
     assert.match(JSON.stringify(objects.find(({ kind }) => kind === 'Deployment')), /"team":"c"/);
   });
 
-  test('rendered manifests contain no hook, which kubectl and Argo CD would apply as an object', () => {
+  test('rendered manifests contain no hooks, because kubectl and Argo CD would apply them as objects', () => {
     assert.ok(renderedObjects({}).every(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined));
   });
 });

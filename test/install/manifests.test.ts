@@ -53,7 +53,7 @@ function getValues(settings: ManifestSettings) {
   return resolveValues(serveOptions, { typed: new Map(typed), env: {} });
 }
 
-test('the PSAEnforcementConfig CRD uses the constants of the program', () => {
+test('the PSAEnforcementConfig CRD uses the constants in the source code', () => {
   const [{ schema } = assert.fail()] = definition.spec.versions;
   const { spec, status } = schema.openAPIV3Schema.properties;
   assert.deepEqual(spec.properties.enforcementMode.enum, ENFORCEMENT_MODES);
@@ -81,7 +81,7 @@ for (const [name, settings] of INSTALLATIONS) {
   suite(name, () => {
     const manifests = buildManifests(settings);
 
-    test('objects are unique and have the label of Portcullis', () => {
+    test('objects are unique and have the Portcullis label', () => {
       const keys = manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
       assert.deepEqual(keys, [...new Set(keys)]);
       for (const { metadata } of manifests) assert.equal(metadata.labels?.[PART_OF_LABEL], PART_OF, metadata.name);
@@ -109,7 +109,7 @@ for (const [name, settings] of INSTALLATIONS) {
       assert.equal(metadata.labels?.['pod-security.kubernetes.io/enforce'], 'restricted');
     });
 
-    test('the arguments are options of serve', () => {
+    test('the arguments are valid serve options', () => {
       const values = getValues(settings);
       assert.equal(values['in-cluster'], true);
       assert.equal(values['tls-cert-file'] === undefined, settings.certificates === 'self-managed');
@@ -138,7 +138,7 @@ test('the leader creates the settings of the installation', () => {
 
 const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
-test('without SCCs and the rollout, no manifest mentions SCCs', () => {
+test('no manifest mentions SCCs if neither SCCs nor the rollout are installed', () => {
   const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
   // The leader deletes the webhook configurations and policies of features that are off. The policy limits all features.
   const others = [
@@ -260,7 +260,7 @@ test('the roles for exceptions are not bound', () => {
   assert.deepEqual(kinds, ['ClusterRole', 'ClusterRole']);
 });
 
-test('aggregated roles only grant read access', () => {
+test('aggregated roles grant only read access', () => {
   const aggregated = buildManifests(DEFAULTS).filter(({ metadata }) =>
     Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
   ) as readonly ManifestOf<V1ClusterRole>[];
@@ -311,7 +311,7 @@ test('an evaluation is outdated after twice the default interval', () => {
   assert.equal(expr.split(' > ').at(-1), String((2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000));
 });
 
-test('each alert names its runbook section, and links to it if the runbook has a URL', () => {
+test('each alert names its runbook section and, if the runbook has a URL, links to it', () => {
   const linksTo = (annotation: string, settings: Partial<ManifestSettings>): readonly unknown[] => {
     const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.monitoring, ...settings });
     const rule = find<object>(manifests, 'PrometheusRule', 'portcullis');

@@ -33,7 +33,7 @@ for (const { name, a, b, deep, semantic } of cases) {
   });
 }
 
-test('deeply nested values count as different', () => {
+test('deeply nested values are treated as different', () => {
   const nested = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
   assert.equal(semanticEqual(nested(100_000), nested(100_000)), false);
   assert.equal(deepEqual(nested(100_000), nested(100_000)), false);

@@ -33,7 +33,7 @@ describe('diff', () => {
     test(name, () => assert.deepEqual(diff(json(before), json(after)), json(patch)));
   }
 
-  test('an undefined member is absent', () => {
+  test('an undefined member is treated as absent', () => {
     assert.deepEqual(diff({ a: undefined, b: 1 }, { a: 1, b: undefined }), [
       { op: 'remove', path: '/b' },
       { op: 'add', path: '/a', value: 1 },

@@ -12,7 +12,7 @@ function getOwners(managedFields: unknown): unknown {
   ]);
 }
 
-suite('owners of labels and annotations', () => {
+suite('label and annotation owners', () => {
   const cases: readonly { readonly name: string; readonly managedFields: unknown; readonly expected: unknown }[] = [
     { name: 'none', managedFields: undefined, expected: [] },
     {

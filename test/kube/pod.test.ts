@@ -25,7 +25,7 @@ describe('pod templates', () => {
     });
   }
 
-  test('kinds without a template have no path', () => {
+  test('kinds that have no template have no path', () => {
     assert.deepEqual(
       [podTemplatePath('', 'Pod'), podTemplatePath('apps', 'constructor'), podTemplatePath('__proto__', 'Job')],
       [undefined, undefined, undefined],
@@ -39,7 +39,7 @@ function workload(spec: unknown): KubeObject {
   return { metadata: { name: 'web', namespace: 'shop' }, spec } as KubeObject;
 }
 
-describe('objects without a controller pod', () => {
+describe('objects that have no controller pod', () => {
   const cases: readonly (readonly [name: string, kind: Kind, object: unknown])[] = [
     ['a PodTemplate', 'PodTemplate', { template }],
     ['a pod', 'Pod', { metadata: { name: 'p' }, spec: template.spec }],
@@ -54,7 +54,7 @@ describe('objects without a controller pod', () => {
   }
 });
 
-describe('users of controllers', () => {
+describe('controller users', () => {
   const cases: readonly (readonly [kind: Kind, spec: unknown, controller: string])[] = [
     ['Deployment', { template }, 'replicaset-controller'],
     ['ReplicaSet', { template }, 'replicaset-controller'],
@@ -77,7 +77,7 @@ describe('users of controllers', () => {
     });
   }
 
-  test('the user name of a node', () => {
+  test('the username of a node', () => {
     assert.deepEqual(nodeUser('n1'), { username: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] });
   });
 });
@@ -89,7 +89,7 @@ test('the template does not change', () => {
   assert.deepEqual(deployment, before);
 });
 
-describe('completion of pods', () => {
+describe('pod defaulting', () => {
   interface Spec extends JsonObject {
     readonly volumes?: readonly { readonly name: string; readonly projected?: unknown }[];
     readonly containers: readonly { readonly ports?: unknown; readonly volumeMounts?: unknown }[];
@@ -107,7 +107,7 @@ describe('completion of pods', () => {
     assert.equal(getSpec({ containers })['serviceAccountName'], 'default');
   });
 
-  test('the token, unless the pod or its account disables it', () => {
+  test('the token, unless the pod or its service account disables it', () => {
     const getVolumes = (spec: Spec) => spec.volumes?.map(({ name }) => name);
     const unwilling = { default: { automountServiceAccountToken: false } };
     assert.deepEqual(getVolumes(getSpec({ containers })), ['kube-api-access-xxxxx']);
@@ -137,7 +137,7 @@ describe('completion of pods', () => {
     assert.equal(isMirrorPod({ metadata: { annotations: {} } }), false);
   });
 
-  test('a service account with the wrong type is not changed', () => {
+  test('a service account that has the wrong type is not changed', () => {
     assert.equal(getSpec({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
     assert.deepEqual(completePod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
   });

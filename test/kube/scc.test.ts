@@ -37,7 +37,7 @@ function* getAll(name: string, own: Schema): Generator<readonly [string, Schema]
 const all = [...schemas].flatMap(([name, own]) => [...getAll(name, own)]);
 
 describe('the SCC CRD', () => {
-  test('contains SCC_FIELDS and the fields of every object', () => {
+  test('contains SCC_FIELDS and the fields that every object has', () => {
     assert.deepEqual(Object.fromEntries([...schemas].map(([name, own]) => [name, getShape(own)])), SCC_FIELDS);
     assert.deepEqual(
       Object.keys(schema?.properties ?? {}).filter((name) => !schemas.has(name)),
@@ -149,7 +149,7 @@ describe('findMisshapen', () => {
   }
 });
 
-suite('blocks of ids', () => {
+suite('ID blocks', () => {
   const cases: readonly (readonly [text: string, expected: unknown])[] = [
     ['1000660000/10000', { value: { min: 1_000_660_000, max: 1_000_669_999 } }],
     ['1000-1999', { value: { min: 1000, max: 1999 } }],
@@ -171,7 +171,7 @@ suite('blocks of ids', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseIdBlock(text), expected));
   }
 
-  test('several blocks, where the first error is returned', () => {
+  test('several blocks, of which the first error is returned', () => {
     assert.deepEqual(parseIdBlocks('1/2,5-5'), {
       value: [
         { min: 1, max: 2 },
@@ -182,7 +182,7 @@ suite('blocks of ids', () => {
   });
 });
 
-suite('values that OpenShift drops when it stores an SCC count as absent', () => {
+suite('values that OpenShift drops when it stores an SCC are treated as absent', () => {
   const cases: readonly (readonly [stored: string, given: object, absent: object])[] = [
     ['seccompProfiles: []', { seccompProfiles: [] }, {}],
     ['allowedUnsafeSysctls: []', { allowedUnsafeSysctls: [] }, {}],

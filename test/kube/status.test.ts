@@ -79,7 +79,7 @@ for (const [name, given, code, reason, message, details] of cases) {
   test(name, () => assert.deepEqual(given, expected));
 }
 
-test('ApiError has the message of its status', () => {
+test('ApiError has the message of its Status', () => {
   const error = new status.ApiError(status.badRequest('what?'));
   assert.equal(`${error.name}: ${error.message} (${error.status.code})`, 'ApiError: what? (400)');
 });
@@ -112,7 +112,7 @@ describe('formatFieldError', () => {
   }
 });
 
-test('several errors without duplicates, in brackets', () => {
+test('several distinct errors, in brackets', () => {
   const [a, b] = [requiredField('a', ''), requiredField('b', '')];
   assert.equal(formatFieldErrors([a, a]), 'a: Required value');
   assert.equal(formatFieldErrors([b, a, b]), '[b: Required value, a: Required value]');

@@ -69,7 +69,7 @@ function parseLines(text: string): readonly LogLine[] {
 }
 
 suite('the log of a process', () => {
-  test('contains every line in order, even with a slow reader when the process ends', async () => {
+  test('contains every line in order, even if the reader is slow when the process ends', async () => {
     const child = startWriter('write(400); await close();');
     let text = '';
     for await (const chunk of child.stdout ?? []) {

@@ -70,7 +70,7 @@ test('creates valid certificates', async (t) => {
   assert.notEqual(server.serialNumber, client.serialNumber);
 });
 
-test('encodes IPv6 addresses of every form', () => {
+test('encodes every form of IPv6 address', () => {
   const validity = { now: START, days: 1 };
   const ipAddresses = ['::ffff:127.0.0.1', '2001:db8::192.0.2.33', '::2:3:4:5:6:7:8'];
   const { cert } = createServing(createAuthority(validity), { dnsNames: [], ipAddresses }, validity);

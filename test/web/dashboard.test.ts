@@ -71,7 +71,7 @@ describe('access to the dashboard', () => {
     });
   }
 
-  test('the token works once, and returns a cookie that other sites cannot send', async () => {
+  test('the token works only once, and returns a cookie that other sites cannot send', async () => {
     const { pathname, search, host, port } = new URL(dashboard.url);
     // A request with the host name of another site does not use up the token.
     const rebound = await send(pathname + search, { host: 'example.com' });

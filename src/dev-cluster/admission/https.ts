@@ -34,7 +34,7 @@ export interface HttpsCaller {
   close(): void;
 }
 
-/** Creates a client that calls webhooks over HTTPS. Connections are reused and server certificates are verified. */
+/** Creates a client that calls webhooks over HTTPS. It reuses connections and verifies server certificates. */
 export function createHttpsCaller(resolveService: ResolveService): HttpsCaller {
   const agents = new Map<string, Agent>();
   return {

@@ -75,7 +75,7 @@ function deny({ resource, name, object }: Attributes, message: string, reason: s
 
 const ANY_RULE = [{ operations: ['*'], apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*'] }];
 
-/** Returns true if the constraints of a policy or binding match the request. */
+/** Returns true if a policy's or binding's constraints match the request. */
 function isSelected(constraints: JsonObject, attributes: Attributes, { reader }: PolicyOptions): boolean {
   const matches = (rule: JsonObject): boolean => {
     const names = textsAt(rule, 'resourceNames');

@@ -30,7 +30,7 @@ import { collectFields, type Comparison, merge, removeFields } from './typed.ts'
 interface ApplyRequest extends Ownership {
   /** The stored object. Absent if the apply creates the object. */
   readonly live?: ApiObject;
-  /** The configuration as sent. */
+  /** The configuration as received. */
   readonly config: ApiObject;
   /** If true, takes over fields from other managers instead of failing with a conflict. */
   readonly force: boolean;
@@ -99,7 +99,7 @@ function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: F
   return removeFields(schema, merged, all.difference(fieldsWithParents(withOwned)).intersection(released));
 }
 
-/** A field that an applier sets and another manager owns. */
+/** A field that the applier sets but another manager owns. */
 interface Conflict {
   readonly owner: Owner;
   readonly path: FieldPath;

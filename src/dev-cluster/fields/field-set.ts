@@ -28,7 +28,7 @@ export function fieldElement(name: string): PathElement {
   return `f:${name}`;
 }
 
-/** Returns the path of a field of an object. */
+/** Returns the path of an object's field. */
 export function fieldPath(...names: readonly string[]): FieldPath {
   return names.map(fieldElement).reduce(joinPath, '');
 }
@@ -46,7 +46,7 @@ export function itemElement({ list }: Schema, item: unknown): PathElement | unde
   return pairs.length === 0 ? undefined : `k:${JSON.stringify(Object.fromEntries(pairs))}`;
 }
 
-/** Returns true if the last element of the path is the name of a field. */
+/** Returns true if the last element of the path is a field name. */
 export function isField(path: FieldPath): boolean {
   return path.slice(path.lastIndexOf(SEPARATOR) + 1).startsWith('f:');
 }
@@ -64,7 +64,7 @@ function printElement(element: PathElement): string {
   return `[${keys.map(([key, value]) => `${key}=${typeof value === 'string' ? quote(value) : JSON.stringify(value)}`).join(',')}]`;
 }
 
-/** Returns the paths above a path. */
+/** Returns the parent paths of a path. */
 function parentPaths(path: FieldPath): FieldPath[] {
   const elements = path.split(SEPARATOR);
   return elements.slice(1).map((_element, index) => elements.slice(0, index + 1).join(SEPARATOR));

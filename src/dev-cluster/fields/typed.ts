@@ -54,7 +54,7 @@ function getParts(schema: Schema, value: unknown): Map<PathElement, Part> | unde
   return parts;
 }
 
-/** Returns the values at all paths below the root of an object. */
+/** Returns the values at all paths below an object's root. */
 function flatten(schema: Schema, object: unknown): Map<FieldPath, Node> {
   const nodes = new Map<FieldPath, Node>();
   const visit = (part: Part, path: FieldPath): void => {

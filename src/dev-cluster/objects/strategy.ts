@@ -156,7 +156,7 @@ export function labelErrors(labels: unknown, path: string): FieldError[] {
   ]);
 }
 
-/** Validates a map of annotations. Their keys are case-insensitive. */
+/** Validates a map of annotations, whose keys are case-insensitive. */
 function annotationErrors(annotations: unknown, path: string): FieldError[] {
   const entries = Object.entries(objectAt({ annotations }, 'annotations'));
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);

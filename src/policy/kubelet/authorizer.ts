@@ -1,6 +1,6 @@
 /**
- * Authorizer for the minimum kubelet version. It denies requests from nodes with an older kubelet and has no opinion on
- * any other request. It never allows a request.
+ * Authorizer for the minimum kubelet version. It denies requests from nodes whose kubelet is older, has no opinion on
+ * all other requests, and never allows a request.
  */
 import { quote } from '../../kube/text.ts';
 import type { AccessReviewStatus } from '../../kube/types.ts';

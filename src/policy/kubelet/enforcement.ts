@@ -9,16 +9,16 @@ import type { AccessReviewStatus } from '../../kube/types.ts';
 import { nodeNotFound } from './authorizer.ts';
 
 export interface EnforcementCheck {
-  /** Address or URL of the API server. */
+  /** The API server's address or URL. */
   readonly server: string;
-  /** `unknown`: the API server did not answer the review. */
+  /** `unknown` means that the API server did not answer the review. */
   readonly webhook: 'called' | 'not-called' | 'unknown';
   readonly error?: string;
 }
 
 const MAX_ERROR = 300;
 
-/** Interprets the review of a request from a node that does not exist. */
+/** Interprets the review for a node that does not exist. */
 export function readEnforcement(server: string, status: AccessReviewStatus, node: string): EnforcementCheck {
   const { denied = false, reason = '', evaluationError = '' } = status;
   // OpenShift's authorizer returns an error. This webhook returns a reason.
@@ -32,7 +32,7 @@ const HOW_TO_CHECK =
 
 /**
  * Returns the `KubeletMinimumEnforced` condition.
- * @param time time of the checks as RFC 3339 with a precision of seconds
+ * @param time time of the checks, in RFC 3339 format with second precision
  */
 export function describeEnforcement(
   minimum: string,
@@ -62,7 +62,7 @@ export function describeEnforcement(
   return condition('True', 'AuthorizerCalled', 'enforced');
 }
 
-/** Formats a check as the server, followed by its error in parentheses. */
+/** Formats the server of a check, followed by the error in parentheses. */
 export function printServer({ server, error }: EnforcementCheck): string {
   return error === undefined ? server : `${server} (${error.slice(0, MAX_ERROR)})`;
 }

@@ -45,7 +45,7 @@ export interface GateInput {
   readonly custom?: GateLists | undefined;
   /** Minimum kubelet version to render. Empty if there is none. */
   readonly minimum: string;
-  /** Gates of each known feature set. */
+  /** The gates in each known feature set. */
   readonly sets: ReadonlyMap<string, GateLists>;
   readonly requirements: GateRequirements;
   /** The current blocks. */
@@ -75,7 +75,7 @@ const DEFAULT = 'Default';
 /** Feature sets that enable a gate only if its requirements are met. Preview feature sets always enable their gates. */
 const FILTERED: ReadonlySet<string> = new Set([DEFAULT, 'OKD']);
 
-/** Gates of a feature set before their requirements are evaluated. */
+/** The gates in a feature set before evaluating their requirements. */
 interface BaseGates {
   /** Gates that are enabled regardless of their requirements. */
   readonly forced: readonly string[];
@@ -84,7 +84,9 @@ interface BaseGates {
   readonly known: readonly string[];
 }
 
-/** Renders the gates for a version. Returns an error for an unknown feature set and for a gate in both custom lists. */
+/**
+ * Renders the gates for a version. Returns an error if the feature set is unknown or a gate is in both custom lists.
+ */
 export function renderFeatureGates(input: GateInput): Result<GateRendering> {
   const { version, history, minimum, requirements, status: current } = input;
   const base = findBase(input);
@@ -147,7 +149,7 @@ function meetsRequirements(required: readonly ComponentVersion[], minimum: strin
 
 type WireBlock = NonNullable<NonNullable<FeatureGate['status']>['featureGates']>[number];
 
-/** Reads the blocks of a FeatureGate object. Entries without a name are dropped. */
+/** Reads the blocks in a FeatureGate object. Drops entries that have no name. */
 export function readGateBlocks(object: FeatureGate): readonly GateBlock[] {
   return (object.status?.featureGates ?? []).map((block) => {
     const { version, enabled, disabled, renderedMinimumComponentVersions: rendered } = block;

@@ -106,7 +106,7 @@ function readState({ namespace: { metadata }, csvs }: LabelerInput) {
   };
 }
 
-/** Returns the reason why a namespace is never labeled, or `undefined` if it can be labeled. */
+/** Returns why a namespace is never labeled, or `undefined` if it can be labeled. */
 function ineligibility({ namespace: { metadata }, exemptNamespaces }: LabelerInput): string | undefined {
   const name = metadata?.name ?? '';
   if (!hasLabelerPrefix(name)) return `the name does not start with ${PREFIX}`;

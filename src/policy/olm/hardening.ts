@@ -61,7 +61,7 @@ interface Conflict {
 }
 
 export interface Hardened {
-  /** The pod or template. It is the original object if nothing changes. */
+  /** The pod or template, or the original object if nothing changes. */
   readonly pod: JsonObject;
   readonly changes: readonly string[];
   readonly conflicts: readonly Conflict[];
@@ -297,7 +297,7 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
 }
 
 /**
- * Returns the name of an existing emptyDir or an unused volume name. A volume of another type may be shared or not
+ * Returns the name of an existing emptyDir, or an unused volume name. Volumes of other types might be shared or not
  * writable.
  */
 function volumeName(volumes: readonly unknown[]): string {

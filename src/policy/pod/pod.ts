@@ -56,7 +56,7 @@ export interface SecurityContextFields {
   readonly runAsNonRoot: boolean | undefined;
   readonly seLinuxOptions: SeLinuxFields | undefined;
   readonly seccompProfile: SeccompProfile | undefined;
-  /** Type of the profile. It is empty if the profile has no type, and `undefined` if there is no profile. */
+  /** Type of the profile. Empty if the profile has no type, and `undefined` if there is no profile. */
   readonly appArmorProfile: string | undefined;
   readonly hostProcess: boolean;
   readonly userName: string | undefined;
@@ -80,7 +80,7 @@ export interface ContainerFields extends SecurityContextFields {
 /** A container port with a hostPort other than 0. */
 interface HostPort {
   readonly container: ContainerFields;
-  /** Index in the container's list of ports. */
+  /** Index in the container's port list. */
   readonly index: number;
   readonly port: number;
 }
@@ -118,7 +118,7 @@ export interface PodFields extends SecurityContextFields {
   readonly hostIPC: boolean;
   readonly hostUsers: boolean | undefined;
   readonly fsGroup: number | undefined;
-  /** Also `undefined` for an empty list, because the API server drops it. */
+  /** Also `undefined` for an empty list, because the API server drops empty lists. */
   readonly supplementalGroups: readonly number[] | undefined;
   readonly sysctls: readonly string[];
   readonly volumes: readonly VolumeFields[];

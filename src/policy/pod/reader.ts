@@ -7,7 +7,7 @@ import { type FieldError, formatFieldError, invalidValue, tooMany, unmarshalErro
 import { MAX_ITEMS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
-/** A field whose type differs from the API, or a list with too many elements. */
+/** A field that has the wrong type, or a list that has too many elements. */
 export interface DecodeError {
   /**
    * The field path with indexes, such as `spec.containers[0].securityContext.privileged`, and a detail such as `must be
@@ -46,7 +46,7 @@ export interface Source {
 
 /** A type as it appears in Go's decoding errors and in field errors. */
 interface ExpectedType {
-  /** Without its package, such as `Container` or `bool`. */
+  /** The name without its package, such as `Container` or `bool`. */
   readonly go: string;
   readonly text: string;
 }

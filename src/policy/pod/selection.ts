@@ -7,7 +7,7 @@ import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_A
 import { isObject } from '../../kube/types.ts';
 import { VOLUME_SOURCES } from './pod.ts';
 
-/** Selects the part of a value to keep. A value of an unexpected type is kept unchanged. */
+/** Selects the part of a value to keep. Values of an unexpected type are kept unchanged. */
 export type Selection =
   | 'all'
   /** Decisions only check whether the value is present. Stores keep the value. */
@@ -20,7 +20,7 @@ export type Selection =
   | { readonly entries: (key: string, isString: boolean) => boolean }
   /** Keeps the whole value, but applies the selections to members with these names at any depth. */
   | { readonly anywhere: Readonly<Record<string, Selection>> }
-  /** A part that is often equal across objects. */
+  /** A part that many objects have in common. */
   | { readonly shared: Selection };
 
 const SHARED: Selection = { shared: 'all' };
@@ -209,7 +209,8 @@ export const NAMESPACE: Selection = {
 };
 
 /**
- * Returns the pooled object that equals the value. A new object is passed through `onNew` before it enters the pool.
+ * Returns the pooled object that is equal to the value. A new object is passed through `onNew` before it enters the
+ * pool.
  */
 export type Share = (value: unknown, onNew?: (value: object) => object) => unknown;
 

@@ -40,8 +40,8 @@ const LIST_FUNCTIONS_MINOR = 35;
 
 /**
  * Maximum total number of containers, volumes, ports, added capabilities, sysctls and annotations that the policies
- * evaluate. Pods with more of them violate the policies. The API server's evaluation time grows with the square of this
- * number. A pod with 60,000 capabilities would exceed its timeout of 34 s.
+ * evaluate. Pods that exceed it violate the policies. The API server's evaluation time grows quadratically, and a pod
+ * with 60,000 capabilities would exceed its timeout of 34 s.
  */
 export const MAX_POLICY_ITEMS = 500;
 
@@ -83,7 +83,7 @@ type BlockingMode = Exclude<Mode, 'audit'>;
 
 const ACTIONS: Readonly<Record<Mode, string>> = { enforce: 'Deny', warn: 'Warn', audit: 'Audit' };
 
-/** The policy for one level in enforce or warn mode, with its bindings. */
+/** Returns the policy for one level in enforce or warn mode, and its bindings. */
 function levelPolicy(context: Context, mode: BlockingMode, level: Level): PolicyObject[] {
   const { exemptions } = context.settings.podSecurity.configuration;
   const isWarning = mode === 'warn';
@@ -94,7 +94,7 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
   });
   const pass = [
     ...(exemptions.runtimeClasses.length === 0 ? [] : [isExemptRuntimeClass(exemptions.runtimeClasses)]),
-    // The enforce policy evaluates the pod.
+    // The enforce policy already evaluates the pod.
     ...(isWarning ? [`${IS_POD} && variables.enforcePolicy == ${policy}`] : []),
     'variables.passes',
     ...(isWarning ? ['variables.isDenied'] : []),
@@ -153,7 +153,9 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
   ];
 }
 
-/** The audit policy. A single policy covers both levels, because its name is the prefix of its annotation keys. */
+/**
+ * Returns the audit policy. A single policy covers both levels, because its name is the prefix of its annotation keys.
+ */
 function auditPolicy(context: Context): PolicyObject[] {
   const { usernames, namespaces, runtimeClasses } = context.settings.podSecurity.configuration.exemptions;
   const { variables, policy, violations } = evaluation(context, POLICY_LEVELS, {
@@ -213,7 +215,7 @@ function policyName(name: string): string {
   return `${name}.psa.portcullis.dev`;
 }
 
-/** An admission policy or binding with the labels of all generated policies. */
+/** Returns an admission policy or binding with the labels that all generated policies have. */
 export function createObject<K extends PolicyKind | DefaultsKind>(
   kind: K,
   name: string,
@@ -256,7 +258,7 @@ const WORKLOAD_RULES: readonly Rule[] = [
 
 const IS_POD = 'request.resource.resource == "pods"';
 
-/** The pod, or the pod template of a workload. Empty in a ReplicationController without a template. */
+/** The pod, or the pod template of a workload. Empty for a ReplicationController that has no template. */
 const POD_OR_TEMPLATE = [
   `${IS_POD} ? dyn(object) : `,
   ...[...Map.groupBy(WORKLOADS, ([, { podTemplate = [] }]) => podTemplate.join('.?'))]

@@ -88,7 +88,7 @@ function findViolatedRule(field: DefaultsField, value: string): string | undefin
 const VALIDATION_ORDER = ['enforce', 'enforce-version', 'warn', 'warn-version', 'audit', 'audit-version'] as const;
 
 /**
- * Returns the errors of a configuration, in the same order and wording as upstream.
+ * Returns the errors in a configuration, in the same order and wording as upstream.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/api/validation/validation.go
  */
 export function validateConfiguration({ defaults, exemptions }: PodSecurityConfiguration): FieldError[] {
@@ -105,7 +105,7 @@ export function validateConfiguration({ defaults, exemptions }: PodSecurityConfi
   ];
 }
 
-/** An invalid item is not also reported as a duplicate. */
+/** Does not report invalid items as duplicates. */
 function validateNames(path: string, names: readonly string[], findErrors: (name: string) => string[]): FieldError[] {
   const seen = new Set<string>();
   return names.flatMap((name, index) => {
@@ -175,7 +175,7 @@ export interface PodSecurity {
   namespaceRules(namespace: Namespace): NamespaceRules;
 }
 
-/** Prepares a valid configuration. */
+/** Prepares a configuration for reviews. The configuration must be valid. */
 export function createPodSecurity(configuration: PodSecurityConfiguration): PodSecurity {
   const defaults = completeDefaults(configuration.defaults).policies;
   const resolved = new WeakMap<Namespace, NamespaceRules>();

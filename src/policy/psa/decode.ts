@@ -109,7 +109,7 @@ export function decodeWorkload(
   return { outcome: 'templates', templates: located, unknown: unknown.map(printFieldPath) };
 }
 
-/** Returns true for an object of a kind in the core group. */
+/** Returns true for an object that has the given kind in the core group. */
 export function isCore(decoded: Decoded, kind: string): decoded is DecodedObject {
   return decoded.outcome === 'decoded' && decoded.kind.group === '' && decoded.kind.kind === kind;
 }
@@ -209,7 +209,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 const KNOWN = new Map(Object.entries(KINDS).map(([apiVersion, kinds]) => [apiVersion, new Set(kinds.split(/\s+/))]));
 
-/** Returns true if the upstream webhook decodes objects of this kind. List kinds of known kinds are also known. */
+/** Returns true if the upstream webhook decodes objects of this kind. The list kinds of known kinds are also known. */
 export function isKnownKind(apiVersion: string, kind: string): boolean {
   const kinds = KNOWN.get(apiVersion);
   if (kinds === undefined) return false;

@@ -8,7 +8,7 @@ export interface ExceptionSettings {
   readonly mode: 'off' | 'approved';
   readonly maxDurationMs: number;
   readonly forbiddenChecks: readonly string[];
-  /** Namespaces in which exceptions apply. If empty, they apply in all namespaces. */
+  /** Namespaces where exceptions apply. If empty, they apply in all namespaces. */
   readonly namespaces: readonly string[];
   readonly selfApproval: boolean;
 }

@@ -20,11 +20,11 @@ export interface PodSecurityInput {
   findNamespace(name: string): Namespace | undefined;
   /** Returns all pods in a namespace, or `undefined` if they cannot be listed. */
   listPods(namespace: string): readonly Pod[] | undefined;
-  /** Returns the approved, unexpired exceptions in a namespace. If absent, there are none. */
+  /** Returns the approved, unexpired exceptions in a namespace. If absent, there are no exceptions. */
   readonly findExceptions?: ((namespace: string) => ExceptionIndex) | undefined;
   /** Limits for reviewing the pods of a namespace. */
   readonly limits: PodReviewLimits;
-  /** Returns the time of a monotonic clock, in milliseconds. */
+  /** Returns monotonic time in milliseconds. */
   now(): number;
   /** Deadline of the request, on the same clock as `now`. */
   readonly deadlineMs?: number;

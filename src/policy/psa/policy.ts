@@ -16,7 +16,7 @@ export const VERSION_RULE = 'must be "latest" or "v1.x"';
 
 const STRICTNESS: Readonly<Record<Level, number>> = { privileged: 0, baseline: 1, restricted: 2 };
 
-/** Returns true if the first level forbids more than the second. */
+/** Returns true if the first level is stricter than the second. */
 export function isStricter(level: Level, than: Level): boolean {
   return STRICTNESS[level] > STRICTNESS[than];
 }

@@ -57,7 +57,7 @@ const IGNORED_SUBRESOURCES: ReadonlySet<string | undefined> = new Set([
 const PODS = { group: '', resource: 'pods' };
 
 /**
- * Reviews a request for a pod against the three policies of its namespace.
+ * Reviews a pod request against the three policies of its namespace.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 function reviewPod(input: PodSecurityInput): PodSecurityReview {
@@ -144,8 +144,8 @@ function evaluate(pod: PodFields, policy: Policy, emulationVersion: Version | un
 }
 
 /**
- * Reviews an object with a pod template. The response contains only audit annotations and warnings. The request is
- * always allowed because the pods are reviewed when they are created.
+ * Reviews an object with a pod template. Always allows the request, because the pods are reviewed when they are
+ * created. The response contains only audit annotations and warnings.
  */
 function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
   const { request, podSecurity } = input;

@@ -61,7 +61,7 @@ export function isExcepted({ osName, hostUsers }: PodFields, exception: Exceptio
 export interface Finding {
   /** A short reason without names or values. */
   readonly reason: string;
-  /** The offending containers and values. It is empty in rare cases. */
+  /** The offending containers and values. May be empty in rare cases. */
   readonly detail: string;
   /** Returns the offending fields. It is called only if the caller needs the fields. */
   fields(): readonly FieldError[];
@@ -173,7 +173,7 @@ function withValue(error: FieldError, value: unknown): FieldError {
   return value === undefined ? error : { ...error, value };
 }
 
-/** A rule about a field of security contexts. */
+/** A rule for a security context field. */
 interface ContextRule<Owner extends Setter> {
   /** Prefix for the names of CEL variables. */
   readonly name: string;

@@ -12,13 +12,13 @@ import { type Check, type Finding, isExcepted, joinTexts, type Revision } from '
 import { checks } from './checks/index.ts';
 import { compareVersions, type Level, parseVersion, type Policy, type Version } from './policy.ts';
 
-/** A violation of one check by a pod. */
+/** A violation of one check. */
 export interface Violation {
   /** ID of the check, or `decode` if a field has the wrong type. */
   readonly check: string;
   /** A short reason without names or values. */
   readonly reason: string;
-  /** The offending containers and values. It is empty in rare cases. */
+  /** The offending containers and values. May be empty in rare cases. */
   readonly detail: string;
   /** The offending fields. Set only if the `fields` option is set. */
   readonly fields?: readonly FieldError[];
@@ -210,7 +210,7 @@ function selectChecks(registry: Registry, level: Level, version: Version): reado
   return [...baseline.filter((check) => !overridden.has(check.id)), ...restricted];
 }
 
-/** Returns the newest revision that is not newer than the version. The result is empty before the first revision. */
+/** Returns the newest revision that is not newer than the version, if there is one. */
 function selectRevision({ id, versions }: Registry[number], version: Version): SelectedCheck[] {
   const revision = versions.findLast(({ since }) => compareVersions(since, version) <= 0);
   return revision ? [{ overrides: [], ...revision, id }] : [];

@@ -10,7 +10,7 @@ import type { Finding } from './check.ts';
 import { checks } from './checks/index.ts';
 import { evaluateDecoded, type EvaluateOptions, type Evaluation } from './evaluate.ts';
 
-/** An approved exception in the namespace of the pod. */
+/** An approved exception in the pod's namespace. */
 export interface ExceptionRule {
   readonly name: string;
   readonly serviceAccountName: string;
@@ -52,7 +52,7 @@ export function isSameControl(check: string, other: string): boolean {
   return RELATED.get(check)?.has(other) === true;
 }
 
-/** Returns the exceptions that have not expired. */
+/** Returns the unexpired exceptions. */
 export function unexpired(exceptions: readonly ExceptionRule[], nowMs: number): readonly ExceptionRule[] {
   return exceptions.filter(({ expiresAtMs }) => nowMs < expiresAtMs);
 }
@@ -166,7 +166,7 @@ interface Located {
 
 function listFindings(pod: PodFields, check: string, { fields, omitted }: Finding): readonly Located[] {
   const errors = [...fields(), ...(omitted?.() ?? [])];
-  // A finding without fields cannot be covered.
+  // No exception can cover a finding that has no fields.
   if (errors.length === 0) return [{ path: '', container: undefined, image: undefined, values: undefined }];
   return errors.map((error) => {
     const container = findOwner(pod, error.path);

@@ -139,7 +139,10 @@ export function readSubject(
   return { list: 'users', name: `system:serviceaccount:${namespace}:${name}` };
 }
 
-/** Returns the namespace of a role or binding. It is empty for the cluster, and `undefined` if it is missing. */
+/**
+ * Returns the namespace of a role or binding, which is empty for a cluster-scoped object. Returns `undefined` if a
+ * namespaced object lacks its namespace.
+ */
 export function grantNamespace(kind: RbacKind, object: unknown): string | undefined {
   if (kind === 'ClusterRole' || kind === 'ClusterRoleBinding') return CLUSTER;
   const { namespace } = getMetadata(object);

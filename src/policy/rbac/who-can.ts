@@ -54,7 +54,7 @@ export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant
   });
 }
 
-/** Returns true if the user matches the subject or is a member of it. */
+/** Returns true if the subject is the user or one of the user's groups. */
 export function matchesUser({ kind, name, namespace }: SubjectName, { username, groups }: User): boolean {
   if (kind === 'Group') return groups?.includes(name) ?? false;
   return (kind === 'User' ? name : `system:serviceaccount:${namespace ?? ''}:${name}`) === (username ?? '');

@@ -23,8 +23,8 @@ interface GrantContext {
   /** Names of all SCCs. */
   readonly sccNames: readonly string[];
   /**
-   * Returns the Role in the namespace, or the ClusterRole if the namespace is `''`. Returns `undefined` if it does not
-   * exist.
+   * Returns the Role in the namespace, or the ClusterRole if the namespace is empty. Returns `undefined` if the role
+   * does not exist.
    */
   findRole(namespace: string, name: string): KubeObject | undefined;
 }

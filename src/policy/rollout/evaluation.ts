@@ -57,7 +57,7 @@ export interface NamespaceEvaluation {
   readonly workloads: readonly ViolatingWorkload[];
   /** Workloads whose new pods are admitted only because of exceptions, sorted by kind and name. */
   readonly excepted: readonly ExceptedWorkload[];
-  /** The cause of an inconclusive verdict. */
+  /** Why the verdict is inconclusive. */
   readonly error?: string;
 }
 

@@ -1,4 +1,4 @@
-/** The feature gates of OpenShift clusters. */
+/** Reads the feature gates of OpenShift clusters. */
 import type { FeatureGate } from '../../kube/types.ts';
 
 /** The feature gate for enforcement. */

@@ -10,7 +10,7 @@ export const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
 export const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
 
 /**
- * Manager of fields that existed before the first server-side apply. Their real owner is unknown.
+ * Manager of fields that existed before the first server-side apply, whose real owner is unknown.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
  */
 const UNKNOWN_MANAGER = 'before-first-apply';

@@ -48,7 +48,7 @@ export function printStep({ text, command }: NextStep): string {
 
 /** A planned change to settings or labels. */
 export interface PlanScope {
-  /** Restricts the plan to this namespace. */
+  /** The only namespace to plan. If absent, all namespaces are planned. */
   readonly only?: string | undefined;
   /** Default policy for unlabeled namespaces. Defaults to the rollout's default. */
   readonly policy?: Policy | undefined;

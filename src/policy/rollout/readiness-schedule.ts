@@ -5,7 +5,7 @@ import { readEnforcement } from './enforcement.ts';
 import { type CompletedSweep } from './readiness.ts';
 import type { RolloutSettings } from './settings.ts';
 
-/** Input for the schedule of the readiness controller. Times are in milliseconds since the epoch. */
+/** Input for the readiness controller's schedule. Times are in milliseconds since the epoch. */
 interface ReadinessSchedule {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;

@@ -129,7 +129,7 @@ export function restorationProblem(namespace: Namespace, recorded: Policy | unde
 interface RemainingLabel {
   readonly namespace: string;
   readonly level: string;
-  /** The field managers. Empty if they are unknown. */
+  /** The field managers. Empty if unknown. */
   readonly managers: readonly string[];
 }
 

@@ -20,7 +20,7 @@ export const REPORT_APIS = [
 
 export type ReportApi = (typeof REPORT_APIS)[number];
 
-/** Maximum number of results in a report, and maximum size of the results in bytes. Failures come first. */
+/** Maximum number of results in a report, and maximum size of the results in bytes. Failures are kept first. */
 const MAX_RESULTS = 200;
 const MAX_CLUSTER_RESULTS = 500;
 const MAX_BYTES = 256 * 1024;
@@ -177,7 +177,7 @@ function exceptedResult(
   };
 }
 
-/** Prints, for example, `allowed by the PodSecurityException gateway until 2027-01-15T00:00:00Z`. */
+/** Prints a text such as `allowed by the PodSecurityException gateway until 2027-01-15T00:00:00Z`. */
 export function printExceptions(exceptions: ExceptedWorkload['exceptions']): string {
   const names = exceptions.map(({ name, expiresAt }) => `${name} until ${expiresAt}`).join(' and ');
   return `allowed by the PodSecurityException${exceptions.length === 1 ? '' : 's'} ${names}`;

@@ -11,7 +11,7 @@ export type InconclusivePolicy = 'Block' | 'Ignore';
  */
 type Evaluator = 'InProcess' | 'DryRun';
 
-/** Settings for the rollout of enforcement. */
+/** Settings of the enforcement rollout. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
   /** Announced enforcement date, such as `2027-01-31`. Only previews use it. */

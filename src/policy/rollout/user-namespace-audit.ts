@@ -285,7 +285,7 @@ function auditGrants(guarded: GuardedSccs, rbac: RbacObjects): readonly AuditFin
   });
 }
 
-/** Returns the users and groups listed in the SCC itself. */
+/** Returns the users and groups that the SCC itself lists. */
 function auditSccGrants(
   scc: SecurityContextConstraints,
   isOrdinary: (subject: SubjectName) => boolean,

@@ -36,7 +36,7 @@ export function assignScc(input: SccInput): SccDecision {
   return evaluate(input, 'assign').decision;
 }
 
-/** The validating pass. A usable SCC must allow the pod without changing it. */
+/** The validating pass, in which a usable SCC must allow the pod without changing it. */
 export function validateScc(input: SccInput): SccDecision {
   return evaluate(input, 'validate').decision;
 }

@@ -18,7 +18,7 @@ export const MAX_ERRORS = 1000;
 
 /** Enough for 500 SCCs and a pod with 100 containers that each have a dozen capabilities and ports. */
 const MAX_COST = 4_000_000;
-/** More errors than fit into a response. */
+/** More errors than a response can contain. */
 const MAX_ALL_ERRORS = 4000;
 /** Lower, because suggestions evaluate each SCC several times. */
 const MAX_SUGGESTION_COST = 1_000_000;

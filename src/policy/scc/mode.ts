@@ -110,7 +110,7 @@ function findLabelProblem(object: unknown, settings: ModeSettings): string | und
   return sccMode(object as Namespace, settings).problem;
 }
 
-/** Deviations from OpenShift. */
+/** Deviations from OpenShift's behavior. */
 export interface Deviations {
   /**
    * The groups of a pod's service account. `accurate` (the default) includes all groups. `openshift` omits

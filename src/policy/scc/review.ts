@@ -32,7 +32,7 @@ interface ReviewRequest {
   readonly kind: ReviewKind;
   /** The pod template after API defaulting. */
   readonly pod: PodFields;
-  /** Empty if the review is not about a user. */
+  /** Empty if the subject is not a user. */
   readonly user: string;
   readonly groups: readonly string[];
   readonly serviceAccountNames: readonly string[];

@@ -72,7 +72,7 @@ const WEIGHTS = {
   'non-trivial volume mounts': 100_000,
 } as const;
 
-/** Points for `runAsUser.type` and `seLinuxContext.type`. */
+/** Score contributions of `runAsUser.type` and `seLinuxContext.type`. */
 const STRATEGY_POINTS: ReadonlyMap<string, number> = new Map([
   ['RunAsAny', 40_000],
   ['MustRunAsNonRoot', 30_000],

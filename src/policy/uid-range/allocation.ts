@@ -1,4 +1,7 @@
-/** Allocates UID blocks and SELinux labels to namespaces, and maintains the object that stores the allocated blocks. */
+/**
+ * Plans the allocation of UID blocks and SELinux labels to namespaces, and the content of the object that stores the
+ * allocated blocks.
+ */
 import {
   type IdBlock,
   NAMESPACE_RANGE_ANNOTATIONS,

@@ -97,8 +97,8 @@ export function formatMcsLabel({ prefix, categories }: McsLabel): string {
 }
 
 /**
- * Returns the rank of a set of categories among all sets of the same size, in the combinatorial number system. The
- * result is exact for up to 5 SELinux categories.
+ * Returns the rank of a set of categories among all sets of the same size, in the combinatorial number system. Exact
+ * for up to 5 SELinux categories.
  * @see https://en.wikipedia.org/wiki/Combinatorial_number_system
  */
 export function labelRank(categories: readonly number[]): number {

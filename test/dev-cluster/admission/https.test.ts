@@ -89,7 +89,7 @@ describe('calls over HTTPS', () => {
     assert.equal(seen[0]?.clientPort, seen[1]?.clientPort);
   });
 
-  test('a service is resolved to its address', async () => {
+  test('a Service is resolved to its address', async () => {
     seen = [];
     answer = json(REVIEW);
     const service = { namespace: 'a', name: 'hook', path: '/validate', port: 443 };

@@ -86,7 +86,7 @@ describe('plugins allow', () => {
   for (const [name, given] of cases) test(name, async () => assert.equal(await admit(given), undefined));
 });
 
-describe('plugins complete pods', () => {
+describe('plugins default pods', () => {
   const sources = [
     { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
     { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },

@@ -174,7 +174,7 @@ describe('ValidatingAdmissionPolicies', () => {
     });
   }
 
-  test('a reason determines the code', async () => {
+  test('the reason determines the status code', async () => {
     const results: unknown[] = [];
     for (const reason of [undefined, 'Forbidden', 'RequestEntityTooLarge', 'Unauthorized']) {
       const { status } = await evaluate({ validation: reason === undefined ? {} : { reason } });

@@ -8,7 +8,7 @@ import { attributes, createRequestContext, object, rejectionStatus, resource } f
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 const POD = { resource: 'pods', object: object('Pod', 'p') };
 
-describe('selection of webhooks', () => {
+describe('webhook selection', () => {
   const storage = createStorage();
   storage.create(resource('namespaces'), { kind: 'Namespace', metadata: { name: 'a', labels: { hooked: 'yes' } } });
   const labelled = (kind: string, labels: object): ReturnType<typeof object> => ({

@@ -128,7 +128,7 @@ suite('labels', () => {
     assert.deepEqual(getOwners(object), [['two', 'Apply', labelFields('a', 'b')]]);
   });
 
-  test('a field that is no longer applied stays if another manager owns it', () => {
+  test('a field that is no longer applied is kept if another manager owns it', () => {
     const shared = apply(created, config({ b: 'one' }), { manager: 'two' });
     assert.deepEqual(getLabels(apply(shared, config({ a: 'one' }))), { a: 'one', b: 'one' });
   });

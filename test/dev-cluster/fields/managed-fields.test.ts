@@ -78,14 +78,14 @@ suite('an update', () => {
     assert.match(JSON.stringify(entry), /"f:labels":\{"\.":\{\},"f:a":\{\},"f:b":\{\}\}/);
   });
 
-  test('without a field removes the owner of the field', () => {
+  test('that removes a field removes the owner of the field', () => {
     const object = track({ live, object: { ...POD, metadata: { name: 'p' } }, manager: 'n' });
     assert.deepEqual(owners(object), [
       ['m', 'Update', { 'f:spec': { 'f:containers': { 'k:{"name":"c"}': CONTAINER } } }],
     ]);
   });
 
-  test('without a change keeps the owners', () => {
+  test('that changes nothing keeps the owners', () => {
     const object = track({ live, object: POD, manager: 'n' });
     assert.deepEqual(object.metadata?.['managedFields'], live.metadata?.['managedFields']);
   });

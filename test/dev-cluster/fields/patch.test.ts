@@ -184,7 +184,7 @@ suite('strategic merge patch', () => {
   }
 });
 
-suite('all types of patches', () => {
+suite('all patch types', () => {
   test('do not change the stored object', () => {
     const before = structuredClone(POD);
     patch(STRATEGIC, { spec: { containers: [{ name: 'a', image: 'x' }] } });

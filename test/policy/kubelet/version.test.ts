@@ -15,7 +15,7 @@ for (const [text, error] of INVALID) {
   test(`invalid: ${text}`, () => assert.deepEqual(parseKubeletVersion(text), { error }));
 }
 
-test('versions are compared by number', () => {
+test('versions compare numerically', () => {
   const order = ['1.9.0', '1.29.8', '1.30.0', '1.30.1', '1.30.10', '1.100.0', '2.0.0', '2.0.18446744073709551615'];
   const versions = order
     .map((text) => parseVersion(text))

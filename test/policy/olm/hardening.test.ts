@@ -60,7 +60,7 @@ suite('hardening of OLM pods', () => {
     ]);
   });
 
-  test('force replaces less strict values, and keeps stricter ones', () => {
+  test('force replaces less strict values and keeps stricter values', () => {
     const { spec, messages } = harden(explicit, { isForced: true });
     assert.deepEqual(spec['securityContext'], {
       runAsUser: 1001,
@@ -72,7 +72,7 @@ suite('hardening of OLM pods', () => {
     assert.equal(evaluatePod({ spec } as never, { level: 'restricted', version: 'latest' }).allowed, true);
   });
 
-  test('force keeps values that would be invalid otherwise', () => {
+  test('force keeps values whose replacement would be invalid', () => {
     const privileged = { privileged: true, allowPrivilegeEscalation: true };
     const admin = { allowPrivilegeEscalation: true, capabilities: { add: ['SYS_ADMIN', 'NET_BIND_SERVICE'] } };
     const containers = [privileged, admin].map((securityContext, index) => ({ name: `c${index}`, securityContext }));
@@ -97,7 +97,7 @@ suite('hardening of OLM pods', () => {
     ]);
   });
 
-  test('a container that runs as root prevents runAsNonRoot, unless it is replaced', () => {
+  test('a container that runs as root prevents runAsNonRoot unless its user is replaced', () => {
     assert.deepEqual(harden(root).spec['securityContext'], { runAsUser: 1001, seccompProfile: RUNTIME_DEFAULT });
     assert.deepEqual(harden(root).messages, [
       'spec.containers[0].securityContext.runAsUser: 0 is kept because it is set explicitly',
@@ -107,7 +107,7 @@ suite('hardening of OLM pods', () => {
     assert.equal(evaluatePod({ spec } as never, { level: 'restricted', version: 'latest' }).allowed, true);
   });
 
-  test('on OpenShift, root users are removed, because SCC admission supplies the user', () => {
+  test('on OpenShift, root users are removed because SCC admission sets the user', () => {
     const { spec, messages } = harden({ ...explicit, ...root }, { isForced: true, isOpenShift: true });
     const removed = { runAsUser: undefined, runAsNonRoot: undefined };
     assert.deepEqual(spec['securityContext'], { ...removed, seccompProfile: RUNTIME_DEFAULT });
@@ -167,7 +167,7 @@ test('hardening does not add violations', () => {
   fc.assert(fc.property(pods(), profiles, fc.boolean(), fc.boolean(), run), { numRuns: 500 });
 });
 
-suite('Jobs of OLM', () => {
+suite('OLM Jobs', () => {
   const OLM = { readOnlyRootFilesystem: true, ...RESTRICTED };
   const CASES: Readonly<Record<string, JsonObject>> = {
     'of OpenShift': {
@@ -297,7 +297,7 @@ suite('recognition of OLM workloads', () => {
   });
 });
 
-suite('labels of OLM namespaces', () => {
+suite('labels on OLM namespaces', () => {
   const versions = { [`${ENFORCE}-version`]: 'latest' };
   const RESTRICTED_LABELS = { [ENFORCE]: 'restricted', ...versions };
   const marketplace = (level: string) =>
@@ -360,7 +360,7 @@ suite('labels of OLM namespaces', () => {
     });
   });
 
-  test('labels of other field managers are kept without force', () => {
+  test('without force, labels of other field managers are kept', () => {
     const labels = { [ENFORCE]: 'baseline', ...versions };
     const owned = { name: 'olm', labels, ...managedBy('helm') };
     assert.deepEqual(propose(owned), {

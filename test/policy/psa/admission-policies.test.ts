@@ -146,7 +146,7 @@ for (const defaults of DEFAULTS) {
   });
 }
 
-test('a runtime class exemption is published only if a workload is evaluated', () => {
+test('a runtime class exemption is recorded only if a workload is evaluated', () => {
   const given = { exemptions: { runtimeClasses: ['kata'] } };
   const policies = createPolicyAdmission(generate(given));
   const request = deploymentRequest({ spec: { template: compliantPod({ runtimeClassName: 'kata' }) } });
@@ -211,7 +211,7 @@ describe('an update is evaluated if it adds containers or changes images', () =>
   }
 });
 
-describe('all kinds with a pod template get warnings', () => {
+describe('all kinds that have a pod template get warnings', () => {
   const policies = createPolicyAdmission(generate());
   const template = plainPod();
   const kinds = {
@@ -239,7 +239,7 @@ describe('all kinds with a pod template get warnings', () => {
       assert.deepEqual(describeAdmission(admit(policies, scale, RESTRICTED)).warnings, []);
     });
   }
-  test('a ReplicationController without a template gets no warnings', () => {
+  test('a ReplicationController that has no template gets no warnings', () => {
     const change = { resource: { group: '', version: 'v1', resource: 'replicationcontrollers' } };
     const { messages } = admit(policies, deploymentRequest({ spec: {} }, change), RESTRICTED);
     assert.deepEqual(messages.Warn, []);
@@ -267,7 +267,7 @@ describe('a match condition skips pods that comply at every version', () => {
   }
 });
 
-describe('pods with too many items are denied without evaluation', () => {
+describe('pods that have too many items are denied without evaluation', () => {
   const policies = createPolicyAdmission(generate());
   const [container] = compliantPod().spec?.containers ?? [];
   const repeat = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
@@ -298,7 +298,7 @@ describe('pods with too many items are denied without evaluation', () => {
   });
 });
 
-test('expressions are within the limits of the API server', () => {
+test('expressions are within the API server limits', () => {
   const maxSize = 12_000 + 2_500 * checks.length;
   for (const kubernetesMinor of [30, OPTIONS.kubernetesMinor]) {
     for (const { kind, metadata, spec } of generate({}, { kubernetesMinor })) {

@@ -85,7 +85,7 @@ function listContexts({ spec }: JsonObject): readonly unknown[] {
   );
 }
 
-suite('defaults of a pod', () => {
+suite('pod defaults', () => {
   for (const { name, fields, annotations, spec, contexts } of readFixture<Case[]>('psa/defaults.yaml')) {
     test(name, () => {
       const pod = { metadata: { name: 'p', ...(annotations && { annotations }) }, spec };
@@ -97,7 +97,7 @@ suite('defaults of a pod', () => {
     });
   }
 
-  test('a pod without security contexts complies with restricted', () => {
+  test('a pod without security contexts complies with the restricted level', () => {
     for (const os of [{}, { os: { name: 'windows' } }]) {
       const pod = complete({
         metadata: {},
@@ -182,7 +182,7 @@ suite('namespaces with defaults', () => {
     assert.deepEqual(has, [true, false, false]);
   });
 
-  test('the mode off', () => {
+  test('off mode', () => {
     const off = { ...SETTINGS, defaults: { ...SETTINGS.defaults, mode: 'off' as const } };
     assert.deepEqual(generateDefaultsPolicy(off, 'defaults.example.com'), []);
     assert.equal(hasDefaults({ metadata: { name: 'shop' } }, off), false);

@@ -87,7 +87,7 @@ test('an invalid Portcullis label is an error and is evaluated as restricted', (
   assert.equal(formatFieldErrors(errors), message);
 });
 
-test('labels with a type that API servers reject are errors', () => {
+test('labels whose type API servers reject are errors', () => {
   const labels = { 'pod-security.kubernetes.io/enforce': 7, 'pod-security.kubernetes.io/audit-version': null };
   assert.equal(
     formatFieldErrors(resolvePolicies(labels, privileged).errors),
@@ -96,7 +96,7 @@ test('labels with a type that API servers reject are errors', () => {
   assert.deepEqual(resolvePolicies(null, privileged).errors, []);
 });
 
-test('equal policies are one object', () => {
+test('equal policies are the same object', () => {
   const { metadata } = namespaceWith({ enforce: 'baseline', audit: 'baseline' });
   const { enforce, audit, warn } = resolvePolicies(metadata?.labels, privileged);
   assert.equal(audit, enforce);
@@ -112,7 +112,7 @@ test('the modes that a namespace sets', () => {
   assert.equal(setsMode(undefined, 'enforce'), false);
 });
 
-test('equivalence ignores the versions of privileged policies', () => {
+test('equivalence ignores the version of privileged policies', () => {
   const of = (labels: Labels) => resolvePolicies(namespaceWith(labels).metadata?.labels, privileged);
   assert.ok(areEquivalent(of({ 'enforce-version': 'v1.20' }), privileged));
   assert.ok(isFullyPrivileged(of({ 'warn-version': 'v1.20' })));

@@ -205,7 +205,7 @@ for (const { name, pods: existing, checked, found, stepMs = 0, deadlineMs, ...li
   });
 }
 
-test('an absent API group is the core group', () => {
+test('an absent API group means the core group', () => {
   const request = (resource: string, given: object) =>
     ({ ...given, resource: { version: 'v1', resource } }) as AdmissionRequest;
   const namespace = namespaceRequest('CREATE', namespaceWith({ enforce: 'x' }), null);

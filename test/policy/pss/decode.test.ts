@@ -18,7 +18,7 @@ interface WrongType {
 const FILE = join(import.meta.dirname, '../../fixtures/pss-wrong-types.yaml');
 const WRONG = parse(readFileSync(FILE, 'utf8')) as readonly WrongType[];
 
-describe('a wrong type is denied at every level except privileged', () => {
+describe('wrong types are denied at every level except privileged', () => {
   for (const { pod, path, error: detail } of WRONG) {
     test(`${path}: ${detail}`, () => {
       assert.equal(decodeError(pod), detail);
@@ -74,7 +74,7 @@ test('a JSON key named __proto__ sets nothing', () => {
   assert.equal(evaluatePod(pod, POLICY).allowed, true);
 });
 
-test('an object without a prototype is an object', () => {
+test('an object that has no prototype is an object', () => {
   const pod = Object.assign(Object.create(null) as PodLike, { spec: { hostPID: true } });
   assert.equal(evaluatePod(pod, POLICY).detail, 'host namespaces (hostPID=true)');
 });

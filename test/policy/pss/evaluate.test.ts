@@ -21,7 +21,7 @@ const VIOLATING = {
 } as PodLike;
 
 describe('a pod that violates', () => {
-  test('has all reasons and details, in order', () => {
+  test('returns all reasons and details in order', () => {
     assert.deepEqual(evaluatePod(VIOLATING, { level: 'baseline', version: 'latest' }), {
       allowed: false,
       violations: [
@@ -160,7 +160,7 @@ test('the order of versions is the order of their numbers', () => {
   );
 });
 
-test('isLevel accepts only the exact names', () => {
+test('isLevel accepts only exact names', () => {
   for (const value of LEVELS) assert.ok(isLevel(value));
   for (const value of ['Restricted', 'restricted ', '', 'constructor', undefined, null]) assert.ok(!isLevel(value));
 });

@@ -451,7 +451,7 @@ test('properties of arbitrary exceptions', () => {
   assert.ok(single > 20, `exceptions covered only ${single} single findings`);
 });
 
-test('an exception with the suggested entries admits the pod, and no smaller one does', () => {
+test('an exception with the suggested entries admits the pod, and no narrower exception does', () => {
   fc.assert(
     fc.property(accountPods(), (pod) => {
       const { entries: suggested, uncovered } = suggestEntries(pod, RESTRICTED);

@@ -21,7 +21,7 @@ test('baseline allows all pods that restricted allows, except for two checks', (
   assert.ok(allowed > MANY.numRuns / 20, `only ${allowed} pods passed restricted`);
 });
 
-test('evaluation of any value is pure, and its messages do not depend on the fields option', () => {
+test('evaluating any value is pure, and the messages do not depend on the fields option', () => {
   fc.assert(
     fc.property(hostilePods(), hostilePods(), versions(), (pod, other, version) => {
       const before = JSON.stringify(pod);

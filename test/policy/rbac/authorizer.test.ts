@@ -32,7 +32,7 @@ function bind(subject: Subject, kind = 'ClusterRole', name = 'r') {
   return { subjects: [subject], roleRef: { kind, name } };
 }
 
-suite('rules of resources', () => {
+suite('resource rules', () => {
   const cases: readonly (readonly [
     name: string,
     rule: Partial<PolicyRule>,
@@ -67,7 +67,7 @@ suite('rules of resources', () => {
   }
 });
 
-suite('rules of paths', () => {
+suite('non-resource rules', () => {
   const cases: readonly (readonly [pattern: string, path: string, expected: boolean])[] = [
     ['/healthz', '/healthz', true],
     ['/healthz', '/healthz/etcd', false],
@@ -200,7 +200,7 @@ test('names of built-in properties have no special meaning', () => {
   }
 });
 
-test('absent lists are empty', () => {
+test('absent lists are treated as empty', () => {
   assert.equal(createAuthorizer({})(ALICE, GET_POD), false);
   const { clusterRoles, clusterRoleBindings } = grantToAlice(PODS);
   assert.equal(createAuthorizer({ clusterRoles, clusterRoleBindings })(ALICE, GET_POD), true);
@@ -230,7 +230,7 @@ test('removed bindings and roles grant nothing, and namesFor agrees with allows'
   );
 });
 
-test('a field with the wrong type never grants more', () => {
+test('a field that has the wrong type never grants additional permissions', () => {
   const field = fc.constantFrom('verbs', 'apiGroups', 'resources', 'resourceNames', 'nonResourceURLs');
   const wrong = fc.constantFrom<unknown>('*', 1, true, {}, { 0: '*' }, [1], [null], [['*']], ['*', 1]);
   fc.assert(
@@ -256,7 +256,7 @@ test('a field with the wrong type never grants more', () => {
   );
 });
 
-test('any JSON is accepted', () => {
+test('any JSON value is accepted', () => {
   const list = fc.array(fc.jsonValue() as fc.Arbitrary<never>);
   const lists = fc.record({ roles: list, clusterRoles: list, roleBindings: list, clusterRoleBindings: list });
   fc.assert(

@@ -62,7 +62,7 @@ suite('the plan', () => {
   }
 });
 
-suite('the ways to end enforcement', () => {
+suite('ways to end enforcement', () => {
   const ENFORCING: EnforcementInput = { ...CLEAN, status: 'Restricted', currentEnforce: 'restricted' };
   const ways: Readonly<Record<string, Partial<EnforcementInput>>> = {
     'the feature gate': { gate: false },
@@ -204,7 +204,7 @@ suite('the configuration object', () => {
 const RESTRICTED = podSecurityDefaultsFor('restricted');
 const EXEMPTIONS = { usernames: ['system:serviceaccount:builds:builder'], namespaces: [], runtimeClasses: ['kata'] };
 
-suite('the configuration for an API server', () => {
+suite('the API server configuration', () => {
   test('is valid, and contains the exemptions', () => {
     const document = buildAdmissionConfiguration(RESTRICTED, EXEMPTIONS);
     const { defaults, exemptions } = parsePodSecurity({ file: 'config.json', text: JSON.stringify(document) });

@@ -192,7 +192,7 @@ suite('the labels of a managed namespace', () => {
     });
   });
 
-  test('groups of all service accounts count, including those in the lists of the SCC', () => {
+  test('consider the groups of all service accounts, including groups that the SCC lists', () => {
     for (const group of ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:demo']) {
       assert.equal(
         getNeededLevel(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level,
@@ -265,7 +265,7 @@ suite('fields of other managers', () => {
     assert.deepEqual(labelOwners(getMetadataOwners(after.metadata) ?? [], WARN), ['gitops/Apply']);
   });
 
-  test('labels without an owner are kept if they are valid and differ', () => {
+  test('labels that have no owner are kept if they are valid but differ', () => {
     const restored = namespaceWith({ [ENFORCE]: 'baseline', [WARN]: 'bogus', [AUDIT]: 'restricted' });
     const stripped = { ...restored, metadata: { ...restored.metadata, managedFields: [] } };
     const { namespace, plans } = syncUntilDone(inputFor(stripped));
@@ -290,7 +290,7 @@ suite('fields of other managers', () => {
     assert.equal(writes.length, 1);
   });
 
-  test('an owned version label with an old value is updated', () => {
+  test('an outdated version label that the syncer owns is updated', () => {
     const { apply: document } = planLabels(inputFor(namespaceWith()));
     assert.ok(document);
     const labels = { ...document.metadata?.labels, [WARN_VERSION]: 'v1.24' };
@@ -341,7 +341,7 @@ suite('modes', () => {
     });
   });
 
-  test('a namespace without a UID range keeps all labels except enforce labels in Advise mode', () => {
+  test('a namespace that has no UID range keeps all labels except enforce labels in Advise mode', () => {
     const { annotations, ...metadata } = enforced.metadata ?? {};
     const kept = { [SUFFICIENT_LEVEL_ANNOTATION]: annotations?.[SUFFICIENT_LEVEL_ANNOTATION] ?? '' };
     const lost = { ...enforced, metadata: { ...metadata, annotations: kept } };
@@ -387,7 +387,7 @@ suite('events', () => {
     ]);
   });
 
-  test('a label owned by another manager is overwritten in a namespace that opts in', () => {
+  test('a label that another manager owns is overwritten in a namespace that opts in', () => {
     const given = updateLabelsAs('helm', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), { [ENFORCE]: 'privileged' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
@@ -399,7 +399,7 @@ suite('events', () => {
     assert.deepEqual(planLabels(inputFor(synced(given))).events, []);
   });
 
-  test('a label owned by another manager is kept', () => {
+  test('a label that another manager owns is kept', () => {
     const given = updateLabelsAs('helm', namespaceWith(), { [ENFORCE]: 'privileged', [WARN]: 'restricted' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
@@ -529,7 +529,7 @@ suite('a namespace in which Portcullis enforces the level', () => {
   }
 });
 
-suite('namespaces that delay the raise of the default', () => {
+suite('namespaces that delay raising the default', () => {
   const nowMs = Date.parse('2026-01-01T00:01:00Z');
   const state = (namespace: Namespace, isManaged = true, serviceAccounts = ['default']) => ({
     namespace: {
@@ -669,7 +669,7 @@ suite('labels', () => {
     });
   });
 
-  test('without a recorded owner are never deleted', () => {
+  test('that have no recorded owner are never deleted', () => {
     always(({ namespace: before }, { namespace: after }) => {
       const owners = getMetadataOwners(before.metadata) ?? [];
       for (const key of ALL) {

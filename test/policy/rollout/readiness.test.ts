@@ -379,7 +379,7 @@ suite('the pod of a template', () => {
     );
   });
 
-  test('is absent without a template', () => {
+  test('is absent if there is no template', () => {
     assert.equal(
       getTemplatePod({ kind: 'Deployment', object: { metadata: { name: 'odd' } } }, surroundings),
       undefined,
@@ -423,7 +423,7 @@ suite('the predicted level', () => {
   ];
   for (const [name, given, expected] of cases) test(name, () => assert.equal(predictLevel(given), expected));
 
-  test('applies only to namespaces without an enforce label', () => {
+  test('applies only to namespaces that have no enforce label', () => {
     const exemptions = createExemptions({ usernames: [], namespaces: ['exempt'], runtimeClasses: [] });
     const version = { 'pod-security.kubernetes.io/enforce-version': 'latest' };
     const selected: readonly (readonly [Namespace, boolean])[] = [
@@ -593,7 +593,7 @@ suite('the merged condition', () => {
     });
   }
 
-  test('keeps its transition time without members', () => {
+  test('keeps its transition time if it has no members', () => {
     const first = mergeReadinessConditions([], { now: '2026-01-01T00:00:00Z' });
     assert.deepEqual(mergeReadinessConditions([], { before: first, now: NOW }), first);
   });
@@ -608,7 +608,7 @@ suite('the merged condition', () => {
   });
 });
 
-test('the counts for metrics', () => {
+test('metrics counts', () => {
   const counted = { kind: 'Pod', name: 'a', level: 'restricted', pods: 1, causes: ['user'], violations: [] } as const;
   const workload = { ...counted, verdict: 'wouldBeDenied' } as const;
   const restart = { ...counted, verdict: 'restart' } as const;

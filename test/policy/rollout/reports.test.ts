@@ -151,7 +151,7 @@ suite('reports', () => {
     );
   });
 
-  test('the skip contains the violation, the exception and its end', () => {
+  test('the skip contains the violation, the exception and its expiry', () => {
     const [result] = namespaced({ ...CLEAN, excepted: [EXCEPTED] }, passed(1)).results;
     assert.deepEqual(
       [result?.rule, result?.scored, result?.message, result?.properties],
@@ -164,7 +164,7 @@ suite('reports', () => {
     );
   });
 
-  test('reports of wgpolicyk8s.io have a source only in each result', () => {
+  test('in wgpolicyk8s.io reports, only results have a source', () => {
     const report = buildReport(CLEAN, { ...COMMON, api: WGPOLICY, namespace: NAMESPACE, workloads: passed(1) });
     assert.deepEqual(
       [report.source, report.results[0]?.source, report.kind],

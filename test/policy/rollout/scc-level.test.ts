@@ -49,7 +49,7 @@ suite('fields for which the profiles differ', () => {
   }
 });
 
-suite('awareness of user namespaces changes two parts of an SCC that requires user namespaces', () => {
+suite('taking user namespaces into account changes two parts of an SCC that requires them', () => {
   const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
   const required = { userNamespaceLevel: 'RequirePodLevel' };
   const anybody = { type: 'RunAsAny' };
@@ -78,7 +78,7 @@ suite('awareness of user namespaces changes two parts of an SCC that requires us
     });
   }
 
-  test('a missing UID range does not matter with user namespaces', () => {
+  test('with user namespaces, a missing UID range does not matter', () => {
     const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
     const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
     assert.deepEqual(level, { level: 'restricted' });
@@ -91,7 +91,7 @@ suite('awareness of user namespaces changes two parts of an SCC that requires us
   });
 });
 
-suite('the accurate profile at a version of the standards', () => {
+suite('the accurate profile at a specific version of the standards', () => {
   const container_engine_t = { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } } };
   const anyUser = { userNamespaceLevel: 'RequirePodLevel', runAsUser: { type: 'RunAsAny' } };
   const cases: readonly (readonly [name: string, fields: JsonObject, version: Version, level: Level])[] = [
@@ -126,7 +126,7 @@ suite('SCCs that cannot be evaluated', () => {
     });
   }
 
-  test('a field with the wrong type', () => {
+  test('a field that has the wrong type', () => {
     const scc = laxScc({ ...STRICT, volumes: 'all' });
     for (const profile of ['upstream', 'accurate'] as const) {
       const error = 'volumes: Invalid value: "all": must be a list';

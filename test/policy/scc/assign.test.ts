@@ -31,7 +31,7 @@ import {
   type RequestFixture,
 } from './requests.ts';
 
-suite('the completed pod', () => {
+suite('the defaulted pod', () => {
   const builder: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['nested-container'] };
   const fixtures: readonly (readonly [name: string, userInfo: UserInfo, grants: readonly Grant[]])[] = [
     ['restricted-v2', REPLICA_SETS, []],
@@ -119,7 +119,7 @@ suite('warnings.yaml', () => {
   }
 });
 
-test('a debug container is defaulted by an update of its subresource', () => {
+test('updating the ephemeralcontainers subresource defaults a debug container', () => {
   const debug = { name: 'debug', image: 'tools:1' };
   const pod = { admitted: true, spec: { ephemeralContainers: [debug] } };
   const input = createRequest({
@@ -141,7 +141,7 @@ test('a debug container is defaulted by an update of its subresource', () => {
   assert.deepEqual(decision.auditAnnotations, { chosen: 'restricted-v2' });
 });
 
-test('the authorizer gets the service account with its groups and the user with all attributes', () => {
+test('the authorizer gets the service account with its groups, and the user with all attributes', () => {
   const asked: unknown[] = [];
   const extra = { 'example.com/team': ['a'] };
   assignScc(
@@ -165,7 +165,7 @@ const PREFIX = 'would be denied if security context constraints were enforced: '
 
 type Details = Partial<Pick<SccDecision, 'warnings' | 'auditAnnotations'>>;
 
-suite('a reported denial becomes a warning', () => {
+suite('in report mode, a denial becomes a warning', () => {
   const many = Array.from({ length: 40 }, (_, index) => `e${index}`).join(',');
   const long = `${UNABLE}[${many},${many}]`;
   const one = `${UNABLE}provider v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]`;
@@ -207,7 +207,7 @@ suite('a reported denial becomes a warning', () => {
   }
 });
 
-test('a reported admission does not change the pod', () => {
+test('in report mode, an admitted pod does not change', () => {
   const facts = { scc: 'anyuid', subjectType: 'user' };
   const object = { kind: 'Pod' };
   assert.deepEqual(
@@ -236,7 +236,7 @@ function settle(decide: (canUse: CanUse) => SccDecision, answer: (question: Acce
 }
 
 suite('decideWithKnownAccess', () => {
-  test('the key of a question depends on all its members', () => {
+  test('the key of a question depends on all of its fields', () => {
     const question: AccessQuestion = {
       subject: { username: 'a', groups: ['b'] },
       sccName: 'anyuid',
@@ -253,7 +253,7 @@ suite('decideWithKnownAccess', () => {
     assert.equal(new Set([question, ...others].map(accessQuestionKey)).size, 6);
   });
 
-  test('a decision that does not depend on access has no questions', () => {
+  test('a decision that does not depend on access asks no questions', () => {
     const { decision, count } = settle(
       (canUse) => assignScc(request({ object: 7, canUse })),
       () => true,
@@ -261,7 +261,7 @@ suite('decideWithKnownAccess', () => {
     assert.deepEqual([decision.allowed, count], [false, 0]);
   });
 
-  test('the decision is the same as with all answers', () => {
+  test('the decision is the same as if all answers were known', () => {
     const spec = fc.record({
       securityContext: fc.record({ runAsUser: fc.constantFrom(undefined, 0, 1000, 70_000) }),
       hostUsers: fc.constantFrom(undefined, false),

@@ -89,7 +89,7 @@ describe('denied pods', () => {
 });
 
 describe('admitted pods', () => {
-  test('the chosen SCC, the next one and the reason', () => {
+  test('the chosen SCC, the next SCC and the reason', () => {
     const explanation = explainPod(request({ userInfo: ADMIN }));
     const { verdict, next, decision } = explanation;
     assert.deepEqual(getNames(explanation), IN_ORDER);
@@ -114,7 +114,7 @@ describe('admitted pods', () => {
     assert.equal(getNames(explainPod(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
     assert.equal(getNames(explainPod(request({ object })))[1], 'restricted-v2');
   });
-  test('the defaulted pod of an SCC that cannot be used', () => {
+  test('an unusable SCC also has a defaulted pod', () => {
     const { sccs } = explainPod(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
     assert.deepEqual(sccs[0]?.object, {
       metadata: { name: 'web', namespace: 'demo', annotations: { 'openshift.io/scc': 'web' } },
@@ -146,7 +146,7 @@ test('an explanation agrees with the decision', () => {
   );
 });
 
-test('every SCC that does not allow the pod has disallowed fields or a defect', () => {
+test('each SCC that does not allow the pod has disallowed fields or a defect', () => {
   fc.assert(
     fc.property(create, (input) => {
       for (const { fits, errors, disallowedFields, broken, object } of explainPod(input).sccs) {

@@ -5,7 +5,7 @@ import { createSccSet } from '../../../src/policy/scc/order.ts';
 import { explainOrder, prepareScc } from '../../../src/policy/scc/scc.ts';
 import { laxScc } from '../../support/scc.ts';
 
-test('names are compared byte by byte', () => {
+test('names compare byte by byte', () => {
   const names = ['b', 'a-', 'Z', 'a', 'ä'];
   assert.deepEqual(
     createSccSet(names.map((name) => laxScc({ name }))).sccs.map(({ name }) => name),
@@ -36,7 +36,7 @@ suite('explainOrder', () => {
 });
 
 suite('namespaces', () => {
-  test('groups use the UID range without an annotation', () => {
+  test('groups use the UID range if the annotation is missing', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
     const ranges = readNamespaceRanges({ metadata: { name: 'a', annotations } });
     assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });

@@ -26,7 +26,7 @@ function assertDenied(object: unknown, message: string): void {
   }
 }
 
-suite('values with the wrong type are denied', () => {
+suite('values that have the wrong type are denied', () => {
   for (const { error, ...fixture } of readCases<readonly (RequestFixture & { error: string })[]>('wrong-types.yaml')) {
     test(error, () => assertDenied(createRequest(fixture).object, UNDECODABLE + error));
   }
@@ -55,7 +55,7 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-suite('pods with more items than are read', () => {
+suite('pods that have too many items to be read', () => {
   const cases: readonly (readonly [name: string, object: object, what: string])[] = [
     [
       'containers',
@@ -98,7 +98,7 @@ const STRICT = laxScc({
   volumes: ['emptyDir'],
 });
 
-suite('the errors of large pods have a limited length', { timeout: 30_000 }, () => {
+suite('error messages for large pods have a limited length', { timeout: 30_000 }, () => {
   const long = 'é'.repeat(3_000_000);
   const cases: readonly (readonly [name: string, object: object])[] = [
     [
@@ -157,7 +157,7 @@ suite('the errors of large pods have a limited length', { timeout: 30_000 }, () 
     });
   }
 
-  test('each of many containers is defaulted', () => {
+  test('every container is defaulted even if there are many', () => {
     const object = podWith({ containers: times(4900, (index) => ({ name: `c${index}` })) });
     const decision = assignScc(request({ object, sccs: [STRICT], canUse: () => true }));
     assert.ok(decision.allowed);
@@ -169,7 +169,7 @@ suite('the errors of large pods have a limited length', { timeout: 30_000 }, () 
     });
   });
 
-  test('an update of a deeply nested field is evaluated', () => {
+  test('an update to a deeply nested field is evaluated', () => {
     const object = podWith({ unknown: nested(50_000) });
     const oldObject = podWith({ unknown: nested(50_001) });
     const decision = validateScc(
@@ -250,7 +250,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     });
   }
 
-  test('a large pod that can run is evaluated against all SCCs', () => {
+  test('a large but valid pod is evaluated against all SCCs', () => {
     const containers = times(100, (index) => ({
       name: `c${index}`,
       ports: times(3, () => ({ containerPort: 80 })),
@@ -271,7 +271,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], 'z');
   });
 
-  test('an SCC that admits the pod is chosen without a comparison with all others', () => {
+  test('an SCC that admits the pod is chosen without evaluating all others', () => {
     const object = podWith({ containers: [...times(4899, () => ({})), privileged] });
     const first = laxScc({ name: 'a', priority: 1, allowPrivilegedContainer: true });
     const decision = assignScc(request({ object, sccs: [first, ...sccs], canUse: () => true }));
@@ -281,7 +281,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     );
   });
 
-  test('only the first of very many errors are reported', () => {
+  test('only the first of many errors are reported', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });
@@ -296,7 +296,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
   });
 });
 
-suite('an SCC with long lists', { timeout: 30_000 }, () => {
+suite('an SCC that has long lists', { timeout: 30_000 }, () => {
   const names = times(9000, (index) => `C${index}`);
   const cases: readonly (readonly [name: string, scc: object, capabilities: object])[] = [
     ['default capabilities', { defaultAddCapabilities: names }, { add: names }],
@@ -315,7 +315,7 @@ suite('an SCC with long lists', { timeout: 30_000 }, () => {
     });
   }
 
-  test('64-bit IDs in an SCC admit pods as on OpenShift', () => {
+  test('SCCs with 64-bit IDs admit pods as on OpenShift', () => {
     const last = { type: 'MustRunAsRange', uidRangeMin: 1000, uidRangeMax: 2 ** 63 };
     const groups = { type: 'MustRunAs', ranges: [{ min: 2000, max: 2 ** 63 }] };
     const sccs = [
@@ -330,7 +330,7 @@ suite('an SCC with long lists', { timeout: 30_000 }, () => {
     assert.deepEqual(admitted, [true, true, false]);
   });
 
-  test('an SCC with longer lists has a defect', () => {
+  test('an SCC whose lists are too long has a defect', () => {
     const sccs = [laxScc({ name: 'long', requiredDropCapabilities: times(20_001, String) })];
     assert.equal(
       denialMessage(assignScc(request({ sccs, canUse: () => true }))),

@@ -186,7 +186,7 @@ test('decisions do not throw', () => {
 const UNREAD =
   /^\/(apiVersion|kind|metadata\/name)$|\/(image|containerPort|value)$|\/volumes\/\d+\/name$|\/projected\/./;
 
-test('a value with the wrong type is denied in every field that decisions read', () => {
+test('a value that has the wrong type is denied in every field that decisions read', () => {
   fc.assert(
     fc.property(create, fc.nat(), (input, at) => {
       const paths = getPaths(input.object, '').filter((path) => !UNREAD.test(path));

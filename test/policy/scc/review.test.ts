@@ -70,7 +70,7 @@ describe('answers', () => {
     test(given.name, () => assert.deepEqual(answerCase(given), { status, warnings }));
   }
 
-  test('the reference to an SCC has its UID and resource version', () => {
+  test('the reference to an SCC contains its UID and resource version', () => {
     const identity = { name: 'lax', uid: 'u1', resourceVersion: '7' };
     const sccs = [{ ...laxScc({}), metadata: identity }];
     const expected = { kind: 'SecurityContextConstraints', apiVersion: 'security.openshift.io/v1', ...identity };

@@ -33,7 +33,7 @@ suite('defaults', () => {
     });
   });
 
-  test('volumes are sorted and unique', () => {
+  test('volumes are sorted and deduplicated', () => {
     assert.deepEqual(defaultScc({ volumes: ['secret', 'nfs', 'secret', 'hostPath'] }).volumes, ['nfs', 'secret']);
   });
 
@@ -98,7 +98,7 @@ suite('defaults', () => {
     assert.deepEqual(defaultScc(scc), { ...defaultScc({}), ...(scc as object) });
   });
 
-  test('an SCC with a field of the wrong type does not change', () => {
+  test('an SCC that has a field of the wrong type does not change', () => {
     const scc = { volumes: 'all' } as never;
     assert.equal(defaultScc(scc), scc);
   });

@@ -105,7 +105,7 @@ for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('sc
   test(name, () => assert.deepEqual(getWarnings(given), expected));
 }
 
-test('more namespaces than fit in a warning', () => {
+test('more namespaces than fit into a warning', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
   assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [

@@ -22,7 +22,7 @@ for (const { scc } of STANDARD_SCCS) {
   });
 }
 
-test('authenticated users may only use restricted-v2 and restricted-v3', () => {
+test('authenticated users may use only restricted-v2 and restricted-v3', () => {
   const authorize = createAuthorizer({
     roles: [],
     roleBindings: [],
@@ -46,7 +46,7 @@ test('each standard SCC has a ClusterRole, and hostmount also has one', () => {
   );
 });
 
-test('SCCs of the first generation are only created', () => {
+test('first-generation SCCs are only created', () => {
   assert.deepEqual(
     STANDARD_SCCS.filter(({ upkeep }) => upkeep === 'create').map(({ scc }) => scc.metadata?.name),
     [
@@ -153,7 +153,7 @@ function named(grants: readonly Grant[], roles: readonly string[]): readonly str
   );
 }
 
-describe('the objects that grant the use of SCCs', () => {
+describe('objects that grant use of SCCs', () => {
   test('no grants', () => assert.deepEqual(named([], []), []));
 
   test('one binding per account and SCC, sorted', () => {
@@ -172,7 +172,7 @@ describe('the objects that grant the use of SCCs', () => {
     ]);
   });
 
-  test('names with hyphens are unambiguous', () => {
+  test('names that contain hyphens are unambiguous', () => {
     const grants = [grant('shop', 'c', 'a-b'), grant('shop', 'b-c', 'a')];
     assert.equal(new Set(named(grants, ['a', 'a-b'])).size, 2);
   });

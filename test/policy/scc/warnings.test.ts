@@ -9,7 +9,7 @@ import { laxScc } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';
 import { podWith, request } from './requests.ts';
 
-test('pods with more containers than a node can run get no warnings', () => {
+test('pods that have more containers than a node can run get no warnings', () => {
   const containers = Array.from({ length: 1001 }, () => ({ name: 'c', securityContext: { privileged: true } }));
   const { allowed, warnings } = assignScc(request({ object: podWith({ containers }) }));
   assert.deepEqual({ allowed, warnings }, { allowed: false, warnings: [] });
@@ -17,7 +17,7 @@ test('pods with more containers than a node can run get no warnings', () => {
 
 const LONG = 'x'.repeat(300);
 
-test('long values are shortened, and control characters are escaped', () => {
+test('long values are truncated, and control characters are escaped', () => {
   const seLinuxOptions = { level: 's0\u001b[2J', role: LONG };
   const object = podWith({ containers: [{ name: 'c', securityContext: { seLinuxOptions } }] });
   const sccs = [laxScc({ name: 'a', seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's1' } } })];
@@ -36,7 +36,7 @@ test('control characters in paths are replaced', () => {
   assert.ok(!/\p{Cc}/u.test(warning), warning);
 });
 
-test('warnings are short, have one line, and do not contain environment variables or arguments', () => {
+test('warnings are short, fit on one line, and contain no environment variables or arguments', () => {
   const secret = 'hunter2-hunter2';
   fc.assert(
     fc.property(create, fc.constantFrom(assignScc, validateScc), (input, decide) => {

@@ -86,7 +86,7 @@ suite('createAllocator', () => {
     );
   });
 
-  test('a label with 5 categories and a rank after the last block', () => {
+  test('a label that has 5 categories and a rank after the last block', () => {
     const settings = { ...DEFAULT_RANGES, mcsRange: { prefix: 's0:', length: 5, categories: 1024 } };
     const namespace = namespaceWith({ [MCS]: 's0:c1023,c1022,c1021,c1020,c1019' });
     assert.equal(createAllocator(settings)([], [namespace]), 0);
@@ -206,7 +206,7 @@ suite('planRepair', () => {
     assert.deepEqual(blockIndexes(repair(['12/2', '16-17', '12/2', '1/2', '13/2', 'x'], '', []).taken), [1, 3]);
   });
 
-  test('a block without a namespace stays in use until ORPHANED_MS have passed', () => {
+  test('a block without a namespace stays in use for ORPHANED_MS', () => {
     const first = repair([], 'AQ==', [], 1000);
     assert.deepEqual(blockIndexes(first.taken), [0]);
     assert.deepEqual(getList(first.orphans), [[1000, [0]]]);
@@ -241,7 +241,7 @@ suite('planRepair', () => {
     assert.deepEqual(getList(repair([], 'Aw==', [[5, [0]]], 5).orphans), [[5, [0, 1]]]);
   });
 
-  test('a block with a namespace is not an orphan', () => {
+  test('a block that a namespace uses is not an orphan', () => {
     assert.deepEqual([...repair(['10/2'], 'AQ==', [[0, [0]]]).orphans], []);
   });
 
@@ -298,7 +298,7 @@ suite('findRangeProblems', () => {
   });
 });
 
-suite('manual and invalid values are processed in less than 500 ms', () => {
+suite('manual and invalid values are processed within 500 ms', () => {
   const MAX_MS = 500;
   const allBits = Buffer.alloc(1_000_000, 0xff).toString('base64');
   const range = { start: 0, end: 0xffffffff, blockSize: 1000 };

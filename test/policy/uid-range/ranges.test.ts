@@ -227,7 +227,7 @@ suite('sets of blocks', () => {
     { maxLength: 8 },
   );
 
-  test('the data is the big-endian integer', () => {
+  test('the data is a big-endian integer', () => {
     fc.assert(
       fc.property(numbers, (indexes) => {
         const number = indexes.reduce((sum, index) => sum | (1n << BigInt(index)), 0n);

@@ -72,7 +72,7 @@ function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
   return added && { reason: 'non-default capabilities', ...added };
 }
 
-/** Returns the violation if a container adds capabilities that are not allowed. Names are compared exactly. */
+/** Returns a violation if containers add capabilities that are not allowed. Compares names exactly. */
 export function findAddedCapabilities(
   pod: PodFields,
   allowed: ReadonlySet<string>,

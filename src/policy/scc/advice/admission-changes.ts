@@ -49,7 +49,7 @@ interface Comparison {
   readonly total: number;
 }
 
-/** The pods of one controller under one SCC, or a single pod. */
+/** Pods of the same controller that the same SCC admitted, or a single pod. */
 interface PodGroup {
   readonly pod: Pod;
   readonly admittedBy: PreparedScc;

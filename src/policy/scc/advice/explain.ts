@@ -70,7 +70,7 @@ export interface ExplainedScc {
   readonly priority: number;
   /** How permissive the SCC is. SCCs that have a lower score are tried first. */
   readonly score: number;
-  /** False if an annotation on the pod requires a different SCC. */
+  /** False if a pod annotation requires a different SCC. */
   readonly isCandidate: boolean;
   /** All subjects that may use the SCC, starting with the service account. */
   readonly usableBy: readonly SubjectType[];

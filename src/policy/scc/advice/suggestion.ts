@@ -134,8 +134,8 @@ export interface SuggestedScc {
 }
 
 /**
- * Finds a way to admit a pod for which the search found no SCC.
- * @param original the search that produced the given result, if it was for a different version of the pod
+ * Finds a way to admit a pod that no SCC admits. @param original the search that produced the result, if it was for a
+ * different version of the pod
  */
 export function findSuggestion(search: Search, { rejections }: SearchResult, original = search): Suggestion {
   const { pod } = search;
@@ -234,7 +234,7 @@ function findCopy(search: Search, grantable: PreparedScc): ReturnType<typeof fin
 
 type SccChange = 'add' | 'enable' | 'allow' | 'relax';
 
-/** Describes how an SCC has to change to allow a pod field. The first row whose pattern matches the path applies. */
+/** How an SCC must change to allow a pod field. The first row whose pattern matches the path applies. */
 const SCC_CHANGES: readonly (readonly [path: RegExp, sccField: string, change: SccChange])[] = [
   [/\.capabilities\.add$/, 'allowedCapabilities', 'add'],
   [/\.capabilities(\.drop)?$/, 'requiredDropCapabilities', 'relax'],

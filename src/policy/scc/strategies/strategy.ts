@@ -36,7 +36,7 @@ export interface PodContext {
   readonly maxErrors: number;
 }
 
-/** `podValues` already include the generated values. */
+/** `podValues` already contains the generated values. */
 export interface ContainerContext extends PodContext {
   readonly container: ContainerFields;
   readonly values: ContainerValues;
