@@ -60,7 +60,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   install: 'break-glass-state index live-webhooks settings webhook-comparison',
 };
 
-/** The folders and files that may import a package, or any package of a scope. */
+/** The folders and files that may import a package, or any package in a scope. */
 const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['fastify', ['server/', 'dev-cluster/server.ts']],
   ['node-forge', ['tls/']],
@@ -91,7 +91,7 @@ const SHARED_FOLDERS = ['', 'output', 'installed', 'inventory', 'report'];
 /** The command tree, which is the only file that may import commands. */
 const COMMAND_TREE = 'cli/program.ts';
 
-/** The manifest of the package, and the file that may import it. */
+/** The package manifest, and the file that may import it. */
 const MANIFEST = { path: '../package.json', importer: 'cli/command.ts' };
 
 /** Returns one line for each violation, in file order. */
@@ -135,7 +135,7 @@ function parse(path: string, text: string): ts.SourceFile {
 interface Import {
   /** `undefined` for a computed specifier. */
   readonly specifier: string | undefined;
-  /** True if the import is erased at run time. */
+  /** True for a type-only import, which does not exist at run time. */
   readonly typeOnly: boolean;
   readonly dynamic: boolean;
 }
@@ -218,7 +218,7 @@ function fileViolations(sources: Sources, path: string, specifier: string): stri
   return isPublic ? [] : [`imports src/${target}, which is private to ${to}`];
 }
 
-/** Returns the folder of a file of the command line. `''` is `cli` itself. */
+/** Returns the folder of a command line file. An empty string means `cli` itself. */
 function cliFolder(path: string): string | undefined {
   return /^cli\/(?:([^/]+)\/)?/.exec(path)?.slice(1).join('');
 }

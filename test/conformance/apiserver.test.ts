@@ -12,7 +12,7 @@ import { startEmptyCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 interface WebhookExchange {
   readonly url: string;
-  /** The complete AdmissionReview, if it was recorded. */
+  /** The complete AdmissionReview, if recorded. */
   readonly body?: unknown;
   readonly request?: { readonly uid: string; readonly operation: string; readonly subResource?: string };
   /** Absent if the webhook closed the connection or did not respond. */
@@ -37,7 +37,7 @@ interface Exchange {
   readonly webhookCalls?: readonly WebhookExchange[];
 }
 
-/** A documented difference from the recorded API server. */
+/** A documented deviation from the recorded API server. */
 interface Exception {
   readonly reason: string;
   /** Reduces both responses to the parts that must be equal. */
@@ -53,7 +53,7 @@ const REPEATED_CALL: Exception = {
 
 const UNKNOWN_FIELD: Exception = { reason: 'Unknown fields are kept.', reduce: () => 'created' };
 
-/** Keyed by the name of the exchange. */
+/** Deviations by name of the exchange. */
 const EXCEPTIONS: Readonly<Record<string, Exception>> = {
   'two validating webhooks deny': {
     reason: 'The recorded response comes from the faster webhook. The development cluster uses the first one in order.',
@@ -224,7 +224,7 @@ function comparable(value: unknown): unknown {
   return Object.fromEntries(entries);
 }
 
-/** Only OpenShift's build of the API server adds this source to the token volume. */
+/** Removes the source that only OpenShift's API server adds to the token volume. */
 function isOpenShiftVolume(item: unknown): boolean {
   return isObject(item) && isObject(item['configMap']) && item['configMap']['name'] === 'openshift-service-ca.crt';
 }

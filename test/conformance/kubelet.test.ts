@@ -433,7 +433,7 @@ const AREAS: Readonly<Record<string, Area>> = {
   }),
   'pss-user-namespace': area<CheckInput, unknown>(({ check, version, pod }, expected) => {
     const { violations } = evaluatePod(buildPod(pod), { level: 'restricted', version });
-    // From v1.35 the restricted check replaces the baseline check, so both levels are evaluated.
+    // As of v1.35, the restricted check replaces the baseline check, so evaluate both levels.
     const { violations: baseline } = evaluatePod(buildPod(pod), { level: 'baseline', version });
     const found = [...baseline, ...violations].find((violation) => violation.check === check);
     const { reason = '', detail = '' } = found ?? {};
@@ -486,7 +486,7 @@ interface ObserverInput {
 
 const BY_TEST = { fieldManager: 'test' };
 
-/** Requests a minimum in `nodes.config.openshift.io/cluster`, and returns the minimum that the controller enforces. */
+/** Requests a minimum in `nodes.config.openshift.io/cluster`. Returns the minimum that the controller enforces. */
 async function observeMinimum(cluster: DevCluster, { existing, specMinimum, featureOn }: ObserverInput) {
   const { value: defaults } = createTestSettings({});
   const settings = createObservable({ ...defaults, kubelet: { ...defaults.kubelet, isOn: featureOn } });

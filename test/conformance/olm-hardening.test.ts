@@ -15,7 +15,7 @@ const ENFORCE = 'pod-security.kubernetes.io/enforce';
 /** The containers of a case by name. */
 const named = (names: readonly string[]): readonly JsonObject[] => names.map((name) => ({ name }));
 
-/** Applies a profile to the spec of a pod. */
+/** Applies a profile to a pod spec. */
 function harden(spec: unknown, profile: ProfileId, isOpenShift: boolean) {
   const { pod } = decodePod({ spec });
   assert.ok(pod);

@@ -48,7 +48,7 @@ interface ShippedInput {
   readonly failWrites?: boolean;
 }
 
-/** The triggers of the recorded events. Other events are `resync`. */
+/** Triggers by recorded event. All other events are `resync`. */
 const TRIGGERS: Readonly<Record<string, LabelerTrigger>> = {
   csv: 'csv-updated',
   'csv-delete': 'csv-deleted',
@@ -78,7 +78,7 @@ function toObject({ status, ...metadata }: RecordedObject): ClusterServiceVersio
   return { metadata, ...(status ? { status } : {}) };
 }
 
-/** Returns the row, and the label and the annotation after the patch. */
+/** Returns the row, and the label and annotation after the patch. */
 function decide(input: Omit<LabelerInput, 'exemptNamespaces'>) {
   const decision = decideLabeling({ ...input, exemptNamespaces: [...UNMANAGED_NAMESPACES] });
   const { labels, annotations } = (labelingPatch(input.namespace, decision)?.['metadata'] ?? {}) as {

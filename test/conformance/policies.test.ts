@@ -22,7 +22,7 @@ const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 /** A sample contains one in this number of lines. */
 const SAMPLE = 20;
 
-/** The policies of a mode. */
+/** The policies for a mode. */
 function compilePolicies(mode: 'enforce' | 'warn', kubernetesMinor: number) {
   const generated = generatePolicies(
     { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION), emulationVersion: RECORDED_VERSION },
@@ -104,7 +104,7 @@ test('the example for each check', () => {
   }
 });
 
-/** The variables of the checks of a level, for the version of the request. */
+/** The variables of a level's checks, for the version in the request. */
 const compiledChecks = new Map(
   (['baseline', 'restricted'] as const).map((level) => {
     const { variables } = buildCelChecks({ levels: [level], hasListFunctions: true });
@@ -162,7 +162,7 @@ interface PodCase {
 
 testSample<PodCase>('pss/pods.ndjson', ({ level, version, name, reasons = [], details = [], defaulting, pod }) => {
   const text = reasons.map((reason, index) => (details[index] ? `${reason} (${details[index]})` : reason)).join(', ');
-  // API servers give volumes without a source an emptyDir.
+  // API servers set an emptyDir on volumes that have no source.
   const volumes = pod.spec?.volumes?.map((volume) => ({
     ...(Object.keys(volume).length < 2 && { emptyDir: {} }),
     ...volume,

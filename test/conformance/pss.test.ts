@@ -125,7 +125,7 @@ testLines<RandomCase>('random/pss-random.ndjson', (given) => {
   }
 });
 
-/** Gives volumes without any source an emptyDir, as the API server does. */
+/** Sets an emptyDir on volumes that have no source, as the API server does. */
 function withVolumeDefaults(pod: PodLike): PodLike {
   const spec = pod.spec;
   if (!spec?.volumes) return pod;

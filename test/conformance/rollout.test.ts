@@ -12,7 +12,7 @@ interface Cases {
 
 suite('rollout areas', () => {
   const { cases, fixtures } = readCases<Cases>('rollout/cases.json');
-  // scc.test.ts compares the levels of SCCs.
+  // scc.test.ts compares the SCC levels.
   const compared = cases.filter(({ area }) => !area.startsWith('scc-to-pss/'));
   testAreas(
     compared.map((one) => withFixtures(one, fixtures)),

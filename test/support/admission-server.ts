@@ -18,7 +18,7 @@ export interface TestServer extends Endpoint, AdmissionServer, Recorder {
 export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 
 interface ServerOptions extends Pick<ServerDeps, 'maxConnections' | 'onDenied'> {
-  /** Default: an empty store. */
+  /** Defaults to an empty store. */
   readonly store?: WritableStore;
   readonly isSynced?: boolean;
   readonly createScope?: (store: WritableStore) => KubeletScope;

@@ -1,4 +1,4 @@
-/** Forwards requests of a test server to an API server with the credentials of a kubeconfig. */
+/** Forwards a test server's requests to an API server, using a kubeconfig's credentials. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';

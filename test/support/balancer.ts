@@ -29,13 +29,13 @@ export interface Balancer {
 export interface BalancerOptions {
   /** Default: 127.0.0.1. */
   readonly host?: string;
-  /** Default: a free port. */
+  /** Defaults to a free port. */
   readonly port?: number;
-  /** Period of the readiness probes. */
+  /** Readiness probe period. */
   readonly periodMs?: number;
 }
 
-/** Starts a balancer. Backends receive connections after their first successful probe. */
+/** Starts a load balancer. Backends get connections once their first probe succeeds. */
 export async function startBalancer(
   replicas: readonly Backend[] = [],
   { host = '127.0.0.1', port = 0, periodMs = 200 }: BalancerOptions = {},
@@ -53,7 +53,7 @@ export async function startBalancer(
     track(client);
     const backend = ready[turn++ % Math.max(1, ready.length)];
     client.on('error', () => client.destroy());
-    // A Service without endpoints rejects connections.
+    // Like a Service, reject connections if there are no endpoints.
     if (!backend) {
       client.resetAndDestroy();
       return;

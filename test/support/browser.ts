@@ -71,7 +71,7 @@ export async function launchBrowser(): Promise<Browser> {
   };
 }
 
-/** Extracts the browser once for each version of its package. Returns the folder. */
+/** Extracts the browser once per package version. Returns the folder. */
 async function extractChromium(): Promise<string> {
   const root = resolve(dirname(require.resolve('@sparticuz/chromium')), '..');
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
@@ -105,7 +105,7 @@ export function findForeignRequests(requests: readonly string[]): readonly strin
   return requests.filter((url) => !/^(?:file:|data:|blob:|http:\/\/127\.0\.0\.1:)/.test(url));
 }
 
-/** Writes an image for the documentation, if `SCREENSHOTS` is set. */
+/** Writes a screenshot for the documentation if `SCREENSHOTS` is set. */
 export async function saveScreenshot(page: Page, name: string, height = 700): Promise<void> {
   if (process.env['SCREENSHOTS'] === undefined) return;
   await page.screenshot({ path: `docs/images/${name}.png`, clip: { x: 0, y: 0, width: 1280, height } });

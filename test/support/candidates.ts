@@ -102,7 +102,7 @@ export interface Candidate extends Recorder, LeaderElection {
   readonly machine: Machine;
   /** True if the candidate leads and its process is not paused. */
   acts(): boolean;
-  /** The notifications in order: `started`, `stopped`. */
+  /** The notifications, `started` and `stopped`, in order. */
   readonly told: string[];
 }
 

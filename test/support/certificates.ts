@@ -96,12 +96,12 @@ export interface Stage {
   leader(lagMs?: number): StagedLeader;
   /** Advances the clock in steps, and completes the due work after each step. */
   pass(ms: number, stepMs?: number): Promise<void>;
-  /** Calls the function whenever a replica serves another certificate. */
+  /** Calls the function whenever a replica serves a different certificate. */
   onServed(call: (replica: StagedReplica) => void): void;
   stop(): Promise<void>;
 }
 
-/** Starts a cluster with the configurations of an installation and, unless `absent`, its namespace. */
+/** Starts a cluster with an installation's configurations and, unless `absent`, its namespace. */
 export async function createStage(namespace: 'there' | 'absent' = 'there'): Promise<Stage> {
   const clock = createFakeClock();
   const date = (): Date => new Date(START_DATE.getTime() + clock.now());
@@ -262,7 +262,7 @@ export function printFingerprint(cert: { readonly fingerprint256: string }): str
   return cert.fingerprint256.replaceAll(':', '').toLowerCase();
 }
 
-/** Returns the SHA-256 of the first certificate in PEM. */
+/** Returns the SHA-256 fingerprint of the first certificate in a PEM text. */
 export const sha256Fingerprint = pemFingerprint;
 
 const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];

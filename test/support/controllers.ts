@@ -54,7 +54,7 @@ export async function installLaxSettings(cluster: DevCluster): Promise<void> {
 
 const DEFINITION = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
-/** Annotations of a namespace with allocated ranges. */
+/** Annotations of a namespace that has allocated ranges. */
 export const RANGES = {
   'openshift.io/sa.scc.uid-range': '1000000000/10000',
   'openshift.io/sa.scc.supplemental-groups': '1000000000/10000',
@@ -189,7 +189,7 @@ export function runController(controller: Controller, cluster: Cluster): Control
   };
 }
 
-/** Waits until a lookup in the store returns a value. Rejects after the timeout. */
+/** Waits until a store lookup returns a value. Rejects after the timeout. */
 export async function eventually<T>(store: Store, look: () => T | undefined, timeoutMs = 20_000): Promise<T> {
   const found = look();
   if (found !== undefined) return found;

@@ -24,7 +24,7 @@ export interface TestCluster {
   as(username?: string, groups?: readonly string[]): ApiClient;
   /** Writes a kubeconfig for the administrator or another user. `stop` removes it. */
   kubeconfig(username?: string): Promise<string>;
-  /** Unexpected errors, which are defects of the server. */
+  /** Unexpected errors, which are bugs in the server. */
   readonly errors: unknown[];
   stop(): Promise<void>;
 }

@@ -9,7 +9,7 @@ export interface Instruction {
 }
 
 export interface Stage {
-  /** The image of `FROM` with unresolved arguments. */
+  /** The image in `FROM`, with unresolved arguments. */
   readonly image: string;
   readonly as: string | undefined;
   readonly from: Instruction;

@@ -19,7 +19,7 @@ export type Fault =
   | 'half-open'
   /** Watches stay open without data, even after the fault. Other requests are forwarded. */
   | 'silent watches'
-  /** Watches have no bookmarks. */
+  /** Watches receive no bookmarks. */
   | 'no bookmarks'
   /** Responses are interrupted. */
   | 'resets'
@@ -233,13 +233,13 @@ function createCertificates(): Certificates {
   };
 }
 
-/** True for faults that begin with closed connections. */
+/** True for faults that start by closing connections. */
 function interrupts(fault: Fault): boolean {
   if (typeof fault === 'string') return fault !== 'none' && fault !== 'no bookmarks';
   return !('slowMs' in fault || 'rejectedWrites' in fault);
 }
 
-/** A kubeconfig whose authority and token are files, which the proxy replaces. */
+/** A kubeconfig whose CA and token are in files that the proxy replaces. */
 function formatKubeconfig(server: string): string {
   return JSON.stringify({
     apiVersion: 'v1',

@@ -21,7 +21,7 @@ export interface Response {
   readonly body: string;
 }
 
-/** Sends a POST request. An undefined content type omits the header. */
+/** Sends a POST request. Omits the Content-Type header if the content type is undefined. */
 export function post(
   { port, ca, cert, key, headers: more }: Endpoint,
   path: string,
@@ -60,12 +60,12 @@ export function post(
 export interface RawOptions {
   /** True to close the writing side after all bytes are sent. */
   readonly end?: boolean;
-  /** Size of the chunks that are sent with a pause between them. */
+  /** Size of the chunks to send, with a pause after each chunk. */
   readonly chunkBytes?: number;
   readonly pauseMs?: number;
 }
 
-/** Exceeds the duration of any response on a busy machine. */
+/** Longer than any response takes on a busy machine. */
 const MAX_WAIT_MS = 20_000;
 
 /**

@@ -5,7 +5,7 @@ import type { ApiClient } from './api-client.ts';
 
 /** Creates objects in a cluster. */
 export interface Installer {
-  /** Creates objects in order. Existing objects are unchanged. */
+  /** Creates objects in order. Existing objects stay unchanged. */
   create(...objects: readonly KubeObject[]): Promise<void>;
   /** Returns the HTTP status of a GET request. */
   getStatus(object: KubeObject): Promise<number>;

@@ -3,7 +3,7 @@ import { type ApiClient, createApiClient } from './api-client.ts';
 import { readKubeconfig } from './api-upstream.ts';
 import type { RunningServer } from './serve-process.ts';
 
-/** Creates a client of the cluster of a running server, with the credentials of its kubeconfig. */
+/** Creates a client for a running server's cluster, using the server's kubeconfig. */
 export async function connect(running: RunningServer): Promise<ApiClient> {
   const { server, client } = readKubeconfig(await readFile(running.kubeconfig, 'utf8'));
   const authority = await running.authority();

@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 /** True if kubectl is available. */
 export const hasKubectl = spawnSync('kubectl', ['version', '--client'], { stdio: 'ignore' }).status === 0;
 
-/** The folder of the kustomize base and of its components. */
+/** The folder that contains the kustomize base and its components. */
 export const MANIFESTS = join(import.meta.dirname, '../../webhook-config');
 
 /** Writes a user's kustomization with the base and components, and returns its folder. */

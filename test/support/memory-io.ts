@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { CommandEntry, Output, ProcessIo } from '../../src/cli/command.ts';
 import { run } from '../../src/cli/program.ts';
 
-/** Exit code and output of a command. */
+/** A command's exit code and output. */
 export interface Outcome {
   readonly code: number;
   readonly stdout: string;
@@ -15,13 +15,13 @@ export interface Environment {
   /** Outputs that are terminals. */
   readonly terminals?: readonly ('stdout' | 'stderr')[];
   readonly signal?: AbortSignal;
-  /** The file name by which the program is called. */
+  /** The file name that the program is called by. */
   readonly file?: string;
   /** Commands that replace the commands of the program. */
   readonly commands?: readonly CommandEntry[];
 }
 
-/** Runs the program in this process with streams in memory. */
+/** Runs the program in this process with in-memory streams. */
 export async function runProgram(args: readonly string[], environment: Environment = {}): Promise<Outcome> {
   const { stdin = '', env = {}, terminals = [], signal = new AbortController().signal } = environment;
   const written = { stdout: '', stderr: '' };

@@ -53,7 +53,7 @@ export function review(given: ReviewFixture): PodSecurityReview {
   });
 }
 
-/** A namespace `ns`. The labels have no domain. */
+/** Builds the namespace `ns`. The labels are given without their domain. */
 export function namespaceWith(labels: Labels): Namespace & { readonly apiVersion: string; readonly kind: string } {
   const full: Record<string, string> = {};
   for (const [key, value] of Object.entries(labels)) full[`pod-security.kubernetes.io/${key}`] = value;

@@ -9,7 +9,7 @@ export interface Recorder {
   readonly log: Record<string, unknown>[];
 }
 
-/** Creates metrics and a logger that collects its lines. */
+/** Creates metrics, and a logger that collects its lines. */
 export function createRecorder(level: LevelWithSilent = 'debug'): Recorder {
   const log: Record<string, unknown>[] = [];
   const sink = new Writable({

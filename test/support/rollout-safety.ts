@@ -37,7 +37,7 @@ export interface SafetyWatch {
   stop(): Promise<void>;
 }
 
-/** Watches the namespaces, the published default and the Leases of replicas. */
+/** Watches namespaces, the published default and replicas' Leases. */
 export async function watchSafety(plane: ControlPlane): Promise<SafetyWatch> {
   const kubeconfig = await plane.kubeconfigFor('observer', ['system:masters']);
   const connection = await connect({
@@ -123,7 +123,7 @@ function createReplay() {
   };
 }
 
-/** Sorts by resource version. A removal follows the change before it. */
+/** Sorts by resource version. A removal comes right after the change before it. */
 function inOrder(changes: readonly Change[]): readonly Change[] {
   let last = 0;
   const numbered = changes.map((change) => {

@@ -23,7 +23,7 @@ export const RANGES = {
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
 } as const;
 
-/** A user without grants beyond those of all authenticated users. */
+/** A user who has only the grants of all authenticated users. */
 export const ALICE: UserInfo = { username: 'alice', groups: ['system:authenticated'] };
 
 export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
@@ -32,9 +32,9 @@ export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
   send(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision | Promise<Decision>;
   /** Calls a webhook that must decide without waiting. */
   decide(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision;
-  /** Stores the namespace `shop` with ranges. */
+  /** Stores the namespace `shop`, including ranges. */
   putNamespace(labels?: Readonly<Record<string, string>>): void;
-  /** Returns the lines of a metric as exposed. */
+  /** Returns the exposed lines of a metric. */
   series(name: string): Promise<string[]>;
 }
 

@@ -60,7 +60,7 @@ const SOURCES: ReadonlyMap<string, string> = new Map([
   ['vsphere', 'vsphereVolume'],
 ]);
 
-/** Returns the field of a pod volume for the volume type of an SCC. */
+/** Returns the pod volume field for an SCC's volume type. */
 export function volumeSource(type: string): string {
   return SOURCES.get(type) ?? type;
 }

@@ -20,11 +20,11 @@ export interface Scenario {
   readonly dryRun?: true;
   /** A grant of an SCC in the namespace, instead of `create`. */
   readonly grant?: { readonly scc: string; readonly user?: string; readonly serviceAccount?: string };
-  /** The pod in which to execute a command, instead of `create`. */
+  /** The pod to execute a command in, instead of `create`. */
   readonly exec?: string;
-  /** The message of the denial, with `RANGE` for the UID range of the namespace. Absent if the request is allowed. */
+  /** The denial message, in which `RANGE` stands for the namespace's UID range. Absent if the request is allowed. */
   readonly denied?: string;
-  /** The HTTP status of the denial. Default: 403. */
+  /** HTTP status of the denial. Defaults to 403. */
   readonly code?: number;
   readonly warnings?: readonly string[];
   readonly pod?: AssignedScc;

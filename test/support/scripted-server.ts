@@ -1,4 +1,4 @@
-/** An HTTPS server with scripted responses, for behavior that a real API server does not show. */
+/** An HTTPS server with scripted responses, for behavior that a real API server never shows. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
@@ -27,7 +27,7 @@ export interface ScriptedServer {
   respond(...responders: readonly Responder[]): void;
   /** Writes a file that is removed with the server. Returns its path. */
   file(name: string, text: string): Promise<string>;
-  /** Writes a kubeconfig with changed fields of its cluster and user. */
+  /** Writes a kubeconfig with changed cluster and user fields. */
   kubeconfig(cluster?: object, user?: object): Promise<string>;
   /** Connects with a kubeconfig with changed fields. The connection closes when the server stops. */
   connect(setup?: ConnectionSetup): Promise<Connection>;

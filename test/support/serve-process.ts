@@ -28,7 +28,7 @@ export interface RunningServer {
   /** Its `--cert-dir`. */
   readonly folder: string;
   readonly kubeconfig: string;
-  /** Reads the certificate authority in PEM. */
+  /** Reads the CA in PEM. */
   authority(): Promise<string>;
   /** Waits for a log line with a message. */
   logged(message: string): Promise<Record<string, unknown>>;
@@ -48,11 +48,11 @@ export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-prob
 export interface ProcessOptions {
   /** The maximum number of file descriptors. */
   readonly openFiles?: number;
-  /** A file to which the process writes its ID before it starts. */
+  /** A file that the process writes its ID to before it starts. */
   readonly processes?: string;
   /** The file descriptor of the standard output. */
   readonly stdout?: number;
-  /** The file descriptor of the standard error. Default: a pipe from which the log is read. */
+  /** File descriptor of the standard error. Defaults to a pipe that the log is read from. */
   readonly stderr?: number | 'pipe';
 }
 
@@ -84,7 +84,7 @@ export function start(
   return { child, finished, output: () => ({ stdout, stderr }) };
 }
 
-/** Parses the log lines of a process. Other output is ignored. */
+/** Parses a process's log lines. Ignores other output. */
 export function readLog({ output }: Pick<StartedProcess, 'output'>): Record<string, unknown>[] {
   return output()
     .stderr.split('\n')
@@ -105,7 +105,7 @@ export async function waitForLog(started: StartedProcess, message: string): Prom
   throw new Error(`not logged: ${message}\n${started.output().stderr}`);
 }
 
-/** Starts a server and waits until it serves. stop() removes its folder. */
+/** Starts a server and waits until it serves. `stop` removes its folder. */
 export async function serve(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},

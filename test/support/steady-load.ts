@@ -32,7 +32,7 @@ export interface LoadReport {
 }
 
 export interface Load {
-  /** Returns the report up to now. */
+  /** Returns the report so far. */
   report(): LoadReport;
   /** Stops sending and waits for pending responses. */
   stop(): Promise<LoadReport>;

@@ -4,7 +4,7 @@ import { startAdmissionServer } from './admission-server.ts';
 
 const CONFIGURATIONS = { group: 'admissionregistration.k8s.io', resource: 'validatingwebhookconfigurations' };
 
-/** A registered validating webhook over TLS with a given decision function. */
+/** A registered validating webhook over TLS that uses a given decision function. */
 export interface VerdictWebhook {
   /** Removes the registration and stops the server. */
   stop(): Promise<void>;

@@ -8,7 +8,7 @@ import type { Review } from './reviews.ts';
 
 export interface WebhookClientOptions {
   readonly port: number;
-  /** The expected name of the certificate, which is the name of the service. */
+  /** The expected name in the certificate, which is the Service's name. */
   readonly serverName: string;
   /** Returns the current caBundle in PEM; `any` accepts every certificate. */
   readonly authority: 'any' | (() => string);
@@ -21,7 +21,7 @@ export interface WebhookClient {
   close(): void;
 }
 
-/** The limit of client-go for each host. */
+/** client-go's limit for each host. */
 const IDLE_CONNECTIONS = 25;
 
 export function createWebhookClient(options: WebhookClientOptions): WebhookClient {

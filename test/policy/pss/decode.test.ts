@@ -48,7 +48,7 @@ test('an absent pod is an error', () => {
   }
 });
 
-/** Values with the right type, and fields that are not read. */
+/** Values that have the right type, and fields that are not read. */
 const RIGHT: readonly string[] = [
   '{}',
   'spec: null',

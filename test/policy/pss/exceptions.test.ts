@@ -38,7 +38,7 @@ function decode(pod: object): PodFields {
 
 const SAFE = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
 
-/** A container of the service account `gateway` with these capabilities. */
+/** Builds a pod that runs as service account `gateway` and whose container has the given capabilities. */
 function adding(add: readonly string[], container: object = {}, spec: object = {}): object {
   const securityContext = { ...SAFE, capabilities: { drop: ['ALL'], add } };
   return compliantPod(
@@ -47,7 +47,7 @@ function adding(add: readonly string[], container: object = {}, spec: object = {
   );
 }
 
-/** A pod of the service account `gateway` with a compliant container. */
+/** Builds a pod that runs as service account `gateway` and has a compliant container. */
 function withSpec(spec: object): object {
   return compliantPod({ serviceAccountName: 'gateway', ...spec }, { image: IMAGE });
 }

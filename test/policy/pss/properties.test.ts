@@ -61,7 +61,7 @@ function hostilePods(): Arbitrary<PodLike> {
   return fc.oneof(near, pods(), fc.jsonValue()) as Arbitrary<PodLike>;
 }
 
-/** Returns a JSON copy of the pod with one value replaced. Values are counted in the order of JSON.parse. */
+/** Returns a JSON copy of the pod with one value replaced. Values are numbered in JSON.parse order. */
 function withValueAt(pod: PodLike, value: unknown, place: number): unknown {
   const text = JSON.stringify(pod);
   let places = 0;

@@ -571,7 +571,7 @@ const one = fc.constantFrom;
 const value = one('privileged', 'baseline', 'restricted', 'latest', 'v1.24', 'odd');
 const labels = fc.dictionary(one(...ALL), value, { maxKeys: 6, noNullPrototype: true });
 
-/** Writes between two reconciles of the syncer. */
+/** Writes between two reconciliations by the syncer. */
 const step: fc.Arbitrary<Step> = fc.oneof(
   one('kubectl', 'gitops', FORMER_LABEL_SYNC_MANAGER).chain((manager) =>
     labels.map((given): Step => (world) => ({ ...world, namespace: updateLabelsAs(manager, world.namespace, given) })),

@@ -56,7 +56,7 @@ interface PodGiven {
   readonly spec?: JsonObject;
 }
 
-/** A restricted pod with the given changes. */
+/** Builds a restricted pod with the given changes. */
 function buildPod({ name = 'web', annotations, owner, phase = 'Running', spec = {} }: PodGiven): Pod {
   const reference = owner && { ...owner, apiVersion: 'v1', uid: owner.name, controller: true };
   return {
@@ -477,7 +477,7 @@ suite('the list of violating namespaces', () => {
     lastTransitionTime: OLD,
   });
   const since = { old: OLD, new: NOW };
-  /** Entries as `name state time`, with a reason after them if they have one. */
+  /** Entries formatted as `name state time`, followed by the reason, if any. */
   const print = ({ name, state, lastTransitionTime, reason = '' }: ViolatingNamespace): string =>
     `${name} ${state} ${lastTransitionTime === OLD ? 'old' : 'new'} ${reason}`.trim();
   const cases: readonly {
@@ -638,7 +638,7 @@ const NOW = 1000 * HOUR;
 suite('the next evaluation', () => {
   interface Given {
     readonly storedMs?: number;
-    /** Start of the last sweep of this process. */
+    /** Start of this process's last sweep. */
     readonly sweptMs?: number;
     readonly failures?: number;
     readonly requestedMs?: number;

@@ -182,7 +182,7 @@ test('decisions do not throw', () => {
   );
 });
 
-/** Members of pods that decisions do not read, or whose name anything may have. */
+/** Pod members that decisions do not read, or whose names are arbitrary. */
 const UNREAD =
   /^\/(apiVersion|kind|metadata\/name)$|\/(image|containerPort|value)$|\/volumes\/\d+\/name$|\/projected\/./;
 

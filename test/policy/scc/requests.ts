@@ -11,7 +11,7 @@ import type { ListedInput } from './arbitrary.ts';
 
 export const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
-/** The grants of the standard ClusterRoleBindings. */
+/** The grants in the standard ClusterRoleBindings. */
 export const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 
 export const REPLICA_SETS: UserInfo = {
@@ -75,7 +75,7 @@ interface PodFixture {
   readonly metadata?: JsonObject & { readonly annotations?: JsonObject };
 }
 
-/** A request in a fixture. Absent members have the values of `request`. */
+/** A request in a fixture. Absent members default to those of `request`. */
 export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'sccs' | 'canUse'>> {
   /** Replaces parts of the pod from `podWith`. `object` replaces the whole pod. */
   readonly pod?: PodFixture;

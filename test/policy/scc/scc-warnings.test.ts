@@ -67,7 +67,7 @@ interface PodFixture {
   readonly owner?: string;
   readonly container?: JsonObject;
   readonly requiresScc?: true;
-  /** Set after admission. */
+  /** Changes that were made after admission. */
   readonly volumes?: readonly JsonObject[];
   readonly metadata?: JsonObject;
   readonly spec?: JsonObject;

@@ -21,7 +21,7 @@ interface StrategyCase {
   /** Other pod spec fields, and annotations. */
   readonly spec?: JsonObject;
   readonly annotations?: JsonObject;
-  /** The errors. The prefix `provider some: ` is added to those that begin with a dot. */
+  /** The errors. Those that begin with a dot get the prefix `provider some: `. */
   readonly errors?: readonly string[];
   /** The changed parts. Without errors, other parts of the pod do not change. */
   readonly expected?: {

@@ -30,7 +30,7 @@ export function testLines<T>(file: string, verify: (given: T) => void): void {
   });
 }
 
-/** One case of an area. `productExpect` replaces `expect` if Portcullis deviates from the original. */
+/** A case in an area. `productExpect` replaces `expect` where Portcullis deviates from the original. */
 export interface Case {
   readonly area: string;
   readonly name: string;
@@ -58,5 +58,5 @@ export function testAreas(cases: readonly Case[], areas: Readonly<Record<string,
   }
 }
 
-/** The Kubernetes version of the recorded Pod Security verdicts, to which `latest` refers in the cases. */
+/** The Kubernetes version of the recorded Pod Security verdicts, which `latest` refers to in the cases. */
 export const RECORDED_VERSION = 'v1.37';

@@ -123,7 +123,7 @@ interface ClassifyCase {
   readonly level: Level;
 }
 
-/** The original evaluates pods only if the name of the namespace does not determine a category. */
+/** The original evaluates pods only if the namespace's name does not determine a category. */
 function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly string[] {
   const namespace = buildNamespace(given);
   const byName = classify(namespace, []);
@@ -229,7 +229,7 @@ export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
       spec: '',
       status: '',
       evaluation: 'never',
-      // Upstream does not wait for the labels of namespaces.
+      // Upstream does not wait for the namespaces' labels.
       isSettled: true,
       currentEnforce: existingDefaults['enforce'] === 'restricted' ? 'restricted' : 'privileged',
     });
@@ -263,7 +263,7 @@ export function checkState({ input: { allManagedLabeled: isSettled, ...row }, ex
   );
 }
 
-/** The components whose writes make the plan take effect. */
+/** Components whose writes make the plan take effect. */
 function getWriters(input: EnforcementInput, plan: EnforcementPlan): readonly string[] {
   return [
     ...(plan.spec === input.spec ? [] : ['readiness:spec']),

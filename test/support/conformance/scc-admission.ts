@@ -79,7 +79,7 @@ interface AssignExpect {
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** Requests for pods and the steps of their admission. `standard` is the list of SCCs of the platform. */
+/** Pod requests and the steps of their admission. `standard` is the platform's list of SCCs. */
 export function admissionAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
   const buildRequest = (input: RequestInput): SccInput => ({
     operation: input.operation ?? 'CREATE',
@@ -158,7 +158,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
   };
 }
 
-/** The audit annotations with the keys of a webhook, which have no prefix. */
+/** The audit annotations with a webhook's keys, which have no prefix. */
 export function withoutPrefixes(annotations: Annotations = {}): Annotations {
   return Object.fromEntries(
     Object.entries(annotations).map(([key, value]) => [key.slice(key.indexOf('/') + 1), value]),

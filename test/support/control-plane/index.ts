@@ -24,19 +24,22 @@ export interface RecordedCall {
 }
 
 export interface ControlPlaneOptions {
-  /** The PodSecurity plugin of kube-apiserver. The development cluster has none. Default: off. */
+  /** Whether kube-apiserver's PodSecurity plugin is on. The development cluster has none. Defaults to off. */
   readonly podSecurityPlugin?: 'on' | 'off';
-  /** The file of `--authorization-config` of kube-apiserver. Default: RBAC only. The development cluster has only RBAC. */
+  /**
+   * File for kube-apiserver's `--authorization-config`. Defaults to RBAC only, which is also what the development
+   * cluster uses.
+   */
   readonly authorizationConfig?: string;
-  /** The file of `--admission-control-config-file` of kube-apiserver, which the development cluster does not have. */
+  /** File for kube-apiserver's `--admission-control-config-file`. The development cluster does not support it. */
   readonly admissionConfig?: string;
-  /** The value of `--feature-gates` of kube-apiserver. */
+  /** Value of kube-apiserver's `--feature-gates`. */
   readonly featureGates?: string;
   /** Replacement for the controllers that tests depend on. Default: minimal. */
   readonly controllers?: 'minimal' | 'none';
 }
 
-/** An API server on loopback without nodes. */
+/** An API server on loopback that has no nodes. */
 export interface ControlPlane {
   readonly which: 'dev-cluster' | 'kube-apiserver';
   /** Name and version: `development cluster`, `kube-apiserver v1.36.3`. */

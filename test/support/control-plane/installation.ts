@@ -21,7 +21,7 @@ export function localObjects(port: number, more: Partial<ManifestSettings> = {})
   return JSON.parse(JSON.stringify(buildManifests(settings))) as JsonObject[];
 }
 
-/** The paths of an object and of its collection. */
+/** The paths of an object and its collection. */
 interface ObjectPaths {
   readonly collection: string;
   readonly path: string;

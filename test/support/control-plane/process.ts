@@ -23,7 +23,7 @@ export interface Daemon {
 /** Time between SIGTERM and SIGKILL. */
 const GRACE_MS = 10_000;
 
-/** Starts a process that writes its log to a file. It is killed when this process exits. */
+/** Starts a process that writes its log to a file. The process is killed when this process exits. */
 export function startDaemon(command: string, args: readonly string[], logFile: string): Daemon {
   const log = createWriteStream(logFile, { flags: 'a' });
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -96,7 +96,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-/** The certificates and the folder of a control plane. */
+/** A control plane's certificates and folder. */
 export interface Credentials {
   readonly folder: string;
   readonly authority: KeyPair;

@@ -11,20 +11,20 @@ import { freePorts } from './process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
 
 export interface ReplicaOptions {
-  /** Host name of the process, which replaces the name of a pod. */
+  /** Host name of the process, which is used instead of a pod name. */
   readonly name?: string;
-  /** Port of the webhooks. Default: a free port. */
+  /** Port of the webhooks. Defaults to a free port. */
   readonly port?: number;
   /** Additional arguments of `serve`, which take precedence. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** The script to run. Default: the sources. */
+  /** The script to run. Defaults to the sources. */
   readonly main?: string;
-  /** Default: a kubeconfig for the service account of the installation, with the permissions of the manifests. */
+  /** Defaults to a kubeconfig for the installation's service account, which has the permissions in the manifests. */
   readonly kubeconfig?: string;
 }
 
-/** A replica of the server in its own process. */
+/** A server replica in its own process. */
 export interface Replica {
   readonly name: string;
   readonly pid: number;
@@ -46,7 +46,7 @@ export interface Replica {
 
 const { namespace, name: ACCOUNT } = INSTALLATION;
 
-/** The user of replicas in the cluster, and its groups. */
+/** The replicas' user in the cluster, and its groups. */
 export const REPLICA_USER = `system:serviceaccount:${namespace}:${ACCOUNT}`;
 const REPLICA_GROUPS = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
 
@@ -191,13 +191,13 @@ export interface System {
   start(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
   /** Starts additional replicas and waits until the load balancer uses all replicas. */
   scale(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
-  /** Sends new connections to these servers instead of the replicas, until the replicas change. */
+  /** Sends new connections to these servers instead of the replicas until the replicas change. */
   route(backends: readonly Backend[]): void;
   /** Stops a replica with SIGTERM and removes it from the load balancer. */
   retire(replica: Replica): Promise<void>;
   /** Replaces the spec of the PortcullisConfiguration. */
   configure(spec: JsonObject): Promise<void>;
-  /** Waits until the load balancer uses a number of replicas. */
+  /** Waits until the load balancer uses the given number of replicas. */
   settled(count: number): Promise<void>;
   stop(): Promise<void>;
 }
@@ -206,13 +206,13 @@ export interface System {
 const QUICK = ['--leader-elect-lease-duration=3s', '--shutdown-delay-duration=1s'];
 
 export interface SystemOptions {
-  /** Address of the load balancer. Default: 127.0.0.1. */
+  /** Address of the load balancer. Defaults to 127.0.0.1. */
   readonly host?: string;
-  /** Port of the load balancer. Default: a free port. */
+  /** Port of the load balancer. Defaults to a free port. */
   readonly port?: number;
-  /** Additional arguments of each replica. Default: short delays. */
+  /** Additional arguments of each replica. Defaults to short delays. */
   readonly args?: readonly string[];
-  /** Creates the objects for a port. Default: the manifests of this version. */
+  /** Creates the objects for a port. Defaults to this version's manifests. */
   objectsFor?(port: number): readonly JsonObject[];
 }
 

@@ -5,9 +5,9 @@ import type { JsonObject } from '../../../src/kube/types.ts';
 
 export interface Sizes {
   readonly namespaces: number;
-  /** Role bindings, evenly distributed over the namespaces. */
+  /** Role bindings, evenly distributed across namespaces. */
   readonly bindings: number;
-  /** Pods in pairs of replicas, evenly distributed over the namespaces. */
+  /** Pods, as pairs of replicas, evenly distributed across namespaces. */
   readonly pods: number;
 }
 

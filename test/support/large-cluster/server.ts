@@ -22,7 +22,7 @@ export interface LargeCluster {
 
 const BOOKMARK_MS = 60_000;
 
-/** Starts the server in front of the API server of a kubeconfig. */
+/** Starts the server in front of a kubeconfig's API server. */
 export async function startLargeCluster(sizes: Sizes, kubeconfig: string): Promise<LargeCluster> {
   const upstream = await openUpstream(kubeconfig);
   const tables = new Map([...createCollections(sizes)].map(([path, collection]) => [path, createTable(collection)]));

@@ -29,7 +29,7 @@ interface Entry {
 }
 
 const FIRST_VERSION = 1_000_000;
-/** Number of changes that are kept for new watches. */
+/** Number of changes to keep for new watches. */
 const KEPT_CHANGES = 50_000;
 
 export function createTable({ count, build: buildObject }: Collection): Table {

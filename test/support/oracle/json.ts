@@ -21,7 +21,7 @@ export function copy<T>(value: T): T {
   return copied as T;
 }
 
-/** Computes a value once for each object, which must not change afterwards. */
+/** Computes a value only once for each object. Objects must not change afterwards. */
 export function memoize<V>(compute: (object: object) => V): (object: object) => V {
   const known = new WeakMap<object, { readonly value: V }>();
   return (object) => {

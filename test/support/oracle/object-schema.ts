@@ -22,7 +22,7 @@ export type Type =
   | { readonly map: Type }
   | { readonly fields: Readonly<Record<string, Type>> };
 
-/** True if all known fields have the right type. Unknown fields are ignored, and null is absent. */
+/** Returns true if all known fields have the right type. Ignores unknown fields and null. */
 export function matchesType(value: unknown, type: Type): boolean {
   if (value == null) return true;
   if (typeof type !== 'string') {
@@ -105,7 +105,7 @@ export const VOLUME_SOURCES: readonly string[] = [
 
 const sources: Readonly<Record<string, Type>> = Object.fromEntries(VOLUME_SOURCES.map((source) => [source, some]));
 
-/** The fields that checks (section 3 of pod-security.md), exemptions and the rule of significant updates read. */
+/** The fields that checks (section 3 of pod-security.md), exemptions and the rule for significant updates read. */
 const handler = object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) });
 
 const judgedContext = {
@@ -197,10 +197,10 @@ export const SCC_POD_SCHEMA: Type = object({
   }),
 });
 
-/** The fields of a namespace that set the policies of its pods. */
+/** The namespace fields that set its pods' policies. */
 export const NAMESPACE_SCHEMA: Type = object({ metadata: object({ labels: textMap }) });
 
-/** Kinds with a pod template, and the path of the template. */
+/** Kinds that have a pod template, and the path of the template. */
 export const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   'v1 PodTemplate': ['template'],
   'v1 ReplicationController': ['spec', 'template'],

@@ -28,9 +28,9 @@ type Rule = (pod: unknown, minor: number) => string | undefined;
 
 interface Check {
   readonly rule: Rule;
-  /** The minor version with which the check starts at the baseline level. */
+  /** The minor version that introduces the check at the baseline level. */
   readonly baseline?: number;
-  /** The minor versions with which the check starts at the restricted level, and with which another check replaces it. */
+  /** The minor versions that introduce the check at the restricted level, and that replace it with another check. */
   readonly restricted?: readonly [since: number, end?: number];
 }
 

@@ -12,19 +12,19 @@ import { areEqual, without } from './semantic-equality.ts';
 
 export interface SccEnvironment {
   readonly sccs: readonly JsonObject[];
-  /** Undefined if the namespace does not exist. */
+  /** `undefined` if the namespace does not exist. */
   readonly namespace: JsonObject | undefined;
   readonly authorizer: Authorizer;
 }
 
 export interface SccVerdict {
   readonly allowed: boolean;
-  /** The reason, for failed tests. */
+  /** The reason, which failed tests print. */
   readonly why: string;
-  /** The SCC and the subject that allow an evaluated pod. */
+  /** The SCC and the subject that allow the pod. */
   readonly scc?: string;
   readonly subjectType?: 'serviceaccount' | 'user';
-  /** The defaulted pod; absent if admission skips the request. */
+  /** The defaulted pod. Absent if admission skips the request. */
   readonly pod?: JsonObject;
 }
 
@@ -129,7 +129,7 @@ export function secondPass(request: JsonObject, surroundings: SccEnvironment): S
   return evaluate(request, surroundings, { mutation: 'nothing', required, recorded });
 }
 
-/** Exec and attach are evaluated as the creation of the stored pod by the caller. */
+/** Evaluates exec and attach as if the caller created the stored pod. */
 export function evaluateExec(
   request: JsonObject,
   pod: JsonObject | undefined,

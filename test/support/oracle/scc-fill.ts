@@ -65,7 +65,7 @@ function getField(annotation: string): JsonObject | undefined {
   return profile === '' ? undefined : { type: 'Localhost', localhostProfile: profile };
 }
 
-/** An equal profile is not replaced, so it keeps its unknown fields. */
+/** Does not replace an equal profile, so it keeps its unknown fields. */
 function writeSeccomp(holder: Changeable, profile: JsonObject | undefined): void {
   const before = at(holder, 'securityContext', 'seccompProfile');
   const isSame = (field: string): boolean => textAt(before, field) === textAt(profile, field);

@@ -52,7 +52,7 @@ export function decodesAsScc(object: unknown): object is JsonObject {
 }
 
 /**
- * The optional fields of each structure with their empty values. Go's encoder omits a field that is empty or null.
+ * The optional fields of each struct and their empty values. Go's encoder omits empty and null fields.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 const OPTIONAL = {

@@ -52,7 +52,7 @@ export interface Subject {
   readonly groups: readonly string[];
 }
 
-/** True if RBAC allows the subject to `use` the SCC in the namespace. */
+/** Returns true if RBAC allows the subject to `use` the SCC in the namespace. */
 export type Authorizer = (subject: Subject, scc: string, namespace: string) => boolean;
 
 export interface Access {
@@ -70,7 +70,7 @@ export function serviceAccountSubject(pod: unknown, namespace: string): Subject 
   return { username: `system:serviceaccount:${namespace}:${name}`, groups };
 }
 
-/** Returns undefined if neither subject may use the SCC. */
+/** Returns `undefined` if neither subject may use the SCC. */
 export function subjectTypeFor(scc: JsonObject, access: Access): 'serviceaccount' | 'user' | undefined {
   if (access.serviceAccount && mayUse(access.serviceAccount, scc, access)) return 'serviceaccount';
   return mayUse(access.user, scc, access) ? 'user' : undefined;

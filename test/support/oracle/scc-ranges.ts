@@ -15,7 +15,7 @@ export interface Provider {
   readonly scc: JsonObject;
   readonly runAsUser: { readonly type: string; readonly uid?: number; readonly range?: Range };
   readonly seLinuxOptions: ReadonlyMap<string, string> | undefined;
-  /** Undefined if all groups are allowed. */
+  /** `undefined` if all groups are allowed. */
   readonly fsGroup: readonly Range[] | undefined;
   readonly supplementalGroups: readonly Range[] | undefined;
 }
@@ -24,7 +24,7 @@ const UID_RANGE = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
 const MCS = 'openshift.io/sa.scc.mcs';
 
-/** Returns undefined for an invalid block. */
+/** Returns `undefined` for an invalid block. */
 function parseBlock(text: string): Range | undefined {
   const pattern = text.includes('/') ? /^[ \t]*(\d+)\/[ \t]*(\d+)/ : /^[ \t]*(\d+)-[ \t]*(\d+)/;
   const found = pattern.exec(text);
@@ -35,13 +35,13 @@ function parseBlock(text: string): Range | undefined {
   return { min: first, max: text.includes('/') ? (first + second - 1 + 2 ** 32) % 2 ** 32 : second };
 }
 
-/** True if the namespace has the annotations that admission requires. */
+/** Returns true if the namespace has the annotations that admission requires. */
 export function hasRanges(namespace: unknown): boolean {
   const annotations = mapAt(namespace, 'metadata', 'annotations');
   return annotations.has(UID_RANGE) && annotations.has(MCS);
 }
 
-/** Returns undefined if the SCC cannot be bound to the namespace. */
+/** Returns `undefined` if the SCC cannot be bound to the namespace. */
 export function createProvider(scc: JsonObject, namespace: unknown): Provider | undefined {
   const runAsUser = getRunAsUser(scc, namespace);
   const seLinuxOptions = getSeLinux(scc, namespace);

@@ -165,7 +165,7 @@ function hostProblems(pod: JsonObject, scc: JsonObject): string[] {
   return problems;
 }
 
-/** The type in SCCs of a volume source. */
+/** Returns the SCC volume type of a volume source. */
 export function volumeType(source: string): string {
   return { cephfs: 'cephFS', vsphereVolume: 'vsphere', storageos: 'storageOS' }[source] ?? source;
 }
@@ -187,7 +187,7 @@ function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
   return problems;
 }
 
-/** The volume that the API server adds for service account tokens. */
+/** Returns true for the volume that the API server adds for service account tokens. */
 function isServiceAccountVolume(volume: unknown): boolean {
   if (!matchesType(at(volume, 'projected'), PROJECTED)) return false;
   return listAt(volume, 'projected', 'sources').every((source) => {

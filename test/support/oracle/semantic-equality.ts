@@ -19,7 +19,7 @@ const EMPTY_IS_ABSENT = [
   'matchLabels',
 ];
 
-/** Maps of strings, in which null is the empty string. */
+/** Maps of strings, in which null is read as the empty string. */
 const STRING_MAPS = ['labels', 'annotations', 'nodeSelector', 'matchLabels'];
 
 export function areEqual(a: unknown, b: unknown): boolean {
@@ -58,7 +58,7 @@ function isAbsent(key: string, value: unknown): boolean {
   return false;
 }
 
-/** Returns the object without some members. */
+/** Returns the object without the given members. */
 export function without(object: unknown, ...keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(isObject(object) ? object : {}).filter(([key]) => !keys.includes(key)));
 }
