@@ -78,7 +78,7 @@ const PAGE_SIZES: Partial<Readonly<Record<Kind, number>>> = { Pod: 100 };
 /** Creates a cluster with an empty store. */
 export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const { connection, clock, now, logger, metrics } = options;
-  const store = createStore((err) => logger?.error({ err }, 'a subscriber of the store failed'));
+  const store = createStore((err) => logger?.error({ err }, 'a store subscriber failed'));
   const followed = new Map<Kind, Followed>();
   const stopped = Promise.withResolvers<undefined>();
   const definitions = createDefinitionWatch(options, (kind) => followed.get(kind)?.reflector.retryNow());

@@ -54,11 +54,11 @@ export function createServerVersion(
       const current = await readServerVersion(connection, signal);
       isFailing = false;
       if (current === version.value) return;
-      logger?.info({ kubernetesVersion: current, before: version.value }, 'version of the API server');
+      logger?.info({ kubernetesVersion: current, before: version.value }, 'API server version');
       version.set(current);
     } catch (err) {
       if (signal?.aborted === true) return;
-      if (!isFailing) logger?.warn({ err }, 'failed to read the version of the API server, keeping the last known one');
+      if (!isFailing) logger?.warn({ err }, 'failed to read the API server version, keeping the last known version');
       isFailing = true;
     }
   };

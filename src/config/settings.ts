@@ -130,9 +130,7 @@ interface SettingsOptions {
 
 export function createSettings({ initial, prepare, logger, metrics }: SettingsOptions): CurrentSettings {
   const log = logger.child({ logger: 'config' });
-  const settings = createObservable(initial, (err) =>
-    log.error({ err }, 'failed to apply a change of the configuration'),
-  );
+  const settings = createObservable(initial, (err) => log.error({ err }, 'failed to apply a configuration change'));
   const first = Promise.withResolvers<undefined>();
   let inForce: SettingsObject = {};
   let problem: string | undefined;
@@ -161,7 +159,7 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
       } catch (error) {
         problem = error instanceof Error ? error.message : String(error);
         metrics.lastReloadSuccessful.set(0);
-        log.error({ reason: problem }, 'failed to load the configuration, keeping the last valid one');
+        log.error({ reason: problem }, 'failed to load the configuration, keeping the last valid configuration');
       }
     },
   };

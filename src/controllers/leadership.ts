@@ -283,8 +283,8 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
       try {
         options.onStarted();
       } catch (err) {
-        logger.error({ err }, 'the controllers of the leader failed to start');
-        lose('the controllers of the leader failed to start');
+        logger.error({ err }, 'the leader controllers failed to start');
+        lose('the leader controllers failed to start');
       }
     },
   };
@@ -389,7 +389,7 @@ async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {
   try {
     await stop();
   } catch (err) {
-    logger.error({ err }, 'the controllers of the leader failed to stop');
+    logger.error({ err }, 'the leader controllers failed to stop');
   }
 }
 

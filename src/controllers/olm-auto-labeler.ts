@@ -233,7 +233,7 @@ function describeCondition(mode: LabelerMode | undefined, hasLabeler: boolean): 
   const { namespace, name } = OPENSHIFT_OLM;
   const message = hasLabeler
     ? `the auto-labeler is off, because the Deployment ${name} in ${namespace} labels namespaces: set spec.olm.autoLabeler.mode to run it anyway`
-    : `the mode of the auto-labeler is ${mode}`;
+    : `the auto-labeler mode is ${mode}`;
   return { type, status: 'True', reason: 'Installed', message };
 }
 

@@ -144,7 +144,7 @@ export function recordDecision(
   const forced = isNewSpec ? forcedWarning({ ...object, status }, undefined) : undefined;
   if (forced !== undefined) record('Warning', 'EnforcementForced', forced);
   if (spec !== (object.spec?.enforcementMode ?? '')) {
-    record('Warning', 'LegacyProposed', 'workloads would be denied: spec.enforcementMode is set to Legacy');
+    record('Warning', 'LegacyProposed', 'workloads would be denied, so spec.enforcementMode was set to Legacy');
   }
   if (status.enforcementMode !== (object.status?.enforcementMode ?? '')) {
     record('Normal', 'EnforcementDecided', `status.enforcementMode is set to "${status.enforcementMode ?? ''}"`);

@@ -110,7 +110,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       try {
         await withTimeout(clock, LEAVE_MS, () => orUndefined(cluster.remove('Lease', name, namespace)));
       } catch (err) {
-        logger.debug({ err }, 'failed to delete the Lease of this replica, which will expire');
+        logger.debug({ err }, 'failed to delete the Lease of this replica, but it will expire');
       }
     },
   };
@@ -173,7 +173,8 @@ function createCertificateLoader({ service, certificate: { served }, date }: Con
     // On first startup, the Secret does not exist yet.
     const level = exists ? 'warn' : 'info';
     const fields = { secret: name, reason: problem };
-    if (problem !== reported) logger[level](fields, 'failed to load the serving certificate, keeping the previous one');
+    if (problem !== reported)
+      logger[level](fields, 'failed to load the serving certificate, keeping the previous certificate');
     reported = problem;
   };
   return (context: ReconcileContext): ReconcileResult => {

@@ -222,7 +222,7 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
       source.keys(object, store, event).forEach(add);
     } catch (err) {
       // The error must not reach the caller, which is writing to the store.
-      logger.error({ err, kind, name: object.metadata?.name }, 'failed to compute the keys of an object');
+      logger.error({ err, kind, name: object.metadata?.name }, 'failed to compute keys for an object');
     }
   };
   return {

@@ -150,7 +150,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
     assert.match(await probe(running, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
     const cold = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
-    await cold.logged('failed to load the configuration, keeping the last valid one');
+    await cold.logged('failed to load the configuration, keeping the last valid configuration');
     await cold.logged('cluster synced');
     assert.match(await probe(cold, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
     assert.deepEqual(await ask(cold, 'strict'), { status: 200, verdict: true });
@@ -212,7 +212,7 @@ test('a replica is not ready until it has read valid settings', async () => {
   await cluster.cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec }, write);
   const running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
   try {
-    await running.logged('failed to load the configuration, keeping the last valid one');
+    await running.logged('failed to load the configuration, keeping the last valid configuration');
     const invalid = /^settings failed: PortcullisConfiguration "cluster" is invalid: spec\.scc\.exemptNamespaces\[0\]/;
     assert.match(await probe(running, '/readyz/settings'), invalid);
     assert.equal((await ask(running, 'strict')).status, 503);

@@ -162,7 +162,7 @@ suite('a running server', () => {
     const running = await serve(['--config', file]);
     assert.equal(await ask(running), false);
     await writeFile(file, CONFIGURATION('sloppy'));
-    const refused = await running.logged('failed to load the configuration, keeping the last valid one');
+    const refused = await running.logged('failed to load the configuration, keeping the last valid configuration');
     assert.equal(
       refused.reason,
       `configuration error: enforce: must be one of privileged, baseline, restricted (${file}:4:3, defaults.enforce)`,
@@ -224,7 +224,7 @@ spec: {podSecurity: {defaults: {enforce: baseline}}}
     await running.logged('serving certificate loaded');
     assert.equal(await ask(running, other.cert), true);
     await writeFile(files.cert, 'nonsense');
-    await running.logged('failed to load the serving certificate, keeping the previous one');
+    await running.logged('failed to load the serving certificate, keeping the previous certificate');
     assert.equal(await ask(running, other.cert), true);
     await running.stop();
   });

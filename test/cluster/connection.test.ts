@@ -23,7 +23,7 @@ let server: ScriptedServer;
 before(async () => void (server = await startScriptedServer()));
 after(() => server.stop());
 
-/** Sets the responses of the server and connects to it. */
+/** Sets the server's responses and connects to it. */
 async function connectTo(responders: readonly Responder[], setup?: ConnectionSetup): Promise<Connection> {
   server.respond(...responders);
   return server.connect(setup);

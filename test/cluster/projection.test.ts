@@ -157,7 +157,7 @@ describe('a pool of objects', () => {
 
   test('distinguishes objects with the same hash', () => {
     const share = createObjectPool();
-    // Some of these objects have the same hash of 30 bits.
+    // Some of these objects have the same 30-bit hash.
     for (let index = 0; index < 100_000; index++) assert.deepEqual(share({ index }), { index });
   });
 });

@@ -58,10 +58,10 @@ suite('the version of a running API server', () => {
     assert.deepEqual(
       log.map(({ level, msg, kubernetesVersion }) => [level, msg, kubernetesVersion]),
       [
-        [30, 'version of the API server', 'v1.35'],
-        [40, 'failed to read the version of the API server, keeping the last known one', undefined],
-        [30, 'version of the API server', 'v1.36'],
-        [30, 'version of the API server', 'v1.37'],
+        [30, 'API server version', 'v1.35'],
+        [40, 'failed to read the API server version, keeping the last known version', undefined],
+        [30, 'API server version', 'v1.36'],
+        [30, 'API server version', 'v1.37'],
       ],
     );
     stopping.abort();

@@ -67,7 +67,7 @@ interface Fixture {
   readonly settings: CurrentSettings;
   /** Completes the preparation of settings that the test delays. */
   readonly release: (() => void)[];
-  /** 1 after a successful load, 0 after a failed one. */
+  /** 1 after a successful load, 0 after a failed load. */
   lastReload(): Promise<number | undefined>;
 }
 
@@ -222,7 +222,7 @@ suite('watching a file', { timeout: 10_000 }, () => {
 
 suite('reports after repeated reads', () => {
   const gone = new Error('gone');
-  /** The results of successive reads of a file that contained `one`. The content `late` is rejected twice. */
+  /** Results of successive reads of a file that contained `one`. The content `late` is rejected twice. */
   const CASES: readonly (readonly [name: string, reads: readonly (string | Error)[], reported: readonly string[]])[] = [
     ['nothing new', ['one', 'one'], []],
     ['new content, once it is stable', ['two', 'two', 'two'], ['two']],

@@ -90,7 +90,7 @@ suite('leader election', () => {
     assert.deepEqual(leaders(), ['a']);
     return [first, second];
   };
-  /** The time until the candidate leads. */
+  /** Returns the time until the candidate leads. */
   const takeoverMs = async (candidate: Candidate, limitMs = 60_000): Promise<number> => {
     const startMs = election.clock.now();
     while (!candidate.acts()) {
@@ -152,7 +152,7 @@ suite('leader election', () => {
     const third = election.candidate('c', { random: () => 0 });
     first.machine.pause();
     await election.pass(13_000);
-    // Both have read the lease when both write.
+    // Both candidates have read the Lease before either writes.
     for (const { machine } of [second, third]) machine.network(() => ({ outcome: 'fine', thereMs: 100 }));
     await election.pass(20_000);
     assert.equal(leaders().length, 1);
@@ -208,7 +208,7 @@ suite('leader election', () => {
     await election.settle();
     await first.stop();
     assert.equal(spec().holderIdentity, '');
-    assert.ok(messages(first).includes('the controllers of the leader failed to stop'));
+    assert.ok(messages(first).includes('the leader controllers failed to stop'));
   });
 
   test('an error in onStarted ends leadership', async () => {
@@ -220,7 +220,7 @@ suite('leader election', () => {
     await election.settle();
     assert.equal(first.acts(), false);
     assert.deepEqual(first.told, ['stopped']);
-    assert.ok(messages(first).includes('the controllers of the leader failed to start'));
+    assert.ok(messages(first).includes('the leader controllers failed to start'));
   });
 
   test('a candidate that never led does not change the Lease', async () => {

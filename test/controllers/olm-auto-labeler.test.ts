@@ -228,10 +228,7 @@ suite('the OLM auto-labeler', () => {
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
     await run('off');
-    assert.deepEqual(
-      [state(), condition()],
-      ['- -', 'OLMAvailable=True Installed: the mode of the auto-labeler is off'],
-    );
+    assert.deepEqual([state(), condition()], ['- -', 'OLMAvailable=True Installed: the auto-labeler mode is off']);
     setMode({ mode: 'shipped' });
     await settle();
     await cluster.remove('ClusterServiceVersion', 'a.v1', NAME);
@@ -275,7 +272,7 @@ suite('the OLM auto-labeler', () => {
     await running.pass(CHECK_MS);
     await running.pass(SETTLE_MS);
     assert.deepEqual([state(), state('openshift-other')], ['- -', 'true true']);
-    assert.equal(condition(), 'OLMAvailable=True Installed: the mode of the auto-labeler is managed');
+    assert.equal(condition(), 'OLMAvailable=True Installed: the auto-labeler mode is managed');
     await cluster.writer.remove(DEFINITION, '', DEFINITION_NAME);
     await cluster.idle();
     await running.pass(SETTLE_MS);

@@ -52,7 +52,7 @@ const GOOD = {
 
 const EXEMPTIONS = { usernames: [], namespaces: ['exempt'], runtimeClasses: ['kata'] };
 
-/** Creates the published CRDs of an API group for reports. The cluster-scoped kinds have the same schemas. */
+/** Creates the published CRDs of a report API group. Cluster-scoped kinds have the same schemas. */
 async function installReportDefinitions(cluster: DevCluster, group: string): Promise<void> {
   const { [group]: definition } = readFixture<Record<string, ReportDefinition>>('reports/crds.yaml');
   assert.ok(definition);
@@ -244,7 +244,7 @@ suite('readiness', () => {
     assert.equal(decided(), 'Legacy/');
     const told = [
       'bank PodSecurityViolations: enforcement would apply the restricted level to this namespace and deny 1 workload: Deployment/till',
-      'cluster LegacyProposed: workloads would be denied: spec.enforcementMode is set to Legacy',
+      'cluster LegacyProposed: workloads would be denied, so spec.enforcementMode was set to Legacy',
       'shop PodSecurityViolations: enforcement would apply the restricted level to this namespace and deny 1 workload: Deployment/web',
     ];
     const refusal = (name: string, namespace: string): string =>
@@ -529,7 +529,7 @@ suite('readiness', () => {
 
   suite('with dry runs', () => {
     const asked: string[] = [];
-    /** Installs Pod Security Admission as a webhook of the API server. */
+    /** Registers Pod Security Admission as a webhook. */
     const enforce = async (defaults: Partial<PodSecurityConfiguration['defaults']> = {}): Promise<VerdictWebhook> => {
       const podSecurity = createPodSecurity({
         ...DEFAULT_CONFIGURATION,
@@ -597,7 +597,7 @@ suite('readiness', () => {
 
   suite('reports', () => {
     const NAME = 'portcullis-pod-security';
-    /** Installs the published CRDs of an API group for reports. */
+    /** Installs the published CRDs of a report API group. */
     const serve = (group: string) => installReportDefinitions(cluster, group);
     const count = (...kinds: readonly Kind[]): readonly number[] =>
       kinds.map((kind) => cluster.store.list(kind).length);

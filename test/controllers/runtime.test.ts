@@ -103,7 +103,7 @@ suite('the controller runtime', () => {
     await createNamespace('broken-source', 'blue');
     await running.idle();
     assert.ok(seen.includes('blue'));
-    const [line] = recorder.log.filter(({ msg }) => msg === 'failed to compute the keys of an object');
+    const [line] = recorder.log.filter(({ msg }) => msg === 'failed to compute keys for an object');
     assert.deepEqual([line?.['level'], line?.['kind'], line?.['name']], [50, 'Namespace', 'broken-source']);
     await running.stop();
   });

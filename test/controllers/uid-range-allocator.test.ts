@@ -511,7 +511,7 @@ suite('range allocation', () => {
 
     test('after a write with an unknown result, no other namespace receives the block from a new RangeAllocation', async () => {
       const one = await run();
-      // This namespace is older, so it is the first to receive a block.
+      // This namespace is older, so it gets a block first.
       await create('other', { [UIDS]: '5000/10' });
       let isFailing = true;
       await verdict(['namespaces'], async ({ operation, name }) => {

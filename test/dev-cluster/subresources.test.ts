@@ -125,7 +125,7 @@ describe('reviews', () => {
   }
 });
 
-/** Gives a user a role in the namespace `default`. */
+/** Grants a role to a user in namespace `default`. */
 async function bind({ admin }: TestCluster, username: string, rules: readonly object[]): Promise<void> {
   const base = '/apis/rbac.authorization.k8s.io/v1/namespaces/default';
   const apiVersion = 'rbac.authorization.k8s.io/v1';

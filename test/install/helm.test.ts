@@ -1,4 +1,7 @@
-/** The Helm chart: with helm, its objects equal the manifests of `portcullis install`; without, its files name the same objects. */
+/**
+ * The Helm chart. If helm is available, the rendered objects equal the manifests of `portcullis install`. Otherwise,
+ * its files name the same objects.
+ */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,7 +32,7 @@ function objectsIn(text: string): readonly Manifest[] {
 
 const [values] = objectsIn(chartFile('values.yaml')) as unknown as readonly [JsonObject];
 
-/** The names in a template that match an expression with one group. */
+/** Returns the names in a template that match an expression with one group. */
 function namesIn(template: string, expression: RegExp): readonly string[] {
   return [...new Set([...chartFile('templates', template).matchAll(expression)].map(([, name = '']) => name))].sort();
 }
@@ -107,7 +110,7 @@ function renderedObjects(values: JsonObject): readonly Manifest[] {
   return objectsIn(stdout);
 }
 
-/** Objects without the labels and annotations of charts, in the order of their kinds and names. */
+/** Returns objects without the labels and annotations of charts, sorted by kind and name. */
 function comparable(objects: readonly Manifest[]): readonly unknown[] {
   const key = ({ kind, metadata: { name } }: Manifest): string => `${kind} ${name}`;
   const sorted = objects.map(withoutChartEntries).toSorted((a, b) => (key(a) < key(b) ? -1 : 1));
@@ -129,7 +132,7 @@ function withoutChartEntries({ metadata, ...rest }: Manifest): Manifest {
   return { ...rest, metadata: { ...metadata, labels: others(labels), annotations: others(annotations) } };
 }
 
-/** Values of the chart, and the settings of `portcullis install` that correspond to them. */
+/** Chart values, and the corresponding settings of `portcullis install`. */
 interface Choice {
   readonly values: JsonObject;
   readonly settings: Partial<ManifestSettings>;
@@ -139,7 +142,7 @@ const MONITORING = { serviceMonitor: { enabled: true }, grafana: { enabled: true
 const RUNBOOK = 'https://wiki.example.com/runbook';
 const DIGEST = `sha256:${'0'.repeat(64)}`;
 
-/** Independent choices. The numbers of choices have no common divisor, so their combinations differ from case to case. */
+/** Independent choices. The numbers of choices are coprime, so combinations differ from case to case. */
 const CHOICES: readonly (readonly Choice[])[] = [
   [
     { values: {}, settings: {} },
@@ -188,19 +191,19 @@ function combine(bits: number, index: number): Choice {
   };
 }
 
-/** A case of the chart: values, and fields of rendered objects. */
+/** A chart case, with values and fields of rendered objects. */
 interface ValuesCase {
   readonly name: string;
   readonly values: JsonObject;
-  /** The objects that the chart contains, with some of their fields. */
+  /** Objects that the chart contains, with some of their fields. */
   readonly objects?: readonly Manifest[];
-  /** The objects that the chart does not contain. */
+  /** Objects that the chart does not contain. */
   readonly absent?: readonly string[];
   /** The end of the error message. */
   readonly error?: string;
 }
 
-/** Values with defaults that `null` removes. */
+/** Values whose defaults `null` removes. */
 const REMOVABLE = ['podSecurityContext', 'securityContext', 'resources', 'nodeSelector', 'topologySpreadConstraints'];
 
 suite('helm', { skip: withoutHelm }, () => {
@@ -211,7 +214,7 @@ suite('helm', { skip: withoutHelm }, () => {
 
   test('the default values render to a default installation', () => equals({ values: {}, settings: {} }));
 
-  // Each combination of features occurs with each source of the certificate.
+  // Each combination of features occurs with each certificate source.
   for (let number = 0; number < 32; number += 1) {
     const one = combine(number % 16, number + Math.floor(number / 16));
     test(`equals install for ${JSON.stringify(one.values)}`, () => equals(one));

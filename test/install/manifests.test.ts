@@ -1,4 +1,4 @@
-/** Invariants of the manifests for every profile, and of alerts and dashboard panels. */
+/** Invariants of manifests for every profile, alerts and dashboard panels. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { suite, test } from 'node:test';
@@ -17,7 +17,7 @@ import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
-// The manifests match the program, API servers and the Pod Security level of their namespace.
+// The manifests match the source code, API servers and their namespace's Pod Security level.
 
 const DEFAULTS = defaultSettings('1.2.3');
 const STATIC: Partial<ManifestSettings> = { policy: { webhooks: { management: 'static' } } };
@@ -41,7 +41,7 @@ function buildDeployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return find(buildManifests(settings), 'Deployment', INSTALLATION.name);
 }
 
-/** Resolves the arguments of the container as `serve` does. */
+/** Resolves the container's arguments as `serve` does. */
 function getValues(settings: ManifestSettings) {
   const [command, ...args] = buildDeployment(settings).spec?.template.spec?.containers[0]?.args ?? [];
   assert.equal(command, 'serve');
@@ -228,7 +228,7 @@ test('the local profile differs only in the webhook URL', () => {
   const text = JSON.stringify(buildManifests(DEFAULTS))
     .replace(quoted(service), quoted(address))
     .replace('"--features=scc,rollout"', (argument) => `${argument},"--webhook-url=${url}"`)
-    // The replicas do not read the endpoints of the service.
+    // The replicas do not read the Service's endpoints.
     .replace(',{"apiGroups":["discovery.k8s.io"],"resources":["endpointslices"],"verbs":["list","watch"]}', '');
   assert.deepEqual(buildManifests({ ...DEFAULTS, ...PROFILES.local }), JSON.parse(text));
 });
@@ -280,7 +280,7 @@ test('aggregated roles grant only read access', () => {
   );
 });
 
-/** Metrics of Prometheus and of API servers. */
+/** Metrics from Prometheus and API servers. */
 const FOREIGN_METRICS = [
   'up',
   'apiserver_admission_webhook_fail_open_count',
@@ -292,7 +292,7 @@ const FOREIGN_METRICS = [
 const described = await createMetrics({ version: '0.0.0' }).describe();
 const known = new Set([...FOREIGN_METRICS, ...described.map(({ name }) => name)]);
 
-/** The metrics in an expression: the names before selectors. */
+/** Returns the metrics in an expression, which are the names before selectors. */
 function metricsIn(expression: string): readonly string[] {
   return [...expression.matchAll(/([a-z_:][a-z0-9_:]*)\{/g)].map(([, name = '']) => name.replace(/_bucket$/, ''));
 }

@@ -5,7 +5,7 @@ import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 
-/** Parses a text in which `__proto__` is an ordinary member. */
+/** Parses a text so that `__proto__` is an ordinary member. */
 const json = (text: string): unknown => JSON.parse(text);
 
 describe('diff', () => {

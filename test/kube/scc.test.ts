@@ -89,7 +89,7 @@ describe('the SCC CRD', () => {
   });
 });
 
-/** A value with the wrong type at each place of a shape, as members of the object around. */
+/** Returns objects that each have a value of the wrong type in one place of a shape. */
 function* wrongValues(shape: FieldShape): Generator {
   yield typeof shape === 'string' && shape !== 'boolean' ? true : 'x';
   if (typeof shape === 'string') return;

@@ -208,7 +208,7 @@ suite('writes', () => {
     [
       'an approval without authors is denied',
       { user: 'bob', status: true, object: object(requested), old: object() },
-      `${PREFIX}status.approval: Forbidden: its authors are unknown, because it was stored without a review: delete and create it again`,
+      `${PREFIX}status.approval: Forbidden: its authors are unknown because it was stored without a review. Delete it and create it again`,
     ],
     ['members that are null are absent', { object: { ...object(), status: null } }, { ...stored, status: null }],
   ];

@@ -34,7 +34,7 @@ async function createOptions(t: TestContext): Promise<FolderOptions> {
   return { ...base, at: (days) => ({ ...base, now: () => new Date(START.getTime() + days * DAY_MS) }) };
 }
 
-/** Returns the names of the pairs that differ. */
+/** Returns the names of the key pairs that differ. */
 function renewedPairs(before: Certificates, after: Certificates): string[] {
   const pairs: [string, string | undefined, string | undefined][] = [
     ['authority', before.authority.cert, after.authority.cert],

@@ -14,7 +14,7 @@ spec:
       image: i
 `;
 
-/** The pod with an exception from one of the four checks that it violates. */
+/** A pod that has an exception from one of the four checks that it violates. */
 const withException = (expiresAt: string): string => `${POD}---
 apiVersion: policy.portcullis.dev/v1alpha1
 kind: PodSecurityException

@@ -396,7 +396,8 @@ describe('report', { skip: noBrowser }, () => {
     await page.locator('button ::-p-text(Show all 5,000 namespaces)').click();
     await page.waitForFunction('document.querySelectorAll(".heat-map tbody tr").length === 5000');
     const { ScriptDuration: seconds = Infinity } = await page.metrics();
-    // The reference is the time of a fixed amount of work under the current load. On an idle machine it is about 0.1 s.
+    // The reference is the time for a fixed amount of work under the current load, which is about 0.1 s on an idle
+    // machine.
     const reference = (await page.evaluate(`(() => {
       const start = performance.now();
       let sum = 0;

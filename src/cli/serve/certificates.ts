@@ -255,7 +255,7 @@ export function watchCertificateFiles(
       read: () => readKeyPair(files),
       initial: serving.pair,
       onChange: (pair) => certificate.use(checkKeyPair(pair, files)),
-      onError: logError(files.cert, 'failed to load the serving certificate, keeping the previous one'),
+      onError: logError(files.cert, 'failed to load the serving certificate, keeping the previous certificate'),
       signal,
     });
   }

@@ -138,7 +138,11 @@ export function describeProgress({
   }
   if (state.inForce === '' && state.rendered === '') return undefined;
   if (state.inForce !== state.rendered) {
-    return progressing('True', 'Rendering', `the minimum ${state.inForce} is in force, and feature gates follow`);
+    return progressing(
+      'True',
+      'Rendering',
+      `the minimum ${state.inForce} is in force, and feature gates are being updated`,
+    );
   }
   return progressing('False', 'UpToDate', `the minimum ${state.inForce} is in force`);
 }

@@ -40,7 +40,7 @@ export interface ExceptionProblem {
   readonly message: string;
 }
 
-const AUTHORS_UNKNOWN = 'its authors are unknown, because it was stored without a review: delete and create it again';
+const AUTHORS_UNKNOWN = 'its authors are unknown because it was stored without a review. Delete it and create it again';
 
 /** Returns the reason that an exception does not apply to new pods, or `undefined` if it applies. */
 export function findExceptionProblem(
