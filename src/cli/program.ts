@@ -67,7 +67,7 @@ const GROUPS: Readonly<
     ['exception approve', 'Approve an exception', () => import('./exception/approve.ts')],
     ['exception list', 'List exceptions, their approvals, expiry times and uses', () => import('./exception/list.ts')],
   ],
-  'Rollout of enforcement:': [
+  'Enforcement rollout:': [
     [
       'rollout status',
       'Show the state of the enforcement rollout and its blockers',

@@ -153,7 +153,7 @@ function readRequest(object: PortcullisConfiguration, inForce: string, scope: Ku
   }
   const previous = object.status?.kubelet?.source;
   if (previous === NODES_CONFIG && !hasConfig && inForce !== '' && minimumVersion === undefined) {
-    const message = `${NODES_CONFIG} was deleted. ${describeKept(inForce)}. To end it, create the object without a minimum, or remove spec.kubelet from the settings`;
+    const message = `${NODES_CONFIG} was deleted. ${describeKept(inForce)}. To remove the minimum, create the object without one, or remove spec.kubelet from the settings`;
     return { requested: inForce, source: previous, problem: { reason: 'MinimumNotFound', message } };
   }
   if (requested !== '' || inForce !== '') return { requested, source };

@@ -75,7 +75,7 @@ function Report({ data: all, live }: ReportProps) {
       <main class="report">
         <FilterForm all={all} data={data} view={view} onView={setView} />
         <Tiles data={data} />
-        <Section title="Rollout of enforcement">
+        <Section title="Enforcement rollout">
           {!rollout.isInstalled && <p class="note">Portcullis is not installed in this cluster.</p>}
           <RolloutDiagram steps={rollout.steps} />
           <div class="columns">

@@ -25,7 +25,7 @@ export async function encodeState(state: SharedState): Promise<string> {
 
 /** Returns the state in a fragment, or why it cannot be read. */
 export async function decodeState(fragment: string): Promise<SharedState | { readonly problem: string }> {
-  if (!fragment.startsWith(PREFIX)) return invalid('it has another format');
+  if (!fragment.startsWith(PREFIX)) return invalid('its format is unknown');
   if (fragment.length > MAX_FRAGMENT) return invalid('it is too long');
   let value: unknown;
   try {

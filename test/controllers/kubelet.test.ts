@@ -149,7 +149,7 @@ suite('the minimum kubelet version', () => {
     await cluster.remove('NodesConfig', 'cluster');
     await idle();
     const deleted =
-      'Progressing=False MinimumNotFound: nodes.config.openshift.io/cluster was deleted. The minimum 1.30.0 stays in force. To end it, create the object without a minimum, or remove spec.kubelet from the settings';
+      'Progressing=False MinimumNotFound: nodes.config.openshift.io/cluster was deleted. The minimum 1.30.0 stays in force. To remove the minimum, create the object without one, or remove spec.kubelet from the settings';
     assert.deepEqual([minimum().inForce, minimum().conditions[1]], ['1.30.0', deleted]);
     request({ isOn: false });
     await idle();

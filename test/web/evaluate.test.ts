@@ -130,7 +130,7 @@ describe('links', () => {
 
   const pack = (value: unknown): string => `#v1.${deflateRawSync(JSON.stringify(value)).toString('base64url')}`;
   const cases: readonly (readonly [name: string, fragment: string, reason: string])[] = [
-    ['another format', '#v2.AAAA', 'it has another format'],
+    ['another format', '#v2.AAAA', 'its format is unknown'],
     ['no base64', '#v1.<script>', 'it is damaged or incomplete'],
     ['no compressed data', '#v1.AAAA', 'it is damaged or incomplete'],
     ['a part of a link', pack(state).slice(0, -6), 'it is damaged or incomplete'],
