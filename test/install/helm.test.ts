@@ -1,6 +1,6 @@
 /**
- * The Helm chart. If helm is available, the rendered objects equal the manifests of `portcullis install`. Otherwise,
- * its files name the same objects.
+ * Tests the Helm chart. With helm, its objects are compared with the manifests of `portcullis install`. Without helm,
+ * its files are checked for the same object names.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ function namesIn(template: string, expression: RegExp): readonly string[] {
   return [...new Set([...chartFile('templates', template).matchAll(expression)].map(([, name = '']) => name))].sort();
 }
 
-test('the templates list all CRDs, webhook configurations and role conditions', () => {
+test('the templates contain all CRDs, webhook configurations and role conditions', () => {
   const crds = CRDS.map(({ metadata }) => metadata.name);
   assert.deepEqual(namesIn('_helpers.tpl', /^- ([\w.]+)$/gm), crds.toSorted());
   const [roles] = objectsIn(chartFile('files/roles.yaml')) as unknown as [readonly { requires: readonly string[] }[]];
@@ -49,7 +49,7 @@ test('the templates list all CRDs, webhook configurations and role conditions', 
   assert.deepEqual(namesIn('pre-delete-hook.yaml', /^ {2}(".*")$/gm), configurations.toSorted());
 });
 
-test('templates default the values and use only existing values', () => {
+test('templates set defaults for values, and use only existing values', () => {
   for (const template of readdirSync(join(CHART, 'templates'))) {
     const text = chartFile('templates', template);
     for (const [, name = ''] of text.matchAll(/\.Values\.([\w.]+)/g)) {
@@ -72,7 +72,7 @@ test('Chart.yaml lists the supported Kubernetes version and the CRDs', () => {
   assert.deepEqual(described.map(([, name]) => name).toSorted(), crds.toSorted());
 });
 
-test('the default values equal those of the manifests, and match the schema', () => {
+test('the default values are equal to those of the manifests, and match the schema', () => {
   const pod = deployment(DEFAULTS).spec?.template.spec;
   const [container] = pod?.containers ?? [];
   const { replicas, runbook } = DEFAULTS;
@@ -142,7 +142,7 @@ const MONITORING = { serviceMonitor: { enabled: true }, grafana: { enabled: true
 const RUNBOOK = 'https://wiki.example.com/runbook';
 const DIGEST = `sha256:${'0'.repeat(64)}`;
 
-/** Independent choices. The numbers of choices are coprime, so combinations differ from case to case. */
+/** Independent choices. The numbers of choices are coprime, so every case has a different combination. */
 const CHOICES: readonly (readonly Choice[])[] = [
   [
     { values: {}, settings: {} },
@@ -177,7 +177,7 @@ const CHOICES: readonly (readonly Choice[])[] = [
   ].map((policy) => ({ values: { settings: policy }, settings: { policy } })),
 ];
 
-/** Combines features, which are the bits of a number, with one choice from each list. */
+/** Combines the features that the bits of a number select with one choice from each list. */
 function combine(bits: number, index: number): Choice {
   const features = Object.fromEntries(FEATURES.map((name, bit) => [name, (bits & (1 << bit)) !== 0]));
   const all = CHOICES.map((choices) => choices[index % choices.length] ?? assert.fail());
@@ -191,13 +191,13 @@ function combine(bits: number, index: number): Choice {
   };
 }
 
-/** A chart case, with values and fields of rendered objects. */
+/** A chart case with values, and fields of rendered objects. */
 interface ValuesCase {
   readonly name: string;
   readonly values: JsonObject;
-  /** Objects that the chart contains, with some of their fields. */
+  /** Objects that the chart must contain, with some of their fields. */
   readonly objects?: readonly Manifest[];
-  /** Objects that the chart does not contain. */
+  /** Objects that the chart must not contain. */
   readonly absent?: readonly string[];
   /** The end of the error message. */
   readonly error?: string;
@@ -214,7 +214,7 @@ suite('helm', { skip: withoutHelm }, () => {
 
   test('the default values render to a default installation', () => equals({ values: {}, settings: {} }));
 
-  // Each combination of features occurs with each certificate source.
+  // Each combination of features is tested with each source of the certificate.
   for (let number = 0; number < 32; number += 1) {
     const one = combine(number % 16, number + Math.floor(number / 16));
     test(`equals install for ${JSON.stringify(one.values)}`, () => equals(one));
@@ -241,7 +241,7 @@ suite('helm', { skip: withoutHelm }, () => {
     assert.equal(status, 0, stdout);
   });
 
-  test('values that a new version adds may be absent, for example after helm upgrade --reuse-values', () => {
+  test('values that a new version adds may be absent, as with helm upgrade --reuse-values', () => {
     const absent = (names: readonly string[]): JsonObject => Object.fromEntries(names.map((name) => [name, null]));
     const added = Object.keys(values).filter((name) => !REMOVABLE.includes(name));
     assert.deepEqual(renderedObjects(absent(added)), renderedObjects({}));
@@ -260,7 +260,7 @@ suite('helm', { skip: withoutHelm }, () => {
     assert.match(JSON.stringify(objects.find(({ kind }) => kind === 'Deployment')), /"team":"c"/);
   });
 
-  test('rendered manifests contain no hooks, because kubectl and Argo CD would apply them as objects', () => {
+  test('rendered manifests do not contain hooks, which kubectl and Argo CD would apply as objects', () => {
     assert.ok(renderedObjects({}).every(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined));
   });
 });

@@ -1,4 +1,4 @@
-/** Invariants of manifests for every profile, alerts and dashboard panels. */
+/** Tests invariants of the manifests for every profile, and of alerts and dashboard panels. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { suite, test } from 'node:test';
@@ -17,7 +17,7 @@ import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
-// The manifests match the source code, API servers and their namespace's Pod Security level.
+// The manifests must match the program, API servers, and the Pod Security level of their namespace.
 
 const DEFAULTS = defaultSettings('1.2.3');
 const STATIC: Partial<ManifestSettings> = { policy: { webhooks: { management: 'static' } } };
@@ -41,7 +41,7 @@ function buildDeployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return find(buildManifests(settings), 'Deployment', INSTALLATION.name);
 }
 
-/** Resolves the container's arguments as `serve` does. */
+/** Parses the arguments of the container as `serve` does. */
 function getValues(settings: ManifestSettings) {
   const [command, ...args] = buildDeployment(settings).spec?.template.spec?.containers[0]?.args ?? [];
   assert.equal(command, 'serve');
@@ -53,7 +53,7 @@ function getValues(settings: ManifestSettings) {
   return resolveValues(serveOptions, { typed: new Map(typed), env: {} });
 }
 
-test('the PSAEnforcementConfig CRD uses the constants in the source code', () => {
+test('the PSAEnforcementConfig CRD contains the constants of the program', () => {
   const [{ schema } = assert.fail()] = definition.spec.versions;
   const { spec, status } = schema.openAPIV3Schema.properties;
   assert.deepEqual(spec.properties.enforcementMode.enum, ENFORCEMENT_MODES);
@@ -87,7 +87,7 @@ for (const [name, settings] of INSTALLATIONS) {
       for (const { metadata } of manifests) assert.equal(metadata.labels?.[PART_OF_LABEL], PART_OF, metadata.name);
     });
 
-    test('webhook configurations come last and have their own label', () => {
+    test('webhook configurations come last and have a separate label', () => {
       const kinds = manifests.map(({ kind }) => kind.endsWith('WebhookConfiguration'));
       assert.deepEqual(kinds, kinds.toSorted());
       const labels = manifests.map(({ metadata }) => metadata.labels?.['app.kubernetes.io/component'] === 'webhooks');
@@ -115,7 +115,7 @@ for (const [name, settings] of INSTALLATIONS) {
       assert.equal(values['tls-cert-file'] === undefined, settings.certificates === 'self-managed');
     });
 
-    test('no rule contains a wildcard', () => {
+    test('no RBAC rule contains a wildcard', () => {
       const rules = manifests.flatMap((one) =>
         'rules' in one ? ((one as ManifestOf<V1ClusterRole>).rules ?? []) : [],
       );
@@ -127,7 +127,7 @@ for (const [name, settings] of INSTALLATIONS) {
   });
 }
 
-test('the leader creates the settings of the installation', () => {
+test('the leader creates the settings object of the installation', () => {
   for (const [name, settings] of INSTALLATIONS) {
     const initial = buildDeployment(settings).spec?.template.spec?.containers[0]?.env?.find(
       (variable) => variable.name === 'PORTCULLIS_INITIAL_SETTINGS',
@@ -138,9 +138,9 @@ test('the leader creates the settings of the installation', () => {
 
 const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
-test('no manifest mentions SCCs if neither SCCs nor the rollout are installed', () => {
+test('without SCCs and the rollout, no manifest refers to SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
-  // The leader deletes the webhook configurations and policies of features that are off. The policy limits all features.
+  // The leader deletes the webhook configurations and policies of disabled features. The policy restricts all features.
   const others = [
     ...['portcullis-webhook-configurations', 'portcullis-admission-policies', 'portcullis-service-account'],
     SETTINGS,
@@ -228,12 +228,12 @@ test('the local profile differs only in the webhook URL', () => {
   const text = JSON.stringify(buildManifests(DEFAULTS))
     .replace(quoted(service), quoted(address))
     .replace('"--features=scc,rollout"', (argument) => `${argument},"--webhook-url=${url}"`)
-    // The replicas do not read the Service's endpoints.
+    // The replicas do not read the endpoints of the Service.
     .replace(',{"apiGroups":["discovery.k8s.io"],"resources":["endpointslices"],"verbs":["list","watch"]}', '');
   assert.deepEqual(buildManifests({ ...DEFAULTS, ...PROFILES.local }), JSON.parse(text));
 });
 
-test('the service account policy selects only requests of that account', () => {
+test('the service account policy selects only requests of the service account', () => {
   const policies = buildManifests({ ...DEFAULTS, namespace: 'admission' }).filter(
     ({ metadata }) => metadata.name === 'portcullis-service-account',
   );
@@ -280,7 +280,7 @@ test('aggregated roles grant only read access', () => {
   );
 });
 
-/** Metrics from Prometheus and API servers. */
+/** Metrics that Prometheus and API servers provide. */
 const FOREIGN_METRICS = [
   'up',
   'apiserver_admission_webhook_fail_open_count',
@@ -306,12 +306,12 @@ test('expressions use existing metrics', () => {
   }
 });
 
-test('an evaluation is outdated after twice the default interval', () => {
+test('an evaluation is treated as outdated after twice the default interval', () => {
   const { expr = '' } = alerts.find(({ alert }) => alert === 'PodSecurityEvaluationOld') ?? {};
   assert.equal(expr.split(' > ').at(-1), String((2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000));
 });
 
-test('each alert names its runbook section and, if the runbook has a URL, links to it', () => {
+test('each alert refers to its runbook section, and links to it if the runbook has a URL', () => {
   const linksTo = (annotation: string, settings: Partial<ManifestSettings>): readonly unknown[] => {
     const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.monitoring, ...settings });
     const rule = find<object>(manifests, 'PrometheusRule', 'portcullis');

@@ -9,7 +9,7 @@ type Json = Record<string, unknown>;
 interface Case {
   readonly name: string;
   readonly given: Json;
-  /** The fields after defaulting. For objects, only those that change. */
+  /** The fields with defaults. For objects, only the changed fields. */
   readonly expected?: Json;
 }
 
@@ -72,7 +72,7 @@ const KINDS = [
 
 const NAMES = 'spec template containers volumes metadata labels resources limits __proto__ ports'.split(' ');
 
-/** Objects that have known field names and arbitrary values. */
+/** Generates objects with known field names and arbitrary values. */
 const parts = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 5, depthIdentifier: 'part' },

@@ -5,7 +5,7 @@ import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 
-/** Parses a text so that `__proto__` is an ordinary member. */
+/** Parses JSON in which `__proto__` is an ordinary member. */
 const json = (text: string): unknown => JSON.parse(text);
 
 describe('diff', () => {
@@ -18,12 +18,12 @@ describe('diff', () => {
       '[{"op":"remove","path":"/a"},{"op":"replace","path":"/b","value":3},{"op":"add","path":"/c","value":null}]',
     ],
     [
-      'a list of the same length',
+      'a list with the same length',
       '{"l":[{"x":1},{"x":2}]}',
       '{"l":[{"x":1},{"x":3}]}',
       '[{"op":"replace","path":"/l/1/x","value":3}]',
     ],
-    ['a list of another length', '{"l":[1]}', '{"l":[1,2]}', '[{"op":"replace","path":"/l","value":[1,2]}]'],
+    ['a list with a different length', '{"l":[1]}', '{"l":[1,2]}', '[{"op":"replace","path":"/l","value":[1,2]}]'],
     ['a key with a slash', '{}', '{"a/b":1}', '[{"op":"add","path":"/a~1b","value":1}]'],
     ['a key with a tilde', '{}', '{"c~d":2}', '[{"op":"add","path":"/c~0d","value":2}]'],
     ['the key __proto__', '{}', '{"__proto__":3}', '[{"op":"add","path":"/__proto__","value":3}]'],
@@ -88,7 +88,7 @@ describe('apply', () => {
   });
 });
 
-test('applying a computed patch yields the target', () => {
+test('applying a computed patch results in the target', () => {
   const key = fc.oneof(
     fc.constantFrom('a/b', 'a~b', '~1', '', 'x', '0', '-'),
     fc.string().filter((name) => !['__proto__', 'constructor', 'prototype'].includes(name)),

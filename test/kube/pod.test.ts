@@ -39,7 +39,7 @@ function workload(spec: unknown): KubeObject {
   return { metadata: { name: 'web', namespace: 'shop' }, spec } as KubeObject;
 }
 
-describe('objects that have no controller pod', () => {
+describe('objects without pods', () => {
   const cases: readonly (readonly [name: string, kind: Kind, object: unknown])[] = [
     ['a PodTemplate', 'PodTemplate', { template }],
     ['a pod', 'Pod', { metadata: { name: 'p' }, spec: template.spec }],
@@ -82,7 +82,7 @@ describe('controller users', () => {
   });
 });
 
-test('the template does not change', () => {
+test('defaulting does not change the template', () => {
   const deployment = workload({ template });
   const before = structuredClone(deployment);
   getControllerPod({ object: deployment, kind: 'Deployment' });
@@ -129,7 +129,7 @@ describe('pod defaulting', () => {
     assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
   });
 
-  test('a mirror pod gets neither a service account nor a token', () => {
+  test('a mirror pod receives no service account and no token', () => {
     const metadata = { annotations: { 'kubernetes.io/config.mirror': 'x' } };
     const spec = getSpec({ containers }, {}, metadata);
     assert.deepEqual([spec['serviceAccountName'], spec.volumes], [undefined, undefined]);
@@ -143,7 +143,7 @@ describe('pod defaulting', () => {
   });
 });
 
-test('claims of a StatefulSet replace volumes of the same name', () => {
+test('claims of a StatefulSet replace volumes with the same name', () => {
   const spec = {
     template: {
       spec: {

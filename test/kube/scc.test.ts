@@ -59,7 +59,7 @@ describe('the SCC CRD', () => {
     for (const [name, list] of lists) assert.equal(list['x-kubernetes-list-type'], 'atomic', name);
   });
 
-  test('null is valid for all fields except these', () => {
+  test('null is valid for all fields except the listed ones', () => {
     const strict = [...schemas].filter(([, { nullable }]) => nullable !== true).map(([name]) => name);
     assert.deepEqual(strict, [
       'allowPrivilegedContainer',
@@ -89,7 +89,7 @@ describe('the SCC CRD', () => {
   });
 });
 
-/** Returns objects that each have a value of the wrong type in one place of a shape. */
+/** Generates objects with a value of the wrong type at each position in a shape. */
 function* wrongValues(shape: FieldShape): Generator {
   yield typeof shape === 'string' && shape !== 'boolean' ? true : 'x';
   if (typeof shape === 'string') return;

@@ -1,4 +1,4 @@
-/** Completion, and the names as a kubectl plugin. */
+/** Tests completion, and the names of the program as a kubectl plugin. */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { runProgram } from '../support/memory-io.ts';
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 
 describe('completion', () => {
-  /** The words after the program name, and the candidates; the `:0` directive completes files. */
+  /** The words after the program name, and the candidates. The `:0` directive enables file completion. */
   const cases: readonly (readonly [words: readonly string[], candidates: readonly string[], directive?: string])[] = [
     [['ro'], ['rollout']],
     [

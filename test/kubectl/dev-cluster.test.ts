@@ -34,13 +34,13 @@ ${variables.map((name) => `  - { name: ${name}, expression: 'true' }\n`).join(''
 interface Step {
   readonly run: string;
   readonly stdin?: string;
-  /** The whole output, or a pattern. */
+  /** The complete output, or a pattern. */
   readonly says: string | RegExp;
-  /** The exit code of kubectl; 0 by default. */
+  /** The exit code of kubectl. Default: 0. */
   readonly code?: number;
 }
 
-/** The steps depend on each other. */
+/** Each step depends on the previous steps. */
 const steps: readonly Step[] = [
   { run: 'create namespace shop --dry-run=server', says: 'namespace/shop created (server dry run)\n' },
   { run: 'get namespace shop', says: 'Error from server (NotFound): namespaces "shop" not found\n', code: 1 },
@@ -179,7 +179,7 @@ const steps: readonly Step[] = [
   { run: 'get all -n shop', says: 'No resources found in shop namespace.\n' },
 ];
 
-describe('kubectl', { skip: hasKubectl ? false : 'there is no kubectl here' }, () => {
+describe('kubectl', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
   let cluster: TestCluster;
   let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
   before(async () => {

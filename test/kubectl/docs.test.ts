@@ -1,6 +1,6 @@
 /**
- * The commands of README.md and docs/: the program parses all invocations, and the code blocks are executed against the
- * development cluster, except for the commands of `SKIPPED`.
+ * Tests the commands in README.md and docs/. The program parses all invocations, and the code blocks are executed
+ * against the development cluster, except for the commands in `SKIPPED`.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -29,7 +29,7 @@ const DOCUMENTS = new Map(
   ),
 );
 
-/** Commands that are not executed here, with the reason. */
+/** Commands that this test does not execute, with the reason. */
 const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [
     /^(?:KUBEBUILDER_ASSETS=\S+ )?(?:npx|npm (?:ci|run bench|run screenshots|exec))/,
@@ -71,7 +71,9 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/kubectl/runbook.test.ts executes the commands'],
 ];
 
-/** Pages whose blocks other tests execute: test/e2e/uninstall.test.ts and test/cli/commands/uninstall.test.ts. */
+/**
+ * Pages whose blocks are executed by other tests (test/e2e/uninstall.test.ts and test/cli/commands/uninstall.test.ts).
+ */
 const OTHER_TESTS: ReadonlySet<string> = new Set(['docs/how-to/uninstall.md']);
 
 /** Commands that prepare the cluster for a page. */
@@ -91,18 +93,18 @@ const PREPARATIONS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Settings take effect after the response to their change. */
+/** Waits for the settings, because they take effect only after the response to a change. */
 const WAIT_FOR_SETTINGS = `generation=$(kubectl get portcullis cluster -o jsonpath='{.metadata.generation}')
 kubectl wait portcullis cluster --for=jsonpath='{.status.observedGeneration}'=$generation --timeout=30s
 kubectl wait portcullis cluster --for=condition=Applied --timeout=30s`;
 
-/** A command in a code block. The output, unless it is omitted, follows a command with a prompt. */
+/** A command in a code block. If the command has a prompt, the output may follow. */
 interface Command {
   readonly text: string;
   readonly output?: string;
 }
 
-/** The code blocks of a page. */
+/** Returns the code blocks of a page. */
 function findBlocks(page: string): readonly string[] {
   const blocks = (DOCUMENTS.get(page) ?? '').matchAll(/^( *)```(?:sh|console)\n([^]*?)^ *```/gm);
   return [...blocks].map(([, indent = '', block = '']) =>
@@ -114,7 +116,7 @@ function isSkipped(line: string): boolean {
   return SKIPPED.some(([command]) => command.test(line));
 }
 
-/** The commands of a block. A block without prompts and without this program is one script. */
+/** Returns the commands of a block. A block without prompts and without this program is a single script. */
 function readCommands(block: string): readonly Command[] {
   if (block.startsWith('$ ')) {
     return block
@@ -153,7 +155,7 @@ suite('the program parses its invocations', () => {
   const INVOCATION =
     /(?:^ *(?:\$ |run: |npx )?|[|;&(`] ?)(?:npm run -s portcullis --|kubectl (?=scc )|portcullis(?= \S)|.*\/app\/dist\/main\.js)((?: [^`\n|>;&#)]| \|(?! )|[^`\n|>;&#) ]|\\?\|(?=\w))*)(`?)/gm;
 
-  /** One invocation for each alternative of `on|off`. */
+  /** Returns one invocation for each alternative in `on|off`. */
   function expandAlternatives(words: readonly string[]): readonly (readonly string[])[] {
     return words.reduce<readonly (readonly string[])[]>(
       (lists, word) => word.split(/\\?\|/).flatMap((one) => lists.map((list) => [...list, one])),
@@ -167,7 +169,7 @@ suite('the program parses its invocations', () => {
         if (/^ (?:COMMAND|…)|\[options\]/.test(rest)) continue;
         for (const words of expandAlternatives(splitWords(rest))) {
           const { code, stderr } = await runProgram(words, { commands: parsing });
-          // Text may name a command without its operands, and an option without its value or with a placeholder.
+          // Text may contain a command without its operands, and an option without a value or with a placeholder.
           const isMention =
             inline !== '' &&
             /missing required argument|argument missing| is required|invalid argument "[A-Z]+"|^Usage/.test(stderr);
@@ -210,7 +212,10 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
     });
   }
 
-  /** Runs a shell line. This program runs in this process: `COMMAND | portcullis … | COMMAND`, or `> FILE`. */
+  /**
+   * Runs a shell line such as `COMMAND | portcullis … | COMMAND` or `portcullis … > FILE`. The program runs in this
+   * process.
+   */
   async function runLine(line: string, env: Readonly<Record<string, string>>): Promise<Outcome> {
     const [, source, args = '', file, sink] =
       /^(?:(.*?) \| )?portcullis ([^|>#]*)(?:> (\S+)|\| (.*))?/.exec(line) ?? [];
@@ -224,7 +229,7 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
     return sink === undefined ? outcome : await runShell(sink, outcome.stdout);
   }
 
-  /** Text without times. The server prints ages and times that differ between runs. */
+  /** Returns the text without ages and times, which differ between runs. */
   const withoutTimes = (text: string): string =>
     text
       .replaceAll(/\b\d+s\b/g, 'AGE')
@@ -249,7 +254,7 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
   }
 
   async function checkCommands(block: string): Promise<void> {
-    // Without a kubeconfig, commands read files only.
+    // Without a kubeconfig, commands read only files.
     const usesCluster = !/^\$ portcullis .*-f /.test(block);
     let code: number | undefined;
     for (const { text, output } of readCommands(block)) {

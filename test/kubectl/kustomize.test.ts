@@ -1,4 +1,4 @@
-/** The files that `npm run manifests` writes, and the kustomize base with its components. */
+/** Tests the files that `npm run manifests` writes, and the kustomize base with its components. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -36,7 +36,7 @@ test('the generated files are up to date', () => {
   }
 });
 
-test('install.yaml equals a default installation', () => {
+test('install.yaml is equal to a default installation', () => {
   assert.deepEqual(objectsIn(readFileSync(join(MANIFESTS, 'install.yaml'), 'utf8')), buildManifests(BASE));
 });
 
@@ -47,7 +47,7 @@ test('each profile except the default is a component', () => {
   assert.deepEqual(readdirSync(join(MANIFESTS, 'components')).sort(), COMPONENTS.toSorted());
 });
 
-/** The settings of the base with the changes of several profiles. */
+/** Returns the settings of the base with the changes of several profiles. */
 function combine(names: readonly Profile[]): ManifestSettings {
   return names.reduce<ManifestSettings>((all, name) => {
     const change: Partial<ManifestSettings> = PROFILES[name];
@@ -58,7 +58,7 @@ function combine(names: readonly Profile[]): ManifestSettings {
   }, BASE);
 }
 
-/** Objects in the order of their kinds and names, with sorted arguments, and one argument for each feature. */
+/** Returns objects sorted by kind and name, with sorted arguments, and one argument for each feature. */
 function comparable(objects: readonly Manifest[]): readonly Manifest[] {
   const key = ({ kind, metadata: { name } }: Manifest): string => `${kind} ${name}`;
   const split = (argument: unknown): readonly string[] => {

@@ -16,7 +16,7 @@ const TEXT = await readFile('docs/how-to/break-glass.md', 'utf8');
 const RUNBOOK = await readFile('docs/how-to/runbook.md', 'utf8');
 const HEADINGS = [...RUNBOOK.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => getAnchor(heading));
 
-/** The anchor of a heading on GitHub. */
+/** Returns the anchor of a heading on GitHub. */
 function getAnchor(heading: string): string {
   return heading
     .toLowerCase()
@@ -28,7 +28,7 @@ test('every alert has a section in the runbook', () => {
   for (const { alert } of alerts) assert.ok(HEADINGS.includes(alert.toLowerCase()), alert);
 });
 
-/** The shell block that matches the pattern. */
+/** Returns the shell block that matches the pattern. */
 function blockWith(pattern: RegExp): string {
   const blocks = [...TEXT.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
   return blocks.find((block) => pattern.test(block)) ?? assert.fail(`no block has ${pattern.source}`);

@@ -1,6 +1,6 @@
 /**
- * Executes the table of docs/explanation/states.md: which pods can be created in each combination of namespace, settings and
- * state of the replicas. Each request is a dry run by a user who may create pods.
+ * Executes the table in docs/explanation/states.md, which contains the pods that can be created for each combination of
+ * namespace, settings and state of the replicas. Each request is a dry run from a user who may create pods.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ type Result = (typeof RESULTS)[number];
 const FLOORS = ['without floor', 'floor, `Fail`', 'floor, `Ignore`'] as const;
 type Floor = (typeof FLOORS)[number];
 
-/** The columns of the table that select its rows. */
+/** The table columns that select rows. */
 interface Situation {
   readonly replicas: 'respond' | 'overloaded' | 'do not respond';
   readonly namespace: 'excluded' | 'fail-open' | 'fail-closed';
@@ -53,7 +53,7 @@ function readTable(): readonly Row[] {
 
 const TABLE = readTable();
 
-/** The rows for a situation. */
+/** Returns the rows for a situation. */
 function findRows(situation: Situation): readonly Row[] {
   return TABLE.filter((row) =>
     Object.entries(situation).every(
@@ -132,12 +132,12 @@ function namespaceOf({ name, tier, scc, isLabeled }: Space): JsonObject {
 
 interface Attempt {
   readonly name: string;
-  /** Whether a policy of the namespace denies the request. */
+  /** True if a policy of the namespace denies the request. */
   readonly denied: 'if forbidden' | 'never';
   readonly method: 'POST' | 'PATCH';
   readonly path: string;
   readonly body: JsonObject;
-  /** How many are sent at the same time, after all other requests. */
+  /** Number of copies to send at the same time, after all other requests. */
   readonly parallel?: number;
 }
 
@@ -145,7 +145,7 @@ const FORBIDDEN = { hostNetwork: true };
 const PRIVILEGED = { securityContext: { privileged: true } };
 const RESTRICTED = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
 
-/** A pod whose review has this size. The annotation is not ASCII. */
+/** A pod whose review has the given size. The annotation is not ASCII. */
 function padded(pod: Pod, megabytes: number): JsonObject {
   const [container, ...others] = pod.spec?.containers ?? [];
   const env = Array<JsonObject>(Math.round((megabytes * 1_000_000) / '{"name":"a"},'.length)).fill({ name: 'a' });
@@ -153,7 +153,7 @@ function padded(pod: Pod, megabytes: number): JsonObject {
   return { ...pod, metadata, spec: { ...pod.spec, containers: [{ ...container, env }, ...others] } };
 }
 
-/** A pod of 1.4 MB whose review has 8.4 MB, because API servers escape each `<`. */
+/** A pod with 1.4 MB whose review has 8.4 MB, because API servers escape each `<`. */
 function escaped(pod: Pod): JsonObject {
   const [container, ...others] = pod.spec?.containers ?? [];
   return { ...pod, spec: { ...pod.spec, containers: [{ ...container, command: ['<'.repeat(1_400_000)] }, ...others] } };
@@ -217,7 +217,7 @@ function attempts({ name: namespace, isLabeled }: Space): readonly Attempt[] {
 
 // The states of the replicas
 
-/** Brings the replicas into a state. Returns the function that ends it. */
+/** Brings the replicas into a state. Returns the function that ends the state. */
 type Enter = (system: System) => Promise<() => Promise<void>>;
 
 interface State {
@@ -242,7 +242,7 @@ async function attack({ replicas }: System, options: Omit<Attack, 'port' | 'prot
   };
 }
 
-/** A review of 5 MB with its HTTP header. */
+/** A 5 MB review with its HTTP header. */
 function largeReview(): string {
   const namespace = 'fail-closed-scc-off-restricted';
   const kind = { group: '', version: 'v1', kind: 'Pod' };
@@ -260,7 +260,7 @@ async function stopAll(system: System): Promise<void> {
   for (const replica of system.replicas) await system.retire(replica);
 }
 
-/** The states, in an order in which each one continues from the previous one. */
+/** The states in order. Each state continues from the previous one. */
 const ALL_STATES: readonly State[] = [
   { name: 'two replicas', replicas: 'respond', enter: () => Promise.resolve(nothing) },
   {
@@ -340,17 +340,17 @@ async function findLeader(system: System): Promise<System['replicas'][number]> {
 const ALICE = { 'impersonate-user': 'alice' };
 const PATCH = { 'content-type': 'application/strategic-merge-patch+json' };
 const CONFIGURATION = '/apis/admissionregistration.k8s.io/v1';
-/** Reviews over this size share one worker of a replica. */
+/** Reviews that exceed this size share one worker in a replica. */
 const LARGE = 128 * 1024;
-/** Requests at the same time. */
+/** Number of concurrent requests. */
 const PARALLEL = { respond: 8, overloaded: 8, 'do not respond': 32 };
 
-suite('each combination of settings, namespace and state', () => {
+suite('all combinations of settings, namespace and state', () => {
   let plane: ControlPlane;
   let system: System;
   let requests = 0;
 
-  /** Sends an attempt as a dry run. Returns the denial, or an empty text. */
+  /** Sends a request as a dry run. Returns the denial, or an empty string. */
   const send = async ({ method, path, body }: Attempt): Promise<string> => {
     requests++;
     const answer = await plane.admin.send(
@@ -486,7 +486,7 @@ suite('each combination of settings, namespace and state', () => {
   };
 });
 
-/** True for a denial by admission, also because of a limit, or a timeout. False for an error of the test. */
+/** True if admission denied the request, including because of a limit, or if it timed out. False for a test error. */
 function isDenial(status: number, message: string): boolean {
   return (
     status === 403 || status === 429 || status === 504 || (status === 500 && message.includes('failed calling webhook'))
@@ -504,7 +504,7 @@ function hasLevel({ isLabeled }: Space, source: Source): boolean {
   return isLabeled || DEFAULT_LEVELS[source] === 'set';
 }
 
-/** Whether the request may be denied, and whether it may succeed. */
+/** Returns whether the request may be denied, and whether it may succeed. */
 function expectedDenials(
   { name, denied, body }: Attempt,
   { level, SCCs }: Situation,

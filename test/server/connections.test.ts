@@ -172,7 +172,7 @@ suite('unauthenticated connections do not displace API servers', () => {
       while (opened < limit * 2) results.push(await reviewOnNewConnection(server));
       isDone = true;
       await Promise.all(attacks);
-      t.diagnostic(`${results.length} reviews, while strangers opened ${opened} connections`);
+      t.diagnostic(`${results.length} reviews, while unknown clients opened ${opened} connections`);
       assert.deepEqual([...new Set(results)], [ANSWERED]);
       assert.equal(await send(early, REVIEW), ANSWERED);
     });

@@ -731,7 +731,7 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
   { name: 'an empty label', request: update(namespaceWithMode(''), PLAIN), warned: '' },
   { name: 'default mode report', request: update(INVALID, PLAIN), mode: 'report', warned: 'enforced' },
   {
-    name: 'an invalid level label as well',
+    name: 'an invalid mode and an invalid level',
     request: namespaceRequest('CREATE', { ...PLAIN, metadata: { name: 'ns', labels: LEVEL_LABEL } }, null),
     warned: 'enforced',
     denied: true,

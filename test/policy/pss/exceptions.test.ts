@@ -426,7 +426,7 @@ test('properties of arbitrary exceptions', () => {
       assert.deepEqual(plain, new Set(evaluatePod(pod.json, RESTRICTED).violations.map(({ check }) => check)));
       const one = denied(pod, rules);
       const both = denied(pod, [...rules, ...others]);
-      // Adding exceptions never causes a denial, and their order does not matter.
+      // Adding exceptions never causes a denial, and their order does not affect the result.
       assert.deepEqual(new Set([...plain, ...one]), plain);
       assert.deepEqual(new Set([...one, ...both]), one);
       assert.deepEqual(denied(pod, [...others, ...rules].reverse()), both);

@@ -136,7 +136,7 @@ suite('properties', () => {
     );
   });
 
-  test('the order of roles and bindings does not matter', () => {
+  test('the order of roles and bindings does not affect the result', () => {
     fc.assert(
       fc.property(objects, action, (given, what) => {
         const unique = <T extends { metadata?: { name?: string; namespace?: string } }>(

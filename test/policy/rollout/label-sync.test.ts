@@ -305,7 +305,7 @@ suite('fields of other managers', () => {
 suite('modes', () => {
   const enforced = synced(namespaceWith(), { grants: [ANYUID] });
 
-  test('Advise removes enforce labels even if nothing else differs', () => {
+  test('Advise removes enforce labels even if there are no other differences', () => {
     const rest = without(labelsFor('baseline'), ENFORCE, ENFORCE_VERSION);
     const { namespace, writes } = syncUntilDone(inputFor(enforced, { grants: [ANYUID], mode: 'Advise' }));
     assert.deepEqual(state(namespace), rest);

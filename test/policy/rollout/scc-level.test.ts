@@ -78,7 +78,7 @@ suite('taking user namespaces into account changes two parts of an SCC that requ
     });
   }
 
-  test('with user namespaces, a missing UID range does not matter', () => {
+  test('a missing UID range does not affect the level with user namespaces', () => {
     const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
     const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
     assert.deepEqual(level, { level: 'restricted' });
