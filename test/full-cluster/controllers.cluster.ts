@@ -160,6 +160,46 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
     }
   });
 
+  test('an operator creates the pods of a custom resource, which the garbage collector deletes with it', async () => {
+    const group = 'example.com';
+    const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+    await succeeds({
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: `shops.${group}` },
+      spec: {
+        group,
+        names: { kind: 'Shop', plural: 'shops' },
+        scope: 'Namespaced',
+        versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+      },
+    });
+    const shop = { apiVersion: `${group}/v1`, kind: 'Shop', metadata: { name: 'own', namespace: 'guarded' } };
+    const path = `/apis/${group}/v1/namespaces/guarded/shops`;
+    await eventually(async () => assert.equal((await plane.admin.send('POST', path, shop)).status, 201), WAIT_MS);
+    await succeeds({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'operator', namespace: 'guarded' } });
+    const rbac = 'rbac.authorization.k8s.io';
+    await succeeds({
+      apiVersion: `${rbac}/v1`,
+      kind: 'RoleBinding',
+      metadata: { name: 'operator', namespace: 'guarded' },
+      roleRef: { apiGroup: rbac, kind: 'ClusterRole', name: 'edit' },
+      subjects: [{ kind: 'ServiceAccount', name: 'operator', namespace: 'guarded' }],
+    });
+    const { uid } = objectMetadata(await get(`${path}/own`));
+    const owner = { apiVersion: shop.apiVersion, kind: 'Shop', name: 'own', uid, controller: true };
+    const createPod = (name: string, spec: JsonObject) => {
+      const metadata = { name, namespace: 'guarded', labels: { app: 'own' }, ownerReferences: [owner] };
+      const headers = { 'Impersonate-User': 'system:serviceaccount:guarded:operator' };
+      return plane.admin.send('POST', '/api/v1/namespaces/guarded/pods', { metadata, spec }, headers);
+    };
+    await eventually(async () => assert.equal((await createPod('own-0', PLAIN)).status, 201), WAIT_MS);
+    assert.match((await createPod('own-1', HOST_NETWORK)).text, SCC_DENIAL);
+    await eventually(() => assertRunning(plane.admin, 'guarded', 'own', 1), WAIT_MS);
+    assert.equal((await plane.admin.send('DELETE', `${path}/own`)).status, 200);
+    await eventually(async () => assert.deepEqual(await listPods(plane.admin, 'guarded', 'own'), []), WAIT_MS);
+  });
+
   test('the clusterrole-aggregation-controller aggregates the roles of the installation', async () => {
     for (const role of ['view', 'edit', 'admin']) {
       await eventually(async () => {
