@@ -163,8 +163,9 @@ async function forEach(count: number, act: (index: number) => Promise<void>): Pr
 /** Waits until all pods of all Deployments run the current template. */
 async function complete({ admin }: ControlPlane): Promise<void> {
   await eventually(async () => {
-    const incomplete = responseItems(await admin.send('GET', '/apis/apps/v1/deployments?resourceVersion=0')).filter(
-      (object) => !isComplete(object),
+    const deployments = responseItems(await admin.send('GET', '/apis/apps/v1/deployments?resourceVersion=0'));
+    const incomplete = deployments.filter(
+      (object) => String(objectMetadata(object)['name']).startsWith('app-') && !isComplete(object),
     );
     const [first] = incomplete;
     if (first === undefined) return;
