@@ -6,9 +6,12 @@ import { objectKey } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
 import {
+  CLOCK_SKEW_MS,
   type ExceptionProblem,
   type ExceptionSettings,
   findExceptionProblem,
+  findLastingProblem,
+  findTimeProblem,
   type PreparedException,
   prepareException,
 } from '../policy/psa/exceptions.ts';
@@ -62,15 +65,15 @@ export function activeExceptions(
   const revision = store.revision('PodSecurityException');
   const isCurrent = known?.revision === revision && known.settings === settings;
   if (isCurrent && known.fromMs <= nowMs && nowMs < known.untilMs) return known.index;
-  const rules = store.list('PodSecurityException', namespace).flatMap((object) => {
+  const lasting = store.list('PodSecurityException', namespace).flatMap((object) => {
     const exception = readException(object);
-    // Ignore the expiry.
-    return exception && findExceptionProblem(exception, settings, -Infinity) === undefined ? [exception.rule] : [];
+    return exception && findLastingProblem(exception, settings) === undefined ? [exception] : [];
   });
-  const ends = rules.map(({ expiresAtMs }) => expiresAtMs);
-  const fromMs = Math.max(...ends.filter((end) => end <= nowMs));
-  const untilMs = Math.min(...ends.filter((end) => nowMs < end));
-  const index = indexExceptions(unexpired(rules, nowMs));
+  const changes = lasting.flatMap(({ approvedMs, rule }) => [approvedMs - CLOCK_SKEW_MS, rule.expiresAtMs]);
+  const fromMs = Math.max(...changes.filter((change) => change <= nowMs));
+  const untilMs = Math.min(...changes.filter((change) => nowMs < change));
+  const applicable = lasting.filter((exception) => findTimeProblem(exception, nowMs) === undefined);
+  const index = indexExceptions(applicable.map(({ rule }) => rule));
   active.set(namespace, { revision, settings, fromMs, untilMs, index });
   return index;
 }
@@ -106,10 +109,13 @@ export function unapproved(problem: ExceptionProblem | undefined): ExceptionProb
   return problem && UNAPPROVED.includes(problem.reason) ? problem : undefined;
 }
 
-/** Lists the exceptions in all namespaces or one, sorted by namespace and name. */
+/**
+ * Lists the exceptions in all namespaces or one, sorted by namespace and name. If the settings are unknown, the states
+ * are those in the status.
+ */
 export function listExceptions(
   store: Store,
-  settings: ExceptionSettings,
+  settings: ExceptionSettings | undefined,
   nowMs: number,
   namespace?: string,
 ): readonly ListedException[] {
@@ -119,10 +125,16 @@ export function listExceptions(
     .map((object) => listException(object, settings, nowMs));
 }
 
-function listException(object: PodSecurityException, settings: ExceptionSettings, nowMs: number): ListedException {
+function listException(
+  object: PodSecurityException,
+  settings: ExceptionSettings | undefined,
+  nowMs: number,
+): ListedException {
   const exception = readException(object);
   const { metadata: { name = '', namespace = '' } = {}, spec, status } = object;
-  const problem = exception && findExceptionProblem(exception, settings, nowMs);
+  const problem =
+    exception &&
+    (settings ? findExceptionProblem(exception, settings, nowMs) : reportedProblem(exception, object, nowMs));
   const find = (type: string) => status?.conditions?.find((one) => one.type === type && one.status === 'True');
   const condition = find('Shadowed') ?? find('Unused');
   return {
@@ -138,4 +150,16 @@ function listException(object: PodSecurityException, settings: ExceptionSettings
     lastUsed: status?.lastUsed,
     reason: spec?.reason ?? '',
   };
+}
+
+/** Returns the problem that the leader has reported. */
+function reportedProblem(
+  exception: PreparedException,
+  { status }: PodSecurityException,
+  nowMs: number,
+): ExceptionProblem | undefined {
+  const active = status?.conditions?.find(({ type }) => type === 'Active');
+  if (active?.status === 'True') return findTimeProblem(exception, nowMs);
+  const { reason = 'NotApproved', message = 'its state is not reported yet' } = active ?? {};
+  return { reason: reason as ExceptionProblem['reason'], message };
 }

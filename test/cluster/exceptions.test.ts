@@ -1,8 +1,9 @@
 /** Tests which exceptions apply in a namespace after exceptions, settings and time change. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { activeExceptions, hashSpec } from '../../src/cluster/exceptions.ts';
+import { activeExceptions, hashSpec, listExceptions } from '../../src/cluster/exceptions.ts';
 import { createStore } from '../../src/cluster/store.ts';
+import type { Condition } from '../../src/kube/conditions.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
 
 const SETTINGS: ExceptionSettings = {
@@ -13,13 +14,13 @@ const SETTINGS: ExceptionSettings = {
   selfApproval: false,
 };
 
-function exception(name: string, expiresAt: string, namespace = 'shop') {
+function exception(name: string, expiresAt: string, namespace = 'shop', at = '2027-01-01T00:00:00Z') {
   const allow = [{ check: 'hostNamespaces', values: ['hostNetwork'] }];
   const spec = { serviceAccountName: 'gateway', allow, expiresAt, reason: 'SEC-123' };
   return {
     metadata: { name, namespace, annotations: { 'portcullis.dev/authors': '["alice"]' } },
     spec,
-    status: { approval: { by: 'bob', at: '2027-01-01T00:00:00Z', specHash: hashSpec(spec) } },
+    status: { approval: { by: 'bob', at, specHash: hashSpec(spec) } },
   };
 }
 
@@ -47,4 +48,34 @@ test('active exceptions', () => {
   assert.deepEqual(active(first), ['a']);
   store.remove('PodSecurityException', 'a', 'shop');
   assert.deepEqual(active(first), []);
+  // An approval in the future would evade maxDuration. The clocks of replicas may differ by a minute.
+  store.put('PodSecurityException', exception('d', third, 'shop', second));
+  assert.deepEqual(active(first), []);
+  assert.deepEqual(active('2027-01-02T23:58:59.999Z'), []);
+  assert.deepEqual(active('2027-01-02T23:59:00Z'), ['d']);
+  assert.deepEqual(active(first), []);
+});
+
+test('the list of a user who may not read the settings has the states in the status', () => {
+  const end = '2027-01-02T00:00:00Z';
+  const condition = (type: string, status: Condition['status'], reason: string, message: string): Condition => ({
+    ...{ type, status, reason, message, lastTransitionTime: '2027-01-01T00:00:00Z' },
+  });
+  const applies = condition('Active', 'True', 'Applies', 'it applies to new pods');
+  const unused = condition('Unused', 'True', 'NoPods', 'running pods that need it: 0');
+  const tooLong = condition('Active', 'False', 'TooLong', 'maxDuration does not permit it');
+  const cases = [
+    ['no status yet', [], '2027-01-01T00:00:00Z', 'Proposed', 'its state is not reported yet'],
+    ['active', [applies], '2027-01-01T00:00:00Z', 'Active', undefined],
+    ['unused', [applies, unused], '2027-01-01T00:00:00Z', 'Unused', 'running pods that need it: 0'],
+    ['beyond a limit', [tooLong], '2027-01-01T00:00:00Z', 'TooLong', 'maxDuration does not permit it'],
+    ['expired at the time of the list', [applies], end, 'Expired', `it expired at ${end}`],
+  ] as const;
+  for (const [name, conditions, time, state, problem] of cases) {
+    const store = createStore();
+    const { status, ...object } = exception('a', end);
+    store.put('PodSecurityException', { ...object, status: { ...status, conditions } });
+    const [listed] = listExceptions(store, undefined, Date.parse(time));
+    assert.deepEqual([listed?.state, listed?.problem], [state, problem], name);
+  }
 });

@@ -32,7 +32,7 @@ export const command = defineCommand({
     const { store, assumptions } = inventory;
     const { settings, source } = await findSettings({ config: values.config, store });
     const nowMs = (values.at ?? new Date()).getTime();
-    const exceptions = listExceptions(store, settings.exceptions, nowMs, only);
+    const exceptions = listExceptions(store, source === undefined ? undefined : settings.exceptions, nowMs, only);
     const isWide = values.output === 'wide';
     const rows = exceptions.map((one) => [
       ...[

@@ -48,13 +48,28 @@ export function findExceptionProblem(
   settings: ExceptionSettings,
   nowMs: number,
 ): ExceptionProblem | undefined {
-  return (
-    findLimit(exception, settings) ??
-    findApprovalProblem(exception, settings) ??
-    (nowMs < exception.rule.expiresAtMs
-      ? undefined
-      : { reason: 'Expired', message: `it expired at ${exception.spec.expiresAt}` })
-  );
+  return findLastingProblem(exception, settings) ?? findTimeProblem(exception, nowMs);
+}
+
+/** Returns the problem of an exception that does not depend on the time. */
+export function findLastingProblem(
+  exception: PreparedException,
+  settings: ExceptionSettings,
+): ExceptionProblem | undefined {
+  return findLimit(exception, settings) ?? findApprovalProblem(exception, settings);
+}
+
+/** Maximum difference between the clocks of the replicas. */
+export const CLOCK_SKEW_MS = 60_000;
+
+/** Returns a problem if an exception has expired, or if its approval is in the future, which would extend its duration. */
+export function findTimeProblem(
+  { approvedMs, rule, spec }: PreparedException,
+  nowMs: number,
+): ExceptionProblem | undefined {
+  if (nowMs >= rule.expiresAtMs) return { reason: 'Expired', message: `it expired at ${spec.expiresAt}` };
+  if (nowMs >= approvedMs - CLOCK_SKEW_MS) return undefined;
+  return { reason: 'NotApproved', message: `its approval is in the future: ${formatTimestamp(approvedMs)}` };
 }
 
 /** Returns the setting that forbids an exception, regardless of its approval. */
