@@ -139,6 +139,15 @@ suite('exceptions', () => {
     );
   });
 
+  test('while exceptions are off, an author cannot hide in the record', async (t) => {
+    if (ASSETS === undefined) {
+      t.skip('the development cluster has no policy');
+      return;
+    }
+    const metadata = { name: 'hidden', namespace: 'shop', annotations: { 'portcullis.dev/authors': '["x\\"alice"]' } };
+    assert.match(await send('POST', GROUP, { ...manifest, metadata }, as('alice')), /the author is not recorded/);
+  });
+
   test('a proposal does not apply until another user approves it', async () => {
     await system.configure({ podSecurity: { exceptions: { mode: 'approved' } } });
     await eventually(async () => {

@@ -124,6 +124,11 @@ suite('writes', () => {
       `${PREFIX}spec.expiresAt: Invalid value: "${NOW}": must be in the future`,
     ],
     [
+      'a proposal that would fill the memory of replicas',
+      { object: object({ spec: { ...spec, reason: 'x'.repeat(16_384) } }) },
+      `${PREFIX}spec: Too long: may not be more than 16384 bytes`,
+    ],
+    [
       'a proposal that is approved already',
       { object: object({ status: { approval } }) },
       `${PREFIX}status.approval: Forbidden: may only be set through the status subresource of podsecurityexceptions`,
@@ -137,6 +142,20 @@ suite('writes', () => {
       'an edit cannot remove the author',
       { user: 'carol', object: object({ spec: { ...spec, reason: 'other' } }), old: stored },
       object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["alice","carol"]' }),
+    ],
+    [
+      'an edit does not replace authors that cannot be read',
+      {
+        user: 'carol',
+        object: object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["dave"' }),
+        old: object({}, { [AUTHORS]: '["dave"' }),
+      },
+      object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["dave"' }),
+    ],
+    [
+      'an edit does not replace missing authors',
+      { user: 'carol', object: object({ spec: { ...spec, reason: 'other' } }), old: object() },
+      object({ spec: { ...spec, reason: 'other' } }),
     ],
     [
       'a change to the metadata does not add an author',

@@ -7,7 +7,7 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import { hashSpec, readException } from '../../cluster/exceptions.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { deepEqual, withoutNulls } from '../../kube/equality.ts';
-import { type FieldError, forbiddenField, invalidValue } from '../../kube/field-error.ts';
+import { type FieldError, forbiddenField, invalidValue, tooLong } from '../../kube/field-error.ts';
 import { AUTHORS_ANNOTATION, type PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { badRequest, createStatus, forbidden, invalid } from '../../kube/status.ts';
@@ -15,7 +15,13 @@ import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { type ExceptionSettings, findExceptionProblem, findLimit, parseAuthors } from '../../policy/psa/exceptions.ts';
+import {
+  CLOCK_SKEW_MS,
+  type ExceptionSettings,
+  findExceptionProblem,
+  findLimit,
+  parseAuthors,
+} from '../../policy/psa/exceptions.ts';
 import { remainingMs } from '../waiting-room.ts';
 import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
 
@@ -122,7 +128,9 @@ function readChange(request: AdmissionRequest): ExceptionChange | undefined {
   const isStatus = subResource === 'status';
   const isSpecChanged = !deepEqual(object.spec, old.spec);
   const before = old.metadata?.annotations?.[AUTHORS_ANNOTATION];
-  const isEdited = !isStatus && (isSpecChanged || before === undefined);
+  const known = parseAuthors(before);
+  // The authors of a stored exception cannot become known, because any of them might be its approver.
+  const isEdited = !isStatus && isSpecChanged && (request.operation === 'CREATE' || known.length > 0);
   return {
     object: { ...object, metadata: { ...object.metadata, namespace } },
     user,
@@ -131,7 +139,7 @@ function readChange(request: AdmissionRequest): ExceptionChange | undefined {
     isApproval: !deepEqual(object.status?.approval, old.status?.approval),
     approval: object.status?.approval,
     authors: object.metadata?.annotations?.[AUTHORS_ANNOTATION],
-    expectedAuthors: isEdited ? JSON.stringify(sortedSet([...parseAuthors(before), user])) : before,
+    expectedAuthors: isEdited ? JSON.stringify(sortedSet([...known, user])) : before,
   };
 }
 
@@ -141,9 +149,13 @@ function authorErrors({ authors, expectedAuthors, user }: ExceptionChange): read
   return [forbiddenField(`metadata.annotations[${AUTHORS_ANNOTATION}]`, detail)];
 }
 
+/** Maximum size of a spec in JSON, because replicas store all exceptions in memory. */
+const MAX_SPEC_BYTES = 16_384;
+
 function specErrors({ object, isStatus }: ExceptionChange, { settings, date }: ExceptionDeps) {
   const exception = readException(object);
   if (exception === undefined || isStatus) return [forbiddenField('spec', 'is not the spec of an exception')];
+  if (Buffer.byteLength(JSON.stringify(exception.spec)) > MAX_SPEC_BYTES) return [tooLong('spec', MAX_SPEC_BYTES)];
   const limit = findLimit(exception, settings());
   if (limit) return [forbiddenField('spec', limit.message)];
   const { expiresAt } = exception.spec;
@@ -155,9 +167,6 @@ function specErrors({ object, isStatus }: ExceptionChange, { settings, date }: E
   const detail = `must be at most ${hours}h from now (spec.podSecurity.exceptions.maxDuration of the settings)`;
   return [invalidValue('spec.expiresAt', expiresAt, detail)];
 }
-
-/** Maximum difference between the clocks of the replicas. */
-const CLOCK_SKEW_MS = 60_000;
 
 function approvalErrors(
   { object, approval, isStatus, user }: ExceptionChange,
