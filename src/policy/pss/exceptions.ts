@@ -168,31 +168,31 @@ function listFindings(pod: PodFields, check: string, { fields, omitted }: Findin
   const errors = [...fields(), ...(omitted?.() ?? [])];
   // No exception can cover a finding that has no fields.
   if (errors.length === 0) return [{ path: '', container: undefined, image: undefined, values: undefined }];
+  // A pod can have thousands of containers and volumes.
+  const containers = new Map(pod.containers.map((container) => [container.location, container]));
+  const hostPaths = new Map(pod.volumes.map(({ index, hostPath }) => [index, hostPath]));
   return errors.map((error) => {
-    const container = findOwner(pod, error.path);
+    const [, location = ''] = LOCATION.exec(error.path) ?? [];
+    const container = containers.get(location);
     const image = container && readImage(container.image);
-    return { path: error.path, container, image, values: readValues(pod, check, error) };
+    return { path: error.path, container, image, values: readValues(hostPaths, check, error) };
   });
 }
 
-const SPEC = 'spec.';
-
-function findOwner({ containers }: PodFields, path: string): ContainerFields | undefined {
-  if (!path.startsWith(SPEC)) return undefined;
-  return containers.find(
-    ({ location }) => path.startsWith(location, SPEC.length) && path[SPEC.length + location.length] === '.',
-  );
-}
-
+const LOCATION = /^spec\.(\w+\[\d+\])\./;
 const VOLUME = /^spec\.volumes\[(\d+)\](?:\.(\w+))?$/;
 const ANNOTATION = /^metadata\.annotations\[(.*)\]$/s;
 
-function readValues(pod: PodFields, check: string, { type, path, value }: FieldError): readonly string[] | undefined {
+function readValues(
+  hostPaths: ReadonlyMap<number, string | undefined>,
+  check: string,
+  { type, path, value }: FieldError,
+): readonly string[] | undefined {
   if (CHECKS_WITHOUT_VALUES.includes(check)) return [];
   const [, annotation] = ANNOTATION.exec(path) ?? [];
   if (annotation !== undefined) return [`${annotation}=${String(value)}`];
   const [, index, source = 'unknown'] = VOLUME.exec(path) ?? [];
-  if (index !== undefined) return source === 'hostPath' ? hostPathValues(pod, Number(index)) : [source];
+  if (index !== undefined) return source === 'hostPath' ? hostPathValues(hostPaths.get(Number(index))) : [source];
   const field = path.slice(path.lastIndexOf('.') + 1);
   if (field === 'drop' || type === 'FieldValueRequired') return [UNSET];
   if (Array.isArray(value)) return value.map(String);
@@ -202,8 +202,7 @@ function readValues(pod: PodFields, check: string, { type, path, value }: FieldE
 }
 
 /** Only absolute paths can be listed, because a relative path could equal the name of a volume type. */
-function hostPathValues({ volumes }: PodFields, index: number): readonly string[] | undefined {
-  const path = volumes.find((volume) => volume.index === index)?.hostPath;
+function hostPathValues(path: string | undefined): readonly string[] | undefined {
   return path?.startsWith('/') === true ? [path] : undefined;
 }
 

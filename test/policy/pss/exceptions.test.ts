@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import type { ExceptionEntry } from '../../../src/kube/pod-security-exception.ts';
+import { MAX_CONTAINERS } from '../../../src/kube/pod.ts';
 import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
 import {
   type ExceptedEvaluation,
@@ -331,6 +332,24 @@ test('the first of several exceptions that cover a finding is reported', () => {
   const pod = decode(withSpec({ hostNetwork: true }));
   const rules = ['b', 'a', 'c'].map((name) => exception(name, podLevel('hostNamespaces', 'hostNetwork')));
   assert.deepEqual(evaluate(pod, rules).exceptions, ['a']);
+});
+
+test('the evaluation of a pod with thousands of containers and volumes takes linear time', () => {
+  const count = MAX_CONTAINERS;
+  const covered: ExceptionEntry = { check: 'hostPathVolumes', values: ['/data'] };
+  const securityContext = { ...SAFE, ...netAdmin };
+  const containers = Array.from({ length: count }, (_, index) => ({
+    name: `c${index}`,
+    image: IMAGE,
+    securityContext,
+  }));
+  const volumes = Array.from({ length: count }, (_, index) => ({ name: `v${index}`, hostPath: { path: '/data' } }));
+  const pod = decode(withSpec({ containers, volumes }));
+  const start = performance.now();
+  const { evaluation } = evaluateExcepted(pod, RESTRICTED, indexExceptions([exception('e', NET_ADMIN, covered)]));
+  const elapsedMs = performance.now() - start;
+  assert.ok(elapsedMs < 2000, `${elapsedMs} ms`);
+  assert.equal(evaluation.allowed, false);
 });
 
 test('an exception expires at its expiry time', () => {
