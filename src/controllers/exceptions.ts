@@ -49,7 +49,7 @@ const MAX_WORKLOADS = 20;
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, date, metrics } = context;
   const uses = createUseCounter();
-  /** The last announcement of each exception, along with the exception's UID. */
+  /** The last announcement of each exception, along with the exception's UID and expiry time. */
   const announced = new Map<string, string>();
   return {
     resyncMs: RESYNC_MS,
@@ -76,7 +76,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       else metrics.podSecurity.exceptionExpiry.remove(labels);
       await writeStatus(object, { exception, problem, pods, added, nowMs }, context, reconcileContext);
       const announcement = announce(exception, problem, nowMs);
-      const id = `${object.metadata?.uid} ${announcement?.reason}`;
+      const id = `${object.metadata?.uid} ${announcement?.reason} ${exception.spec.expiresAt}`;
       if (announcement && announced.get(key) !== id) {
         announced.set(key, id);
         record(object, announcement, pods, reconcileContext);
@@ -171,6 +171,7 @@ function describe(
   const shadow = problem === undefined ? findShadow(exception, context, store) : undefined;
   const isExpired = nowMs >= rule.expiresAtMs;
   const isUnused = problem === undefined && pods.length === 0;
+  const unusedReason = problem ? 'NotActive' : isUnused ? 'NoPods' : 'InUse';
   return [
     missing || approval === undefined
       ? condition('Approved', false, missing?.reason ?? 'NotApproved', missing?.message ?? 'it is not approved')
@@ -185,7 +186,7 @@ function describe(
       shadow === undefined ? 'NotShadowed' : 'OtherLevel',
       shadow ?? 'no other policy denies its pods',
     ),
-    condition('Unused', isUnused, isUnused ? 'NoPods' : 'InUse', `running pods that need it: ${pods.length}`),
+    condition('Unused', isUnused, unusedReason, `running pods that need it: ${pods.length}`),
   ];
 }
 

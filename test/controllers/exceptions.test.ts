@@ -80,8 +80,8 @@ suite('the status of exceptions', () => {
       (one) => `${String(one['type'])}=${String(one['status'])} ${String(one['reason'])}: ${String(one['message'])}`,
     );
   };
-  const approve = async (): Promise<void> => {
-    const approval = { by: 'bob', at: '2026-01-01T09:00:00Z', specHash: hashSpec(spec) };
+  const approve = async (approved = spec): Promise<void> => {
+    const approval = { by: 'bob', at: '2026-01-01T09:00:00Z', specHash: hashSpec(approved) };
     await cluster.applyStatus(
       'PodSecurityException',
       { metadata: { name: 'e', namespace: 'shop' }, status: { approval } },
@@ -105,7 +105,7 @@ suite('the status of exceptions', () => {
       'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Expired=False NotExpired: expiresAt is 2026-02-01T00:00:00Z',
       'Shadowed=False NotShadowed: no other policy denies its pods',
-      'Unused=False InUse: running pods that need it: 0',
+      'Unused=False NotActive: running pods that need it: 0',
     ]);
     assert.equal(await expiry(), undefined);
     await approve();
@@ -135,9 +135,26 @@ suite('the status of exceptions', () => {
     assert.equal(await expiry(), undefined);
   });
 
+  test('the end of an extended exception is announced again', async () => {
+    await approve();
+    time = '2026-01-26T00:00:00Z';
+    await run.pass(60_000);
+    await run.idle();
+    const extended = { ...spec, expiresAt: '2026-03-01T00:00:00Z' };
+    await cluster.patch('PodSecurityException', { name: 'e', namespace: 'shop' }, { spec: extended }, TEST_MANAGER);
+    await approve(extended);
+    time = '2026-02-23T00:00:00Z';
+    await run.pass(60_000);
+    await run.idle();
+    assert.deepEqual(events().slice(2), [
+      'PodSecurityException ExceptionExpires: the exception expires at 2026-02-01T00:00:00Z: new pods are denied afterwards',
+      'PodSecurityException ExceptionExpires: the exception expires at 2026-03-01T00:00:00Z: new pods are denied afterwards',
+    ]);
+  });
+
   test('a stricter upstream label shadows the exception', async () => {
     await approve();
-    assert.equal((await conditions())[3], 'Shadowed=False NotShadowed: no other level denies its pods');
+    assert.equal((await conditions())[3], 'Shadowed=False NotShadowed: no other policy denies its pods');
     await cluster.patch(
       'Namespace',
       { name: 'shop' },
