@@ -38,7 +38,7 @@ export function HeatMap({ namespaces, view }: HeatMapProps) {
     <Section
       title="Namespaces by level"
       id="namespaces"
-      note="Each number is the count of workloads that the level would deny, and a link to them. The outlined level applies now, the underlined level with enforcement."
+      note="Each number is how many workloads the level would deny, and links to them. The outlined level applies now, and the underlined level applies under enforcement."
     >
       <Table
         caption="Namespaces by level"
@@ -52,7 +52,7 @@ export function HeatMap({ namespaces, view }: HeatMapProps) {
   );
 }
 
-/** ID of the row of a namespace. */
+/** Returns the ID of a namespace's row. */
 export function rowId(namespace: string): string {
   return `namespace/${namespace}`;
 }
@@ -85,7 +85,7 @@ function countDenied(level: Level, denied: NonNullable<ReportNamespace['denied']
   return level === 'privileged' ? 0 : denied[level].length;
 }
 
-/** Returns the class for a number. The color scale is logarithmic, with the steps 1, 2 to 4, 5 to 14, and 15 or more. */
+/** Returns the class for a number. The color scale is logarithmic, with steps for 1, 2 to 4, 5 to 14, and more. */
 function cellClass(level: Level, { denied, current, planned }: ReportNamespace): string {
   const heat = denied ? `heat-${Math.min(4, Math.ceil(Math.log(countDenied(level, denied) + 1)))}` : 'unknown';
   return `${heat}${level === current ? ' current' : ''}${level === planned ? ' planned' : ''}`;

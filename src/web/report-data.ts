@@ -57,10 +57,10 @@ export interface ReportWorkload extends ViolatingWorkload {
   readonly patch?: ReportPatch | undefined;
 }
 
-/** The change to a workload in the cluster that fixes its violations, as far as the checks offer fixes. */
+/** The change that fixes a workload's violations in the cluster, as far as its checks can be fixed automatically. */
 export interface ReportPatch {
   readonly command: string;
-  /** Conditions that the cluster does not show and the user must verify. */
+  /** Conditions that cannot be determined from the cluster. The user must verify them. */
   readonly notes: readonly string[];
 }
 

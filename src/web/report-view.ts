@@ -1,4 +1,4 @@
-/** The part of a report that a page shows: filters in the URL, the order of fixes, and CSV. It does not use the DOM. */
+/** What the report page shows: filters in the URL, the order of fixes, and CSV. Does not use the DOM. */
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { countNamespaces } from '../policy/rollout/plan.ts';
 import type { DeniedWorkload, DenyingLevel, ReportData, ReportNamespace, ReportWorkload } from './report-data.ts';
@@ -6,7 +6,7 @@ import type { DeniedWorkload, DenyingLevel, ReportData, ReportNamespace, ReportW
 /** Fields of the filter, and the ID of the element to show. */
 const FIELDS = ['namespace', 'label', 'verdict', 'check', 'level', 'at'] as const;
 
-/** The state of the page in the fragment of its URL. Absent fields do not restrict the report. */
+/** The page state in the URL fragment. Absent fields do not restrict the report. */
 export type View = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
 
 /** Reads a fragment such as `#namespace=shop&check=runAsNonRoot`. */
@@ -20,18 +20,18 @@ export function parseView(fragment: string): View {
   return view;
 }
 
-/** Returns the fragment of a view, with the leading `#`. */
+/** Returns a URL fragment, including the leading `#`. */
 export function formatView(view: View): string {
   const fields = FIELDS.map((field) => [field, view[field] ?? '']).filter(([, value]) => value);
   return `#${new URLSearchParams(fields).toString()}`;
 }
 
-/** The verdict of a namespace whose workloads have the verdict. */
+/** Namespace verdicts by the workload verdict that leads to them. */
 const NAMESPACE_VERDICTS = { deniedNow: 'deniedNow', wouldBeDenied: 'violating', restart: 'restart' } as const;
 
 /**
- * Returns the part of the report that a view selects. A namespace matches by its whole name or, if there is no such
- * namespace, by a part of it. The rollout and the SCCs belong to the whole cluster and remain unchanged.
+ * Returns the part of the report that a view selects. A namespace matches by its full name or, if no namespace has that
+ * name, by a part of its name. The rollout and the SCCs apply to the whole cluster and are not filtered.
  */
 export function selectReport(
   data: ReportData,
@@ -82,7 +82,7 @@ export function selectReport(
   };
 }
 
-/** Returns the workloads that a level denies, or by default the level in force and the planned level. */
+/** Returns the workloads that a level denies. Without a level, uses the level in force and the planned level. */
 function workloadsAt(
   { denied, workloads }: ReportNamespace,
   level: string | undefined,
@@ -102,21 +102,20 @@ function workloadsAt(
   });
 }
 
-/** A workload with its namespace. */
 interface NamedWorkload extends ReportWorkload {
   readonly namespace: string;
 }
 
-/** A check, and the effect of its fix on the denied workloads. */
+/** A check, and how many denied workloads its fix helps to admit. */
 interface CheckStep {
   readonly check: string;
   /** The denied workloads that violate the check. */
   readonly workloads: readonly NamedWorkload[];
-  /** Number of workloads that are admitted once this check and all preceding ones are fixed. */
+  /** Number of workloads that are admitted once this check and all previous checks are fixed. */
   readonly admitted: number;
 }
 
-/** Returns the violated checks. The next check is always the one whose fix admits the most workloads. */
+/** Returns the violated checks. Each is the one whose fix then admits the most additional workloads. */
 export function orderChecks(namespaces: readonly ReportNamespace[]): readonly CheckStep[] {
   const workloads = namespaces
     .flatMap(({ name, workloads: found }) => found.map((one) => ({ ...one, namespace: name })))
@@ -144,7 +143,7 @@ export function orderChecks(namespaces: readonly ReportNamespace[]): readonly Ch
   return steps;
 }
 
-/** Groups workloads with the same verdict and the same violated checks. The largest group is the first. */
+/** Groups workloads that have the same verdict and violate the same checks. The largest group comes first. */
 export function groupByCause(workloads: readonly ReportWorkload[]): readonly (readonly ReportWorkload[])[] {
   const groups = Map.groupBy(workloads, ({ verdict, violations }) =>
     [verdict, ...violations.map(({ check }) => check)].join(' '),
@@ -152,7 +151,7 @@ export function groupByCause(workloads: readonly ReportWorkload[]): readonly (re
   return [...groups.values()].sort((a, b) => b.length - a.length);
 }
 
-/** Returns the violations of all workloads as CSV. Spreadsheets do not execute its cells. */
+/** Returns the violations of all workloads as CSV. Escapes cells so that spreadsheets do not run formulas. */
 export function toCsv(namespaces: readonly ReportNamespace[]): string {
   const rows = namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, verdict, level, pods, violations }) =>

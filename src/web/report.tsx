@@ -111,7 +111,7 @@ function Report({ data: all, live }: ReportProps) {
   );
 }
 
-/** The view in the URL. Shows and focuses the element that a link refers to. */
+/** Returns the view in the URL. Scrolls to the element that a link refers to, and focuses it. */
 function useView() {
   const [view, setView] = useState(() => parseView(location.hash));
   useEffect(() => {
@@ -156,7 +156,7 @@ function FilterForm({ all, data, view, onView: replaceView }: FilterProps) {
             type="search"
             name={field}
             list={`${field}-values`}
-            placeholder={field === 'label' ? 'team=shop,!test' : 'name or part of it'}
+            placeholder={field === 'label' ? 'team=shop,!test' : 'name or part of a name'}
             value={view[field] ?? ''}
             onInput={({ currentTarget: { value } }) => onView({ ...view, [field]: value })}
           />
@@ -231,10 +231,10 @@ function Comparison({ data: { comparison } }: { readonly data: ReportData }) {
   return (
     <Section
       title="Changes"
-      note={`Since the report of ${source} at ${time}. ${count(unchanged, 'violation')} did not change.${omitted}`}
+      note={`Changes since the report from ${source} at ${time}. ${count(unchanged, 'violation')} did not change.${omitted}`}
     >
       {rows.length === 0 ? (
-        <p class="empty">No violation is new or fixed.</p>
+        <p class="empty">There are no new or fixed violations.</p>
       ) : (
         <Table
           caption="Changes"
@@ -262,7 +262,7 @@ function Checks({ namespaces, fixes, view }: ChecksProps) {
   return (
     <Section
       title="By check"
-      note="Fix the checks in this order, because each one admits the most workloads after the preceding ones. Admitted: denied workloads that pass once this check and those above it are fixed."
+      note="Fix the checks in this order: each fix admits the most additional workloads. Admitted: denied workloads that pass once this check and those above it are fixed."
     >
       <Table
         caption="By check"
@@ -390,8 +390,8 @@ function DeniedWorkloads({ namespaces, view }: DeniedProps) {
       id="workloads"
       note={
         view.level === undefined
-          ? 'The workloads that the level of their namespace denies now, those that the planned level would deny, and those whose running pods need a restart.'
-          : `The workloads that the ${view.level} level denies.`
+          ? "Workloads that their namespace's level denies now, that the planned level would deny, or whose running pods need a restart."
+          : `Workloads that the ${view.level} level denies.`
       }
     >
       {listed.length === 0 && <p class="empty">No workload is or would be denied.</p>}
@@ -464,7 +464,7 @@ function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
   );
 }
 
-/** Workloads with the same verdict and violated checks. The fixes are listed once. */
+/** Workloads that have the same verdict and violate the same checks. Lists their fixes only once. */
 function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] }) {
   const { shown, more } = useLimit(workloads, MAX_NAMESPACES, 'workloads');
   const [first] = workloads;
@@ -494,7 +494,7 @@ function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] })
   );
 }
 
-/** The templates of a workload may violate the same check. */
+/** A workload may have multiple templates that violate the same check. */
 function uniqueChecks({ violations }: ReportWorkload): ReportWorkload['violations'] {
   return violations.filter(({ check }, index) => violations.findIndex((one) => one.check === check) === index);
 }
@@ -602,7 +602,7 @@ function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {
   );
 }
 
-/** Number of items of a list inside a table. */
+/** Maximum number of items in a list inside a table. */
 const MAX_ITEMS = 200;
 
 function printGrants({ grants }: ReportScc): ComponentChildren {
@@ -737,7 +737,7 @@ const data = document.getElementById('data')?.textContent;
 if (location.search !== '') history.replaceState(null, '', `/${location.hash}`);
 if (root) render(data == null ? <LiveReport /> : <Report data={await unpack(data)} />, root);
 
-/** Reads data that `renderPage` compressed. */
+/** Decompresses data that `renderPage` compressed. */
 async function unpack(base64: string): Promise<ReportData> {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));

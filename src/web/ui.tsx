@@ -56,7 +56,7 @@ interface ScrollRegionProps {
 }
 
 /**
- * Hints by the direction in which the content continues. At the end of the content, an empty line keeps the hint's space.
+ * Hints by the direction in which the content continues. At the end, an empty line keeps the hint's space.
  */
 const SCROLL_HINTS = {
   right: 'Scroll sideways to see all columns →',
@@ -65,7 +65,7 @@ const SCROLL_HINTS = {
 };
 
 /**
- * A region that scrolls if its content is too wide or too tall. Only in that case can it receive focus and shows a hint.
+ * A region that scrolls if its content is too wide or too tall. Only then can it receive focus, and it shows a hint.
  */
 function ScrollRegion({ label, children }: ScrollRegionProps) {
   const region = useRef<HTMLDivElement>(null);
@@ -102,22 +102,22 @@ function ScrollRegion({ label, children }: ScrollRegionProps) {
 interface TableProps {
   readonly caption: string;
   readonly head: readonly string[];
-  /** A `td` element is used as the cell. Other values become its content. */
+  /** A `td` element becomes the cell itself. Any other value becomes the cell's content. */
   readonly rows: readonly (readonly ComponentChildren[])[];
-  /** Class of the table. `wide`: cells contain sentences, so the columns remain readable on narrow screens. */
+  /** Class of the table. With `wide`, columns that contain sentences remain readable on narrow screens. */
   readonly kind?: 'wide' | 'heat-map';
-  /** False if the order of the rows has a meaning. */
+  /** False if the order of the rows is meaningful. */
   readonly isSortable?: boolean;
   /** Number of rows shown initially, and the noun for them. */
   readonly limit?: readonly [limit: number, noun: string, isNeeded?: boolean];
 }
 
-/** Compares texts with numbers, such as `9 workloads` and `10 workloads`. */
+/** Compares strings that contain numbers, such as `9 workloads` and `10 workloads`. */
 const { compare: compareTexts } = new Intl.Collator('en', { numeric: true });
 
 /**
- * A table that scrolls sideways on narrow screens, and that its headers sort. The first cell in each row is the row's
- * header.
+ * A table that scrolls sideways on narrow screens and can be sorted by its column headers. The first cell in each row
+ * is the row's header.
  */
 export function Table({ caption, head, rows, kind, isSortable = true, limit = [Infinity, ''] }: TableProps) {
   const [sort, setSort] = useState<{ readonly column: number; readonly direction: 1 | -1 }>();
@@ -165,18 +165,18 @@ export function Table({ caption, head, rows, kind, isSortable = true, limit = [I
   );
 }
 
-/** Returns the text of elements. Components contribute the texts that are passed to them as children. */
+/** Returns the text in elements. For components, this is the text in their children. */
 function textContent(children: ComponentChildren): string {
   if (Array.isArray(children)) return children.map(textContent).join('');
   if (isValidElement(children)) return textContent((children.props as { children?: ComponentChildren }).children);
   return typeof children === 'string' || typeof children === 'number' ? String(children) : '';
 }
 
-/** A command with a button that copies it. */
+/** A command, and a button that copies it. */
 export function Command({ text }: { readonly text: string }) {
   const [label, setLabel] = useState('Copy');
   const copy = async (): Promise<void> => {
-    // Without permission to write to the clipboard, the command can be selected.
+    // If writing to the clipboard is not permitted, the user can still select the command.
     const isCopied = await navigator.clipboard?.writeText(text).then(
       () => true,
       () => false,
@@ -194,14 +194,14 @@ export function Command({ text }: { readonly text: string }) {
   );
 }
 
-/** Saves a text as a file. */
+/** Offers a text as a file download. */
 export function download(name: string, type: string, text: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }));
   Object.assign(document.createElement('a'), { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Shows the first items of a long list, and all items on request or if one of them is needed. */
+/** Shows the first items of a long list, or all items if the user requests them or a link refers to one of them. */
 export function useLimit<T>(items: readonly T[], limit: number, noun: string, isNeeded = false) {
   const [isComplete, setComplete] = useState(false);
   const shown = isComplete || isNeeded ? items : items.slice(0, limit);

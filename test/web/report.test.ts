@@ -383,7 +383,7 @@ describe('report', { skip: noBrowser }, () => {
       'Deployment shop-test/web\tfixed\tallowPrivilegeEscalation',
     ]);
     const [note = ''] = await texts('[aria-label=Changes] .note');
-    assert.match(note, /^Since the report of .*shops\.json at 20\S+Z\. 2 violations did not change\.$/);
+    assert.match(note, /^Changes since the report from .*shops\.json at 20\S+Z\. 2 violations did not change\.$/);
   });
 
   test('renders 5,000 namespaces from less than 1 MB in less than a second of script time', async () => {
