@@ -36,6 +36,7 @@ const FEATURES: Readonly<Record<string, string>> = {
   uninstall: 'uninstallation',
   'kubelet-minimum': 'minimum kubelet version',
   'kubelet-authorizer': 'authorization by kubelet version',
+  exceptions: 'PodSecurityExceptions',
   olm: 'namespaces of operators',
   'olm-hardening': 'pods of operators',
 };
