@@ -108,9 +108,16 @@ export function findWorkloads(objects: readonly JsonObject[], namespace: string)
     });
 }
 
+/** API servers store workloads without empty lists, so the pods of controllers have none. */
+function withoutEmptyLists(spec: JsonObject): JsonObject {
+  const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+  return JSON.parse(JSON.stringify(spec, (_key, value: unknown) => (isEmpty(value) ? undefined : value))) as JsonObject;
+}
+
 function toPod(owner: JsonObject, template: JsonObject): JsonObject {
   const { labels, annotations } = objectMetadata(template);
-  const [spec, { volumeClaimTemplates }] = [template['spec'] as JsonObject, owner['spec'] as JsonObject];
+  const { volumeClaimTemplates } = owner['spec'] as JsonObject;
+  const spec = withoutEmptyLists(template['spec'] as JsonObject);
   const claims = (Array.isArray(volumeClaimTemplates) ? volumeClaimTemplates.filter(isObject) : []).map((claim) => {
     const { name } = objectMetadata(claim);
     return { name, persistentVolumeClaim: { claimName: `${String(name)}-0` } };
@@ -134,7 +141,7 @@ const INPUT_KINDS = new Set([
 ]);
 const CLUSTER_SCOPED = /^(?:ClusterRole|ClusterRoleBinding|SecurityContextConstraints|PriorityClass|RuntimeClass)$/;
 
-export function isClusterScoped({ kind }: JsonObject): boolean {
+function isClusterScoped({ kind }: JsonObject): boolean {
   return CLUSTER_SCOPED.test(String(kind));
 }
 

@@ -1,10 +1,11 @@
 /**
- * `npm run test:charts -- DIRECTORY [--record] [NAME...]`: renders the charts in a folder, and compares the verdicts of
- * `check`, `rollout plan`, `scc plan` and a cluster with two replicas for each workload. Any difference fails the run.
+ * `npm run test:charts -- DIRECTORY [--openshift=KUBECONFIG] [--record] [NAME...]`: renders the charts in a directory, and
+ * compares the verdicts of `check`, `rollout plan`, `scc plan` and a cluster with two replicas for each workload. Any
+ * difference fails the run.
  *
- * Each folder in FOLDER is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` contains
- * values that the chart requires. Without KUBEBUILDER_ASSETS, the cluster is the development cluster. --record writes
- * results.json.
+ * Each folder in DIRECTORY is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` contains values that
+ * the chart requires. Without KUBEBUILDER_ASSETS, the cluster is the development cluster. --openshift also compares the
+ * cluster with an API server of OpenShift, see `openshift.ts`. --record writes results.json.
  */
 import assert from 'node:assert/strict';
 import { parseArgs } from 'node:util';
@@ -14,7 +15,8 @@ import { responseObject } from '../support/answers.ts';
 import { createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
 import { apply, create, remove } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
-import { findInputs, findWorkloads, isClusterScoped, readCharts, render, type Chart, type Workload } from './chart.ts';
+import { findInputs, findWorkloads, readCharts, render, type Chart, type Workload } from './chart.ts';
+import { connectOpenShift, copyNamespace, findOpenShiftDifferences, type OpenShift } from './openshift.ts';
 import { readResults, writeResults, type ChartResult, type LevelResult, type SccResult } from './results.ts';
 import {
   CREATOR_RIGHTS,
@@ -106,7 +108,12 @@ const CHECK_OPTIONS: Readonly<Record<Setting, readonly string[]>> = {
 /** Time limit for the replicas to observe the grants of a chart. */
 const GRANTS_MS = 10_000;
 
-async function compare({ admin }: ControlPlane, rendered: Rendered, setting: Setting): Promise<Comparison> {
+async function compare(
+  { admin }: ControlPlane,
+  openshift: OpenShift | undefined,
+  rendered: Rendered,
+  setting: Setting,
+): Promise<Comparison> {
   const { namespace, workloads, stdin } = rendered;
   const { verdicts: check, checks } = await runCheck(stdin, namespace, CHECK_OPTIONS[setting]);
   const plan = await runRolloutPlan(stdin, namespace, workloads);
@@ -114,7 +121,11 @@ async function compare({ admin }: ControlPlane, rendered: Rendered, setting: Set
   const deadline = performance.now() + GRANTS_MS;
   for (;;) {
     const cluster = await tryPods(admin, namespace, workloads);
-    const differences = findDifferences(rendered, setting, { cluster, check, plan, sccPlan });
+    const differences = [...findDifferences(rendered, setting, { cluster, check, plan, sccPlan })];
+    if (openshift !== undefined) {
+      const others = await tryPods(openshift.admin, namespace, workloads);
+      differences.push(...findOpenShiftDifferences(namespace, cluster, others));
+    }
     if (differences.length === 0 || performance.now() > deadline) return { cluster, checks, advice, differences };
   }
 }
@@ -197,14 +208,18 @@ function sccResult({ cluster, advice }: Comparison): SccResult {
 }
 
 /** Tests a chart in a namespace for each of the settings. */
-async function tryChart(plane: ControlPlane, chart: Chart, kubeVersion: string) {
+async function tryChart(plane: ControlPlane, openshift: OpenShift | undefined, chart: Chart, kubeVersion: string) {
   const comparisons: Comparison[] = [];
   for (const setting of NAMES) {
     const rendered = await prepare(plane, chart, setting, kubeVersion);
     await untilEnforced(plane, rendered.namespace, setting);
-    comparisons.push(await compare(plane, rendered, setting));
+    const peer = SCC in SETTINGS[setting] ? openshift : undefined;
+    if (peer !== undefined) await copyNamespace(plane.admin, peer.admin, rendered.namespace, rendered.inputs);
+    comparisons.push(await compare(plane, peer, rendered, setting));
     // The SCCs of a chart would also admit pods of other charts, and contain the namespace of the chart.
-    for (const object of rendered.inputs) if (isClusterScoped(object)) await remove(plane.admin, object);
+    for (const { admin } of [plane, ...(peer ? [peer] : [])]) {
+      for (const object of rendered.inputs) await remove(admin, object);
+    }
   }
   const [baseline, restricted, scc] = comparisons;
   assert.ok(baseline && restricted && scc);
@@ -218,11 +233,16 @@ async function tryChart(plane: ControlPlane, chart: Chart, kubeVersion: string) 
     baseline: levelResult(baseline),
     restricted: levelResult(restricted),
     scc: sccResult(scc),
+    ...(openshift ? { openshift: `${openshift.version}, ${today()}` } : {}),
   };
   return { result, differences: comparisons.flatMap((one) => one.differences) };
 }
 
-async function run(charts: readonly Chart[], isRecorded: boolean): Promise<readonly string[]> {
+async function run(
+  charts: readonly Chart[],
+  openshift: OpenShift | undefined,
+  isRecorded: boolean,
+): Promise<readonly string[]> {
   const plane = await startControlPlane();
   const system = await createSystem(plane);
   try {
@@ -236,32 +256,38 @@ async function run(charts: readonly Chart[], isRecorded: boolean): Promise<reado
     const version = String(responseObject(await plane.admin.send('GET', '/version'))['gitVersion']);
     const differences: string[] = [];
     for (const chart of charts) {
-      const tried = await tryChart(plane, chart, version);
+      const tried = await tryChart(plane, openshift, chart, version);
       differences.push(...tried.differences);
-      if (isRecorded) record(plane.title, { [chart.name]: tried.result });
+      if (isRecorded && tried.differences.length === 0) record(plane.title, { [chart.name]: tried.result });
     }
     return differences;
   } finally {
+    openshift?.admin.close();
     await system.stop();
     await plane.stop();
   }
 }
 
-/** Replaces the recorded results of these charts. */
+function today(): string {
+  return new Date().toISOString().slice(0, 10);
+}
+
+/** Replaces the results of these charts. */
 function record(cluster: string, results: Readonly<Record<string, ChartResult>>): void {
   const all = Object.entries({ ...readResults().charts, ...results }).sort(([a], [b]) => a.localeCompare(b, 'en'));
-  writeResults({ cluster, date: new Date().toISOString().slice(0, 10), charts: Object.fromEntries(all) });
+  writeResults({ cluster, date: today(), charts: Object.fromEntries(all) });
 }
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { record: { type: 'boolean', default: false } },
+  options: { openshift: { type: 'string' }, record: { type: 'boolean', default: false } },
 });
 const [folder, ...names] = positionals;
 if (folder === undefined) throw new Error('npm run test:charts -- DIRECTORY: specify a directory with charts');
 const charts = readCharts(folder).filter(({ name }) => names.length === 0 || names.includes(name));
 if (charts.length === 0) throw new Error(`${folder} has no folder with a Chart.yaml`);
-const differences = await run(charts, values.record);
+const openshift = values.openshift === undefined ? undefined : await connectOpenShift(values.openshift);
+const differences = await run(charts, openshift, values.record);
 for (const difference of differences) process.stdout.write(`${difference}\n`);
 process.stdout.write(`${charts.length} charts, ${differences.length} differences\n`);
 if (differences.length > 0) process.exitCode = 1;

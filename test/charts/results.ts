@@ -31,6 +31,8 @@ export interface ChartResult {
   readonly baseline: LevelResult;
   readonly restricted: LevelResult;
   readonly scc: SccResult;
+  /** The version and the date of the comparison with OpenShift's API server, such as `Kubernetes 1.36, 2026-11-28`. */
+  readonly openshift?: string;
 }
 
 export interface Results {

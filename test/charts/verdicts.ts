@@ -13,6 +13,8 @@ export interface Verdict {
   readonly isAllowed: boolean;
   /** The SCC that admits the pod, or the reason for the denial. */
   readonly text: string;
+  /** The pod that a cluster admits. */
+  readonly pod?: JsonObject;
 }
 
 /** The verdicts by ID of the workload. */
@@ -165,10 +167,14 @@ export async function tryPods(admin: ApiClient, namespace: string, workloads: re
   const verdicts = new Map<string, Verdict>();
   for (const { id, pod } of workloads) {
     const answer = await admin.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, pod, CONTROLLER);
-    const { annotations } = objectMetadata(responseObject(answer));
+    if (answer.status !== 201) {
+      verdicts.set(id, { isAllowed: false, text: String(responseMessage(answer)) });
+      continue;
+    }
+    const admitted = responseObject(answer);
+    const { annotations } = objectMetadata(admitted);
     const scc = isObject(annotations) ? annotations[POD_SCC_ANNOTATIONS.scc] : '';
-    const isAllowed = answer.status === 201;
-    verdicts.set(id, { isAllowed, text: String(isAllowed ? scc : responseMessage(answer)) });
+    verdicts.set(id, { isAllowed: true, text: String(scc), pod: admitted });
   }
   return verdicts;
 }
