@@ -31,12 +31,18 @@ function printCommand({ name, summary }: CommandEntry, { operands, options, deta
   ].join('\n');
 }
 
+/** Returns a sentence with the choices, unless the help text contains them. */
+function listChoices({ help, choices = [] }: Option<unknown>): string {
+  if (choices.every((choice) => help.includes(choice))) return '';
+  return `. One of ${choices.map((choice) => code(choice)).join(', ')}`;
+}
+
 function printOptions(options: readonly (readonly [name: string, option: Option<unknown>])[]): string {
   const rows = options.map(([name, one]) => [
     code(`${printFlags(name, one)}${one.value === undefined ? '' : ` <${one.value.toLowerCase()}>`}`),
     code(one.fallback ?? ''),
     code(one.env ?? ''),
-    cell(one.help) + (one.choices ? `: ${one.choices.map((choice) => code(choice)).join(', ')}` : ''),
+    cell(one.help) + listChoices(one),
   ]);
   return formatMarkdownTable(['flag', 'default', 'environment', 'description'], rows);
 }

@@ -25,7 +25,7 @@ export type DryRun = (typeof DRY_RUNS)[number];
 
 export const dryRunOption = {
   'dry-run': option('MODE', oneOf(DRY_RUNS), 'none', {
-    help: 'client only prints the changes. server submits them to the API server without persisting them',
+    help: 'With client, only print the changes. With server, submit them without persisting them',
   }),
 };
 

@@ -1,4 +1,4 @@
-/** Decides reviews that cannot be evaluated because of a limit, in the same way for all routes. */
+/** Responds to reviews that cannot be evaluated because they exceed a limit. */
 import type { Store } from '../cluster/store.ts';
 import { type AdmissionRequest, type Decision, type Denied, deny } from '../kube/admission.ts';
 import { createStatus, tooLarge } from '../kube/status.ts';

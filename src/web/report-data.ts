@@ -79,7 +79,7 @@ export interface ReportComparison {
   readonly added: readonly ChangedWorkload[];
   /** Violations that workloads no longer have, including those of deleted workloads. */
   readonly fixed: readonly ChangedWorkload[];
-  /** Number of violations in both reports. */
+  /** Number of violations that appear in both reports. */
   readonly unchanged: number;
   /** Namespaces that are not compared because an evaluation failed. */
   readonly skipped: readonly string[];

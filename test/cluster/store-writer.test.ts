@@ -108,7 +108,7 @@ describe('the backoff', () => {
     assert.equal(delays(0.999, 2000).at(-1), 29_985);
   });
 
-  test('starts again after two minutes without failures', () => {
+  test('resets after more than two minutes without failures', () => {
     const clock = createFakeClock();
     const backoff = createBackoff(clock, () => 0);
     for (let failures = 0; failures < 5; failures++) clock.advance(backoff.nextMs());

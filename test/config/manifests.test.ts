@@ -469,11 +469,11 @@ describe('readManifests', () => {
       stdin,
       signal: controller.signal,
       onProgress: ({ number, files, percent }) => {
-        reported.push(`${number}/${files} ${percent} %`);
+        reported.push(`${number}/${files} ${percent}%`);
         if (number === 2) controller.abort();
       },
     });
     await assert.rejects(reading, { name: 'AbortError' });
-    assert.deepEqual(reported, ['1/2 0 %', '1/2 22 %', '1/2 48 %', '1/2 74 %', '1/2 100 %', '2/2 0 %']);
+    assert.deepEqual(reported, ['1/2 0%', '1/2 22%', '1/2 48%', '1/2 74%', '1/2 100%', '2/2 0%']);
   });
 });

@@ -396,9 +396,9 @@ suite('large bodies that remain incomplete', { timeout: 120_000 }, () => {
   };
 
   for (const { name, connections, bytes } of [
-    { name: 'two that declare 32 MiB and send one byte', connections: 2, bytes: 1 },
-    { name: '100 that declare 32 MiB and send one byte', connections: 100, bytes: 1 },
-    { name: '20 that declare 32 MiB and send 8 MiB', connections: 20, bytes: 8 * MIB },
+    { name: 'two connections that declare 32 MiB and send one byte', connections: 2, bytes: 1 },
+    { name: '100 connections that declare 32 MiB and send one byte', connections: 100, bytes: 1 },
+    { name: '20 connections that declare 32 MiB and send 8 MiB', connections: 20, bytes: 8 * MIB },
   ]) {
     test(`${name} do not block large reviews`, async (t) => {
       const sent = formatHead(PSA, 31 * MIB) + ' '.repeat(bytes);

@@ -151,7 +151,7 @@ describe('report', { skip: noBrowser }, () => {
     const other = (file: string): string => `${join(folder, file)} is not the output of portcullis report -o json`;
     const cases: readonly (readonly [file: string, reason: string])[] = [
       ['missing.json', `ENOENT: no such file or directory, open '${join(folder, 'missing.json')}'`],
-      ['object.json', `${other('object.json')}: it has no source and no time`],
+      ['object.json', `${other('object.json')}: source and time must be strings`],
       ['list.json', `${other('list.json')}: namespaces.filter is not a function`],
       ['pod.yaml', `${other('pod.yaml')}: Unexpected token 'k', "kind: Pod" is not valid JSON`],
     ];

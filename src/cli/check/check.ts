@@ -49,7 +49,8 @@ function podSecurityLabels(pairs: readonly (readonly [key: string, value: string
   const { errors } = resolvePolicies(labels, { enforce: DEFAULT, audit: DEFAULT, warn: DEFAULT });
   if (errors.length > 0) throw new UserError(formatFieldErrors(errors));
   const setsPolicy = pairs.some(([key]) => KNOWN_LABELS.has(key));
-  if (pairs.length > 0 && !setsPolicy) throw new UserError(`must have one of ${[...KNOWN_LABELS].join(', ')}`);
+  if (pairs.length > 0 && !setsPolicy)
+    throw new UserError(`must include one of the labels ${[...KNOWN_LABELS].join(', ')}`);
   return labels;
 }
 

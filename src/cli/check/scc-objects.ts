@@ -84,7 +84,7 @@ function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints):
 const ONE_LIST = 'Keep the capability in one of the two lists.';
 const SYSCTLS =
   'Keep each sysctl in one of the two lists. A trailing * matches a prefix. A single * must be the only entry.';
-const GROUPS = 'Use MustRunAs or RunAsAny, and ranges of group IDs from 0 in which min does not exceed max.';
+const GROUPS = 'Use MustRunAs or RunAsAny. In each range, min must be at least 0 and must not exceed max.';
 
 /** Fixes for invalid fields, by top-level field. */
 const FIXES: ReadonlyMap<string, string> = new Map([

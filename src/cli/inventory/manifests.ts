@@ -31,7 +31,7 @@ export async function readAllManifests(
       signal,
       ...options,
       onProgress: ({ file, number, files, percent }) =>
-        show(`Reading ${printable(file)} (${number} of ${files}): ${percent} %`),
+        show(`Reading ${printable(file)} (${number} of ${files}): ${percent}%`),
     }),
   );
   if (manifests.objects.length + manifests.errors.length > 0) return manifests;

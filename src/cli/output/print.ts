@@ -78,7 +78,7 @@ export function outputOption<const F extends readonly [string, ...string[]]>(for
 /** The `-o` option of commands that write objects. By default, they print the changes. */
 export const writtenOutputOption = option('FORMAT', oneOf(['name', 'json', 'yaml'] as const), undefined, {
   short: 'o',
-  help: 'Print the written objects: name, json, yaml',
+  help: 'Print the written objects in this format',
 });
 
 /** Prints objects as kubectl does. */

@@ -12,7 +12,7 @@ export async function readReport(file: string): Promise<ComparedReport> {
   try {
     const report: unknown = JSON.parse(await readFile(file, 'utf8'));
     if (!isObject(report) || typeof report['source'] !== 'string' || typeof report['time'] !== 'string') {
-      throw new TypeError('it has no source and no time');
+      throw new TypeError('source and time must be strings');
     }
     const read = report as unknown as ComparedReport;
     // Throws a TypeError if the lists have an unexpected form.

@@ -91,8 +91,8 @@ export function collectFields(schema: Schema, value: unknown): FieldSet {
 }
 
 /**
- * Merges an applied configuration into a live value. Replaces leaves, and merges list items by their keys. Items that
- * are in both lists have the configuration's order.
+ * Merges an applied configuration into a live value. Replaces leaves, and merges list items by their keys.
+ * Items in both lists follow the order of the applied configuration.
  */
 export function merge(schema: Schema, live: unknown, applied: unknown): unknown {
   if (applied === undefined) return live;

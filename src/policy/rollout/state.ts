@@ -226,7 +226,7 @@ export function isEnforcing({ conditions }: RolloutState): boolean {
   return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
 }
 
-/** Enforcement was decided on but is not in effect yet. */
+/** Returns the outlook after the decision to enforce, before enforcement is in effect. */
 function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTime }: RolloutState): Outlook {
   if (!gate) {
     return outlook(`the ${ENFORCEMENT_GATE} feature is off`, [`Enable the ${ENFORCEMENT_GATE} feature.`]);

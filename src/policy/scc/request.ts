@@ -36,7 +36,7 @@ export interface SccInput {
    * and score. Defaults to false.
    */
   readonly preferUserNamespaces?: boolean | undefined;
-  /** True in report mode, which the warnings mention. */
+  /** True in report mode. Warnings then describe what SCC admission would do. */
   readonly isReported?: boolean | undefined;
 }
 

@@ -216,7 +216,7 @@ const MAX_BLOCKS = 8_000_000;
 
 /** Returns an error if the settings contradict each other. */
 export function validateRangeSettings({ uidRange, mcsRange, labelsPerBlock }: RangeSettings): string | undefined {
-  if (uidRange.start === 0) return `uid range ${formatUidRange(uidRange)} contains the user ID 0 of root`;
+  if (uidRange.start === 0) return `uid range ${formatUidRange(uidRange)} contains UID 0 (root)`;
   const blocks = blockCount(uidRange);
   if (blocks > MAX_BLOCKS) return `uid range ${formatUidRange(uidRange)} has ${blocks} blocks, more than ${MAX_BLOCKS}`;
   const needed = blocks * Math.max(1, labelsPerBlock);

@@ -159,7 +159,7 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   [
     'check',
     '--namespace-labels=enforce=baseline -f -',
-    'invalid argument "enforce=baseline" for "--namespace-labels" flag: must have one of ' +
+    'invalid argument "enforce=baseline" for "--namespace-labels" flag: must include one of the labels ' +
       'pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/audit, ' +
       'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
   ],

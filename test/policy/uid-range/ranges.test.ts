@@ -189,7 +189,7 @@ suite('validateRangeSettings', () => {
     [
       'the ID of root',
       { ...DEFAULT_RANGES, uidRange: { start: 0, end: 10, blockSize: 1 } },
-      'uid range 0-10/1 contains the user ID 0 of root',
+      'uid range 0-10/1 contains UID 0 (root)',
     ],
   ] as const;
   for (const [name, settings, problem] of cases) {
