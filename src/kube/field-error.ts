@@ -1,4 +1,5 @@
 import { printJson, quote, truncate } from './text.ts';
+import { isObject } from './types.ts';
 
 /** Titles of field errors by type. The type is also the reason of the Status cause. */
 const TITLES = {
@@ -118,4 +119,12 @@ function jsonTypeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   return typeof value === 'boolean' ? 'bool' : typeof value;
+}
+
+/** Returns the error for a value that is not an object of the kind. The kind may be absent, as in lists. */
+export function findKindError(value: unknown, kind: string, path = ''): FieldError | undefined {
+  if (!isObject(value)) return invalidValue(path, value, 'must be an object');
+  const { kind: found } = value;
+  if (found == null || found === kind) return undefined;
+  return notSupported(path === '' ? 'kind' : `${path}.kind`, found, [kind]);
 }

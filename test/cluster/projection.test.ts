@@ -5,7 +5,7 @@ import { createObjectPool, createProjections } from '../../src/cluster/projectio
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { JsonObject, Pod, RoleBinding } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
-import { assignScc } from '../../src/policy/scc/index.ts';
+import { assignScc } from '../../src/policy/scc/assign.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';
 import { create } from '../policy/scc/arbitrary.ts';
 import { readFixture } from '../support/fixtures.ts';

@@ -52,11 +52,23 @@ import { V1Namespace, V1Pod, type V1ClusterRole, type V1RoleBinding } from '@kub
 import { evaluatePod } from 'portcullis/pss';
 import { psaLevel } from 'portcullis/psa';
 import { createAuthorizer } from 'portcullis/rbac';
-import { assignScc, type SccInput, type SecurityContextConstraints } from 'portcullis/scc';
+import { assignScc, type SccRequest, type SecurityContextConstraints } from 'portcullis/scc';
 
 declare const model: { pod: V1Pod; namespace: V1Namespace; role: V1ClusterRole; binding: V1RoleBinding };
 declare const scc: SecurityContextConstraints;
-declare const input: Omit<SccInput, 'object' | 'namespace'>;
+declare const input: Omit<SccRequest, 'object' | 'namespace'>;
+/** As in kubernetes-types, whose members are mutable and whose times are strings. */
+declare const typed: { apiVersion: 'v1'; kind: 'Pod'; metadata?: { creationTimestamp?: string }; spec?: { containers: { name: string }[] } };
+const generated = { kind: 'Pod', metadata: { creationTimestamp: null }, spec: { containers: [] } } as const;
+/** Only compiled. */
+export const compiled = (): unknown => {
+  const decision = assignScc({ ...input, object: generated, namespace: { metadata: { name: 'shop', creationTimestamp: null } } });
+  const admittedBy: string | undefined = decision.allowed ? decision.facts?.scc : decision.status.message;
+  // @ts-expect-error A denied pod has no SCC.
+  const deniedBy: string | undefined = decision.allowed ? undefined : decision.facts.scc;
+  // @ts-expect-error The level has no default.
+  return [admittedBy, deniedBy, evaluatePod(typed, { level: 'baseline', version: 'latest' }), evaluatePod(generated, {})];
+};
 export const results = (): unknown[] => [
   evaluatePod(model.pod, { level: 'baseline', version: 'latest' }),
   evaluatePod(model.pod.spec === undefined ? {} : { spec: model.pod.spec }, { level: 'baseline', version: 'latest' }),

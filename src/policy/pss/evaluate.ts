@@ -2,15 +2,15 @@
  * Evaluates pods against the Pod Security Standards. The result depends only on the pod, not on the namespace, the user
  * or the cluster. Accepts values of any type and never throws.
  */
-import type { FieldError } from '../../kube/field-error.ts';
+import { type FieldError, findKindError, formatFieldError, notSupported } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
-import type { PodLike } from '../../kube/types.ts';
+import { isObject } from '../../kube/types.ts';
 import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
 import type { DecodeError } from '../pod/reader.ts';
 import type { Repair } from '../pod/repair.ts';
 import { type Check, type Finding, isExcepted, joinTexts, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
-import { compareVersions, type Level, parseVersion, type Policy, type Version } from './policy.ts';
+import { compareVersions, isLevel, type Level, LEVELS, parseVersion, type Policy, type Version } from './policy.ts';
 
 /** A violation of one check. */
 export interface Violation {
@@ -57,7 +57,7 @@ export type Selector = (options: SelectOptions) => readonly SelectedCheck[];
 
 export interface Evaluator {
   /** Evaluates a pod or pod template. An invalid version is treated as `latest`. */
-  evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
+  evaluatePod(pod: unknown, options: EvaluateOptions): Evaluation;
   /** Evaluates a decoded pod. Used by callers that evaluate it against several policies. */
   evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
   readonly checksAt: Selector;
@@ -88,9 +88,18 @@ export function createEvaluator(registry: Registry): Evaluator {
     newestVersion,
     checksAt,
     evaluateDecoded,
-    evaluatePod: (pod, options) =>
-      options.level === 'privileged' ? ALLOWED : evaluateDecoded(decodePod(pod), options),
+    evaluatePod(pod, options) {
+      const error = findArgumentError(pod, options);
+      if (error) return undecodable({ field: error, message: formatFieldError(error) }, options);
+      return options.level === 'privileged' ? ALLOWED : evaluateDecoded(decodePod(pod), options);
+    },
   };
+}
+
+/** An object of another kind would be read as a pod without containers, and an unknown level as restricted. */
+function findArgumentError(pod: unknown, options: EvaluateOptions | undefined): FieldError | undefined {
+  if (!isLevel(options?.level)) return notSupported('options.level', options?.level, LEVELS);
+  return isObject(pod) ? findKindError(pod, 'Pod') : undefined;
 }
 
 export const { evaluatePod, evaluateDecoded, checksAt, newestVersion } = createEvaluator(checks);

@@ -1,7 +1,5 @@
-import { formatFieldError } from '../../kube/field-error.ts';
-import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { findKindError, formatFieldError, notSupported } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import type { Namespace } from '../../kube/types.ts';
 import { SAFE_SYSCTLS } from '../pod/safe-sysctls.ts';
 import { compareVersions, type Level, type Version } from '../pss/policy.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
@@ -38,11 +36,16 @@ interface SccLevel {
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/scctopsamapping.go
  */
 export function psaLevel(
-  scc: SecurityContextConstraints,
-  namespace: Namespace,
+  scc: unknown,
+  namespace: unknown,
   { profile, userNamespaces = profile === 'accurate' ? 'aware' : 'ignore', version = 'latest' }: SccLevelOptions,
 ): SccLevel {
-  const { fields, error } = decodeScc(scc);
+  const { fields, error: decodeError } = decodeScc(scc);
+  const isProfile = profile === 'upstream' || profile === 'accurate';
+  const error =
+    findKindError(scc, 'SecurityContextConstraints', 'scc') ??
+    findKindError(namespace, 'Namespace', 'namespace') ??
+    (isProfile ? decodeError : notSupported('options.profile', profile, ['upstream', 'accurate']));
   if (error !== undefined) return { level: 'privileged', error: formatFieldError(error) };
   const isAware = userNamespaces === 'aware' && compareVersions(version, 'v1.35') >= 0;
   const hasUserNamespaces = isAware && fields.userNamespaceLevel === 'RequirePodLevel';

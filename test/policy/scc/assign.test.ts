@@ -16,7 +16,8 @@ import {
   decideWithKnownAccess,
 } from '../../../src/policy/scc/access.ts';
 import { reportScc } from '../../../src/policy/scc/assign.ts';
-import { assignScc, type SccDecision, validateScc } from '../../../src/policy/scc/index.ts';
+import { assignScc, validateScc } from '../../../src/policy/scc/assign.ts';
+import type { SccDecision } from '../../../src/policy/scc/index.ts';
 import type { Grant } from '../../support/scc.ts';
 import {
   ADMIN,

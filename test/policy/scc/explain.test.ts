@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { type Change, findChanges } from '../../../src/kube/pod-changes.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { decidePod, type ExplainedPod, explainPod, type PodVerdict } from '../../../src/policy/scc/advice/explain.ts';
-import { assignScc } from '../../../src/policy/scc/index.ts';
+import { assignScc } from '../../../src/policy/scc/assign.ts';
 import { type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import { create, type ListedInput } from './arbitrary.ts';
 import { ADMIN, podWith, request, STANDARD } from './requests.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { assignScc, validateScc } from '../../../src/policy/scc/index.ts';
+import { assignScc, validateScc } from '../../../src/policy/scc/assign.ts';
 import { laxScc } from '../../support/scc.ts';
 import {
   createRequest,

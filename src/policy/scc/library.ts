@@ -1,0 +1,78 @@
+/** SCC admission for other programs. All input is validated, because a missing field must not admit a pod. */
+import type { Operation } from '../../kube/admission.ts';
+import {
+  type FieldError,
+  findKindError,
+  formatFieldError,
+  invalidValue,
+  notSupported,
+  requiredField,
+} from '../../kube/field-error.ts';
+import { createStatus } from '../../kube/status.ts';
+import { isObject, valueAt } from '../../kube/types.ts';
+import * as admission from './assign.ts';
+import type { SccDecision } from './decision.ts';
+import type { SccInput } from './request.ts';
+
+/** The input for a decision about one pod request. Its objects may have the types of any Kubernetes library. */
+export interface SccRequest extends Omit<SccInput, 'namespace' | 'userInfo' | 'sccs' | 'namespaceRanges'> {
+  /** A Namespace. Its annotations contain the ranges of the namespace. */
+  readonly namespace: unknown;
+  /** The requesting user, with `username` and `groups`. */
+  readonly userInfo: unknown;
+  /** All SCCs in the cluster. */
+  readonly sccs: readonly unknown[];
+}
+
+/**
+ * The mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with it. On updates, it may
+ * change only added ephemeral containers. A request with an invalid field is denied, and the status names the field.
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
+ */
+export function assignScc(request: SccRequest): SccDecision {
+  return decide(request, admission.assignScc);
+}
+
+/** The validating pass, in which a usable SCC must allow the pod without changing it. */
+export function validateScc(request: SccRequest): SccDecision {
+  return decide(request, admission.validateScc);
+}
+
+function decide(request: SccRequest, pass: (input: SccInput) => SccDecision): SccDecision {
+  const error = findError(request);
+  if (error === undefined) return pass(request as SccInput);
+  const status = createStatus(400, 'BadRequest', formatFieldError(error));
+  return { allowed: false, status, warnings: [], auditAnnotations: {} };
+}
+
+const OPERATIONS: readonly Operation[] = ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'];
+
+function findError(request: unknown): FieldError | undefined {
+  if (!isObject(request)) return invalidValue('request', request, 'must be an object');
+  const { operation, namespace, userInfo, sccs, canUse } = request;
+  if (!OPERATIONS.some((one) => one === operation)) return notSupported('operation', operation, OPERATIONS);
+  if (typeof canUse !== 'function') return invalidValue('canUse', canUse, 'must be a function');
+  if (!Array.isArray(sccs)) return invalidValue('sccs', sccs, 'must be a list');
+  return (
+    findKindError(namespace, 'Namespace', 'namespace') ??
+    findNameError(namespace) ??
+    findUserError(userInfo) ??
+    sccs
+      .map((scc: unknown, index) => findKindError(scc, 'SecurityContextConstraints', `sccs[${index}]`))
+      .find((error) => error !== undefined)
+  );
+}
+
+function findNameError(namespace: unknown): FieldError | undefined {
+  const name = valueAt(namespace, ['metadata', 'name']);
+  return typeof name === 'string' && name !== '' ? undefined : requiredField('namespace.metadata.name', '');
+}
+
+function findUserError(user: unknown): FieldError | undefined {
+  if (!isObject(user)) return invalidValue('userInfo', user, 'must be an object');
+  const { username, groups = [] } = user;
+  if (typeof username !== 'string') return invalidValue('userInfo.username', username, 'must be a string');
+  const isValid = Array.isArray(groups) && groups.every((group) => typeof group === 'string');
+  return isValid ? undefined : invalidValue('userInfo.groups', groups, 'must be a list of strings');
+}

@@ -1,0 +1,151 @@
+/** The library exports deny invalid arguments with the name of the field. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
+import { assignScc, type SccRequest, validateScc } from '../../src/policy/scc/index.ts';
+
+const BASELINE = { level: 'baseline', version: 'latest' } as const;
+const METADATA = { name: 'web', creationTimestamp: null };
+const POD = { apiVersion: 'v1', kind: 'Pod', metadata: METADATA, spec: { containers: [{ name: 'c', image: 'i' }] } };
+const DEPLOYMENT = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: METADATA, spec: { template: POD } };
+
+describe('evaluatePod', () => {
+  const cases: readonly (readonly [name: string, pod: unknown, options: object, detail: string])[] = [
+    ['a pod', POD, BASELINE, ''],
+    ['a pod template', { metadata: METADATA, spec: POD.spec }, BASELINE, ''],
+    ['a Deployment', DEPLOYMENT, BASELINE, 'kind: Unsupported value: "Deployment": supported values: "Pod"'],
+    [
+      'a Deployment at the privileged level',
+      DEPLOYMENT,
+      { ...BASELINE, level: 'privileged' },
+      'kind: Unsupported value: "Deployment": supported values: "Pod"',
+    ],
+    ['nothing', undefined, BASELINE, 'there is no pod'],
+    ['a string', 'web', BASELINE, 'json: cannot unmarshal string into Go value of type v1.Pod'],
+    [
+      'an unknown level',
+      POD,
+      { ...BASELINE, level: 'Restricted' },
+      'options.level: Unsupported value: "Restricted": supported values: "privileged", "baseline", "restricted"',
+    ],
+  ];
+  for (const [name, pod, options, detail] of cases) {
+    test(name, () => {
+      const { allowed, violations } = evaluatePod(pod, options as typeof BASELINE);
+      const expected = detail === '' ? [] : [{ check: 'decode', reason: 'undecodable field', detail }];
+      assert.deepEqual([allowed, violations], [detail === '', expected]);
+    });
+  }
+});
+
+const NAMESPACE = {
+  metadata: {
+    name: 'shop',
+    creationTimestamp: new Date(0),
+    annotations: { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' },
+  },
+};
+const SCC = {
+  kind: 'SecurityContextConstraints',
+  metadata: { name: 'any', creationTimestamp: null },
+  ...{ runAsUser: { type: 'RunAsAny' }, seLinuxContext: { type: 'RunAsAny' } },
+  ...{ fsGroup: { type: 'RunAsAny' }, supplementalGroups: { type: 'RunAsAny' }, volumes: ['*'] },
+};
+const REQUEST: SccRequest = {
+  operation: 'CREATE',
+  object: POD,
+  namespace: NAMESPACE,
+  userInfo: { username: 'alice', groups: ['system:authenticated'] },
+  sccs: [SCC],
+  canUse: () => true,
+};
+
+describe('assignScc and validateScc', () => {
+  test('a pod is admitted, and its SCC is known', () => {
+    const decision = assignScc(REQUEST);
+    assert.equal(decision.allowed && decision.facts?.scc, 'any');
+  });
+
+  const cases: readonly (readonly [name: string, change: object, message: string])[] = [
+    [
+      'no operation',
+      { operation: undefined },
+      'operation: Unsupported value: null: supported values: "CREATE", "UPDATE", "DELETE", "CONNECT"',
+    ],
+    ['no canUse', { canUse: undefined }, 'canUse: Invalid value: null: must be a function'],
+    ['no list of SCCs', { sccs: SCC }, `sccs: Invalid value: ${JSON.stringify(SCC)}: must be a list`],
+    [
+      'another object in the list of SCCs',
+      { sccs: [SCC, POD] },
+      'sccs[1].kind: Unsupported value: "Pod": supported values: "SecurityContextConstraints"',
+    ],
+    ['the name of a namespace', { namespace: 'shop' }, 'namespace: Invalid value: "shop": must be an object'],
+    [
+      'a pod as the namespace',
+      { namespace: POD },
+      'namespace.kind: Unsupported value: "Pod": supported values: "Namespace"',
+    ],
+    ['a namespace without a name', { namespace: { metadata: {} } }, 'namespace.metadata.name: Required value'],
+    ['no user', { userInfo: null }, 'userInfo: Invalid value: null: must be an object'],
+    ['a user without a name', { userInfo: {} }, 'userInfo.username: Invalid value: null: must be a string'],
+    [
+      'groups that are not a list',
+      { userInfo: { username: 'alice', groups: 'admins' } },
+      'userInfo.groups: Invalid value: "admins": must be a list of strings',
+    ],
+  ];
+  for (const [name, change, message] of cases) {
+    test(`${name} is a bad request`, () => {
+      for (const decide of [assignScc, validateScc]) {
+        const decision = decide({ ...REQUEST, ...change });
+        assert.deepEqual(decision.allowed ? [] : [decision.status.code, decision.status.message], [400, message]);
+      }
+    });
+  }
+
+  test('a Deployment is not a pod', () => {
+    const decision = assignScc({ ...REQUEST, object: DEPLOYMENT });
+    assert.match(
+      decision.allowed ? '' : decision.status.message,
+      /^object was marked as kind pod but was unable to be converted: \{"apiVersion":"apps\/v1","kind":"Deployment"/,
+    );
+  });
+});
+
+describe('psaLevel', () => {
+  const ACCURATE = { profile: 'accurate' } as const;
+  const cases: readonly (readonly [name: string, scc: unknown, namespace: unknown, options: object, error?: string])[] =
+    [
+      ['an SCC', SCC, NAMESPACE, ACCURATE],
+      ['no SCC', undefined, NAMESPACE, ACCURATE, 'scc: Invalid value: null: must be an object'],
+      [
+        'a pod as the SCC',
+        POD,
+        NAMESPACE,
+        ACCURATE,
+        'scc.kind: Unsupported value: "Pod": supported values: "SecurityContextConstraints"',
+      ],
+      ['no namespace', SCC, 'shop', ACCURATE, 'namespace: Invalid value: "shop": must be an object'],
+      [
+        'an unknown profile',
+        SCC,
+        NAMESPACE,
+        { profile: 'exact' },
+        'options.profile: Unsupported value: "exact": supported values: "upstream", "accurate"',
+      ],
+      [
+        'a field of the wrong type',
+        { ...SCC, volumes: 'all' },
+        NAMESPACE,
+        ACCURATE,
+        'volumes: Invalid value: "all": must be a list',
+      ],
+    ];
+  for (const [name, scc, namespace, options, error] of cases) {
+    test(name, () => {
+      const expected = error === undefined ? { level: 'privileged' } : { level: 'privileged', error };
+      assert.deepEqual(psaLevel(scc, namespace, options as typeof ACCURATE), expected);
+    });
+  }
+});
