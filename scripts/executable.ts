@@ -34,6 +34,7 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
     await run(process.execPath, ['--experimental-sea-config', join(folder, 'config.json')]);
     await copyFile(process.execPath, file);
     await chmod(file, 0o755);
+    if (process.platform === 'linux') await strip(file);
     // Node's signature does not cover the application, and macOS runs only signed executables.
     const isApple = process.platform === 'darwin';
     if (isApple) await run('codesign', ['--remove-signature', file]);
@@ -47,6 +48,15 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
     return packages;
   } finally {
     await rm(folder, { recursive: true });
+  }
+}
+
+/** Removes the symbols that only debuggers need, a seventh of the size. They remain on machines without binutils. */
+async function strip(file: string): Promise<void> {
+  try {
+    await run('strip', ['--strip-unneeded', file]);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
 }
 

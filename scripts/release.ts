@@ -177,6 +177,9 @@ async function writeMaterials(): Promise<void> {
     type: 'platform',
     name: 'node',
     version: process.versions.node,
+    purl: `pkg:generic/node@${process.versions.node}`,
+    licenses: [{ license: { id: 'MIT' } }],
+    hashes: [{ alg: 'SHA-256', content: await hashFile(process.execPath) }],
   };
   const materials: Materials = {
     ...all,
@@ -190,12 +193,15 @@ async function writeMaterials(): Promise<void> {
   await writeFile(join(OUT, 'sbom.cdx.json'), `${JSON.stringify(materials, undefined, 2)}\n`);
 }
 
+async function hashFile(file: string): Promise<string> {
+  return createHash('sha256')
+    .update(await readFile(file))
+    .digest('hex');
+}
+
 async function writeChecksums(): Promise<void> {
   const names = (await readdir(OUT)).sort();
-  const lines = names.map(async (name) => {
-    const hash = createHash('sha256').update(await readFile(join(OUT, name)));
-    return `${hash.digest('hex')}  ${name}\n`;
-  });
+  const lines = names.map(async (name) => `${await hashFile(join(OUT, name))}  ${name}\n`);
   await writeFile(join(OUT, 'SHA256SUMS'), (await Promise.all(lines)).join(''));
 }
 

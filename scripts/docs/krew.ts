@@ -1,7 +1,7 @@
 import { REPOSITORY } from '../../src/cli/command.ts';
 
 /** The platforms with an executable, which are the runners in .github/workflows/release.yml. */
-export const PLATFORMS = ['linux-amd64', 'linux-arm64', 'darwin-arm64'] as const;
+export const PLATFORMS = ['linux-amd64', 'linux-arm64', 'darwin-arm64', 'darwin-amd64'] as const;
 
 /**
  * Formats the krew plugin template. The release workflow fills in versions and checksums.

@@ -196,9 +196,10 @@ suite('workflows', async () => {
     const { jobs } = await readYaml<Workflow>('.github/workflows/release.yml');
     // The job that publishes the release runs on linux-amd64.
     const runners = ['ubuntu-24.04', ...(jobs['executables']?.strategy?.matrix['runner'] ?? [])];
-    const platforms = runners.map((runner) =>
-      runner.startsWith('macos') ? 'darwin-arm64' : runner.endsWith('-arm') ? 'linux-arm64' : 'linux-amd64',
-    );
+    const platforms = runners.map((runner) => {
+      if (runner.startsWith('macos')) return runner.endsWith('-intel') ? 'darwin-amd64' : 'darwin-arm64';
+      return runner.endsWith('-arm') ? 'linux-arm64' : 'linux-amd64';
+    });
     assert.deepEqual(platforms, PLATFORMS);
   });
 });

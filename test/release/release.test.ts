@@ -430,8 +430,14 @@ describe('files of a release', () => {
     const materials = JSON.parse(await readFile(released('sbom.cdx.json'), 'utf8')) as {
       readonly bomFormat: string;
       readonly metadata: { readonly component: { readonly name: string } };
-      readonly components: readonly { readonly 'bom-ref': string }[];
+      readonly components: readonly {
+        readonly 'bom-ref': string;
+        readonly licenses?: readonly unknown[];
+        readonly hashes?: readonly unknown[];
+      }[];
     };
+    const incomplete = materials.components.filter(({ licenses, hashes }) => !licenses?.length || !hashes?.length);
+    assert.deepEqual(incomplete, []);
     const found = materials.components.map((one) => one['bom-ref']);
     assert.deepEqual(found.toSorted(), [...new Set(packages), `node@${process.versions.node}`].toSorted());
     assert.deepEqual([materials.bomFormat, materials.metadata.component.name], ['CycloneDX', 'portcullis']);
