@@ -297,9 +297,9 @@ describe('check on a terminal', () => {
     const { stderr } = await runProgram(['check', '-f', folder], { terminals: ['stderr'] });
     const lines = [
       `Reading ${folder}/a.yaml (1 of 2): 0%`,
-      `Reading ${folder}/a.yaml (1 of 2): 100 %`,
+      `Reading ${folder}/a.yaml (1 of 2): 100%`,
       `Reading ${folder}/b\\u001b[2J.yaml (2 of 2): 0%`,
-      `Reading ${folder}/b\\u001b[2J.yaml (2 of 2): 100 %`,
+      `Reading ${folder}/b\\u001b[2J.yaml (2 of 2): 100%`,
       '',
     ];
     assert.equal(stderr, lines.map((line) => `\r\u001b[K${line}`).join(''));
