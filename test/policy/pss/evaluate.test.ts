@@ -63,11 +63,12 @@ describe('a pod that violates', () => {
 });
 
 describe('policies with values outside their types', () => {
-  test('an unknown level is as strict as restricted', () => {
-    const level = 'constructor' as Level;
-    assert.deepEqual(
-      evaluatePod(VIOLATING, { level, version: 'v1.0' }),
-      evaluatePod(VIOLATING, { level: 'restricted', version: 'v1.0' }),
+  test('an unknown level denies every pod', () => {
+    const { allowed, detail } = evaluatePod({ kind: 'Pod' }, { level: 'constructor' as Level, version: 'v1.0' });
+    assert.equal(allowed, false);
+    assert.equal(
+      detail,
+      'undecodable field (options.level: Unsupported value: "constructor": supported values: "privileged", "baseline", "restricted")',
     );
   });
 
