@@ -64,9 +64,10 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
     'needs a cluster without a server; test/e2e/policies.test.ts',
   ],
   [
-    /^portcullis exception |get podsecurityexception /,
+    /^portcullis exception |get podsecurityexception |^kubectl create -f exception\.yaml$/,
     'needs a workload that violates the level, and an approver; test/e2e/exceptions.test.ts',
   ],
+  [/^kubectl create quota/, 'the development cluster has no quotas'],
   [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
   [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/kubectl/runbook.test.ts executes the commands'],
 ];
