@@ -156,7 +156,7 @@ function FilterForm({ all, data, view, onView: replaceView }: FilterProps) {
             type="search"
             name={field}
             list={`${field}-values`}
-            placeholder={field === 'label' ? 'team=shop,!test' : 'name or part of a name'}
+            placeholder={field === 'label' ? 'team=shop' : 'shop'}
             value={view[field] ?? ''}
             onInput={({ currentTarget: { value } }) => onView({ ...view, [field]: value })}
           />
@@ -214,7 +214,7 @@ function Select({ field, options, view, onView }: SelectProps) {
         value={selected}
         onChange={({ currentTarget: { value } }) => onView({ ...view, [field]: value || undefined })}
       >
-        <option value="">{field === 'level' ? 'in force or planned' : 'all'}</option>
+        <option value="">{field === 'level' ? 'applied, planned' : 'all'}</option>
         {options.map(([value, text]) => (
           <option value={value}>{text}</option>
         ))}
