@@ -69,9 +69,14 @@ export function activeExceptions(
     const exception = readException(object);
     return exception && findLastingProblem(exception, settings) === undefined ? [exception] : [];
   });
-  const changes = lasting.flatMap(({ approvedMs, rule }) => [approvedMs - CLOCK_SKEW_MS, rule.expiresAtMs]);
-  const fromMs = Math.max(...changes.filter((change) => change <= nowMs));
-  const untilMs = Math.min(...changes.filter((change) => nowMs < change));
+  let fromMs = -Infinity;
+  let untilMs = Infinity;
+  for (const { approvedMs, rule } of lasting) {
+    for (const change of [approvedMs - CLOCK_SKEW_MS, rule.expiresAtMs]) {
+      if (change <= nowMs) fromMs = Math.max(fromMs, change);
+      else untilMs = Math.min(untilMs, change);
+    }
+  }
   const applicable = lasting.filter((exception) => findTimeProblem(exception, nowMs) === undefined);
   const index = indexExceptions(applicable.map(({ rule }) => rule));
   active.set(namespace, { revision, settings, fromMs, untilMs, index });

@@ -68,8 +68,8 @@ export const admissionPolicies: ControllerDefinition = {
       ],
     },
     {
-      // Whoever can write a MutatingAdmissionPolicy can change any object, so the role is optional. Without it, the
-      // webhook defaults pods.
+      // Optional, because permission to write a MutatingAdmissionPolicy includes permission to change any object.
+      // Without the role, the webhook defaults pods.
       role: 'admission-policies-defaults',
       clusterRules: [rule(['create', 'patch', 'update'], DEFAULTS_KINDS, [DEFAULTS_POLICY])],
       isNeeded: ({ podDefaults }) => podDefaults,

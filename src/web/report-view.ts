@@ -151,7 +151,7 @@ export function groupByCause(workloads: readonly ReportWorkload[]): readonly (re
   return [...groups.values()].sort((a, b) => b.length - a.length);
 }
 
-/** Returns the violations of all workloads as CSV. Escapes cells so that spreadsheets do not run formulas. */
+/** Returns the violations of all workloads as CSV. Spreadsheets do not run formulas in the escaped cells. */
 export function toCsv(namespaces: readonly ReportNamespace[]): string {
   const rows = namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, verdict, level, pods, violations }) =>
