@@ -37,7 +37,7 @@ interface Way {
   readonly server?: Subject | undefined;
   /** Webhook paths. */
   readonly paths?: readonly string[];
-  /** The way whose webhook calls are compared. */
+  /** The way with which the webhook calls of this way are compared. */
   readonly baseline?: string;
   readonly targets?: { readonly latency?: number; readonly throughput?: number };
 }
@@ -266,7 +266,7 @@ async function measure(client: ApiClient, { way, clients, requests, apiServer }:
   return { latencyMs: median(latencies), perSecond: requests / seconds, apiServerMs, webhookMs };
 }
 
-/** Pods have no security contexts where SCCs default them, and where the same number of calls is compared with them. */
+/** Pods have no security contexts if SCCs default them, or if the way is the baseline for SCCs. */
 function createPod(client: ApiClient, { namespace, paths = [] }: Way, spec: object = {}): Promise<ApiResponse> {
   const compliant = compliantPod(spec);
   const plain = { containers: [{ name: 'c', image: 'registry.example.com/c:1' }], ...spec };

@@ -35,7 +35,7 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
     await copyFile(process.execPath, file);
     await chmod(file, 0o755);
     if (process.platform === 'linux') await strip(file);
-    // Node's signature does not cover the application, and macOS runs only signed executables.
+    // The added application invalidates Node's signature, and macOS runs only signed executables.
     const isApple = process.platform === 'darwin';
     if (isApple) await run('codesign', ['--remove-signature', file]);
     const options = [`--sentinel-fuse=${FUSE}`, ...(isApple ? ['--macho-segment-name=NODE_SEA'] : [])];
@@ -51,7 +51,7 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
   }
 }
 
-/** Removes the symbols that only debuggers need, a seventh of the size. They remain on machines without binutils. */
+/** Removes the debug symbols, which are a seventh of the size, if binutils is installed. */
 async function strip(file: string): Promise<void> {
   try {
     await run('strip', ['--strip-unneeded', file]);

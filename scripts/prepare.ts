@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-// `npm ci` prepares a clone for development, which runs the program from source.
+// In a development clone, `npm ci` does not build `dist/`, because the program runs from source.
 if (process.env['npm_command'] !== 'ci') {
   // `npm install --global` does not install the development dependencies of a repository.
   if (!existsSync('node_modules/esbuild')) {

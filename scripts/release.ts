@@ -184,7 +184,7 @@ async function writeMaterials(): Promise<void> {
   const materials: Materials = {
     ...all,
     metadata: { ...all.metadata, component: { ...component, name: packageJson.name, type: 'application' } },
-    // In the lock file, the packages are only development dependencies.
+    // The lock file lists the packages only as development dependencies.
     components: [...components.map((one) => ({ ...one, scope: 'required', properties: [] })), node],
     dependencies: all.dependencies
       .filter(({ ref }) => bundled.includes(ref) || ref === `${packageJson.name}@${version}`)

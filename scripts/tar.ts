@@ -1,4 +1,4 @@
-/** Creates archives for downloads. Equal files result in equal bytes on all machines. */
+/** Creates archives for downloads. The same files result in the same bytes on every machine. */
 import { gzipSync } from 'node:zlib';
 
 /** A file in an archive. */

@@ -1,7 +1,7 @@
 import { readResults, type ChartResult, type LevelResult, type SccResult } from '../../test/charts/results.ts';
 import { code, formatMarkdownTable } from './markdown.ts';
 
-/** Such as `all`, `2 of 3`, or `none`. */
+/** Formats a count as `all`, `2 of 3` or `none`. */
 function formatCount(allowed: number, workloads: number): string {
   return allowed === workloads ? 'all' : allowed === 0 ? 'none' : `${allowed} of ${workloads}`;
 }

@@ -115,7 +115,7 @@ export function formatSupportReference(): string {
     ],
     ['kubectl', 'any version that supports the cluster', tested],
     ['Node', `${packageJson.engines.node}; the image and the executable contain it`, packageJson.devDependencies.node],
-    ['Helm', '3 or newer', 'the one of the variable `HELM` or of the `PATH`'],
+    ['Helm', '3 or newer', 'the program in the `HELM` variable or in the `PATH`'],
   ];
   return `# Supported versions
 

@@ -40,7 +40,7 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{- $_ := set . "Values" (mergeOverwrite $defaults .Values) }}
 {{- end }}
 
-{{/* Rejects values that contradict each other or the cluster. */}}
+{{/* Rejects values that contradict other values or the cluster. */}}
 {{- define "portcullis.validate" -}}
 {{- with .Values.certManager }}
 {{- if and .issuerRef.name (not .enabled) }}
@@ -61,7 +61,7 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{- include "portcullis.requireOwnership" . }}
 {{- end }}
 
-{{/* The names of the objects are fixed. */}}
+{{/* Rejects values that would change the fixed object names. */}}
 {{- define "portcullis.requireNames" -}}
 {{- range $value, $name := dict "nameOverride" .Values.nameOverride "fullnameOverride" .Values.fullnameOverride "serviceAccount.name" .Values.serviceAccount.name }}
 {{- if not (has $name (list "" "portcullis")) }}
@@ -70,7 +70,7 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{- end }}
 {{- end }}
 
-{{/* No registry contains the default image. While something is enforced, requests are denied if the replicas cannot start. */}}
+{{/* Requires an image if anything is enforced. No registry contains the default image, and requests are denied if the replicas cannot start. */}}
 {{- define "portcullis.requireImage" -}}
 {{- $scc := dig "scc" "mode" "" .Values.settings }}
 {{- $phase := dig "rollout" "phase" "" .Values.settings }}
@@ -86,14 +86,14 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{- end }}
 {{- end }}
 
-{{/* Without webhook configurations, nothing would be enforced. */}}
+{{/* Rejects static webhooks, because the chart cannot contain their configurations. */}}
 {{- define "portcullis.requireManagedWebhooks" -}}
 {{- if eq (dig "webhooks" "management" "managed" .Values.settings) "static" }}
 {{- fail "settings.webhooks.management=static requires webhook configurations that match all settings, which a chart cannot contain. Remove the value, or use portcullis install --webhooks=static instead of the chart" }}
 {{- end }}
 {{- end }}
 
-{{/* Helm rejects CustomResourceDefinitions of another release or tool, and does not print the commands that adopt them. */}}
+{{/* Prints commands that adopt CustomResourceDefinitions of another release or tool, which Helm rejects without them. */}}
 {{- define "portcullis.requireOwnership" -}}
 {{- $names := list }}
 {{- range include "portcullis.crds" . | fromYamlArray }}
@@ -115,14 +115,14 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* The features of the installation, separated by commas. */}}
+{{/* Comma-separated features of the installation. */}}
 {{- define "portcullis.features" -}}
 {{- $features := list }}
 {{- range list "scc" "rollout" "kubelet" "olm" }}{{ if index $.Values.features . }}{{ $features = append $features . }}{{ end }}{{ end }}
 {{- join "," $features }}
 {{- end }}
 
-{{/* The initial policy settings, as JSON. Without its CRDs, SCC admission is off. */}}
+{{/* The initial policy settings as JSON. Without the scc feature, SCC admission is off. */}}
 {{- define "portcullis.settings" -}}
 {{- $required := ternary (dict) (dict "scc" (dict "mode" "off")) .Values.features.scc }}
 {{- mergeOverwrite (deepCopy .Values.settings) $required | toJson }}
