@@ -4,8 +4,8 @@
  */
 import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
 import { fixManifests } from '../../src/config/fix.ts';
-import { withField } from '../../src/config/rewrite.ts';
 import { parsePath, printYaml } from '../../src/config/yaml.ts';
+import { withValueAt } from '../../src/kube/types.ts';
 import { type Check, checks, type FieldExample } from '../../src/policy/pss/index.ts';
 
 /** A page about a finding of `portcullis check`. */
@@ -177,7 +177,7 @@ function standardPage({ id, level, why, fix, violation, correction, cis, nsa, ve
 }
 
 function printPod([path, value]: FieldExample): string {
-  return printYaml([withField(POD, parsePath(path), value)]);
+  return printYaml([withValueAt(POD, parsePath(path), value)]);
 }
 
 /** Returns the pages of all findings and their index by path. */

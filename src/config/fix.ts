@@ -1,6 +1,6 @@
 /** Fixes pods and pod templates in manifest text. This file does not depend on Node, so web pages can import it. */
 import { quote } from '../kube/text.ts';
-import { isObject, type PodLike, valueAt } from '../kube/types.ts';
+import { isObject, type PodLike, valueAt, withValueAt } from '../kube/types.ts';
 import { decodePod } from '../policy/pod/pod.ts';
 import type { Repair } from '../policy/pod/repair.ts';
 import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
@@ -8,7 +8,7 @@ import { checkRepairs } from '../policy/pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
 import { type ManifestObject, manifestObjects, readPod } from './objects.ts';
-import { type FieldValue, rewrite, withField } from './rewrite.ts';
+import { type FieldValue, rewrite } from './rewrite.ts';
 import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
 /** A violation, its fields, and the repairs that its rule offers. */
@@ -149,7 +149,7 @@ export function fixPod(located: LocatedPod, findViolations: FindViolations): Fix
   const changes: FieldChange[] = [];
   let unfixed: readonly Unfixed[] = [];
   for (let pass = 0; pass < MAX_PASSES; pass++) {
-    const complete = readPod(withField(object.value, path, pod), path);
+    const complete = readPod(withValueAt(object.value, path, pod), path);
     const violations = findViolations(complete.pod, located);
     const before = pod;
     unfixed = [];
@@ -192,7 +192,8 @@ function repairViolation(
     const was = valueAt(repaired, target);
     const result = applyRepair(was, repair, values);
     if (result.value === was) continue;
-    repaired = result.value === undefined ? withoutField(repaired, target) : withField(repaired, target, result.value);
+    repaired =
+      result.value === undefined ? withoutField(repaired, target) : withValueAt(repaired, target, result.value);
     const { note, explicit } = repair;
     const change = { object, path, check, field: [...path, ...target], change: result.change };
     if (note === undefined) changes.unshift(change);
@@ -258,5 +259,5 @@ function withoutField(pod: unknown, path: Path): unknown {
 
 function withPruned(pod: unknown, path: Path, rest: object): unknown {
   const isPruned = Object.keys(rest).length === 0 && PRUNED.has(path.at(-1));
-  return isPruned ? withoutField(pod, path) : withField(pod, path, rest);
+  return isPruned ? withoutField(pod, path) : withValueAt(pod, path, rest);
 }

@@ -1,6 +1,6 @@
 /** Reads Kubernetes API objects from manifests, and object fields that may be missing or invalid there. */
 import { setApiDefaults } from '../kube/defaults.ts';
-import { draft, isObject, type JsonObject, type PodLike } from '../kube/types.ts';
+import { draft, isObject, type JsonObject, type PodLike, objectMember } from '../kube/types.ts';
 import type { FieldPath } from '../policy/pod/templates.ts';
 import type { Labels } from '../policy/psa/policy.ts';
 import { decodeError } from '../policy/pss/index.ts';
@@ -111,12 +111,11 @@ export function fieldNamespace(object: JsonObject, path: FieldPath): string | un
 
 /** Returns the labels of an object, or no labels if the field has the wrong type. */
 export function manifestLabels(object: JsonObject): Labels {
-  const { labels } = objectMetadata(object);
-  return isObject(labels) ? labels : {};
+  return objectMember(objectMetadata(object), 'labels');
 }
 
 function objectMetadata(object: JsonObject): JsonObject {
-  return isObject(object.metadata) ? object.metadata : {};
+  return objectMember(object, 'metadata');
 }
 
 /** Returns the API group of an apiVersion, which is empty for the core group. */

@@ -4,7 +4,7 @@
  */
 import { parseAllDocuments } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
-import { isObject } from '../kube/types.ts';
+import { withValueAt } from '../kube/types.ts';
 import { changeNode, type Splice } from './node-changes.ts';
 import { AMBIGUOUS, type Layout, readLayout, Refusal } from './yaml-layout.ts';
 import { type ManifestDocument, type Path, READ_OPTIONS, readDocuments } from './yaml.ts';
@@ -60,7 +60,7 @@ function findSplices(
   try {
     const layout = layouts[source.index];
     if (layout === undefined) return AMBIGUOUS;
-    return changeNode(layout.contents, before, withField(before, path, value), layout);
+    return changeNode(layout.contents, before, withValueAt(before, path, value), layout);
   } catch (error) {
     if (error instanceof Refusal) return error.message;
     throw error;
@@ -77,7 +77,7 @@ function readsAs(
     entry: [, { document, path, value }],
   } of changes) {
     const { index } = document.source;
-    expected.set(index, withField(expected.get(index) ?? document.value, path, value));
+    expected.set(index, withValueAt(expected.get(index) ?? document.value, path, value));
   }
   const changed = applySplices(
     part,
@@ -87,15 +87,6 @@ function readsAs(
   if (errors.length > readDocuments(part, '').errors.length) return false;
   const read = new Map(documents.map((document) => [document.source.index, document.value]));
   return [...expected].every(([index, value]) => deepEqual(read.get(index), value));
-}
-
-/** Returns a copy of a value with one field changed. Creates missing parent objects. */
-export function withField(value: unknown, [step, ...rest]: Path, field: unknown): unknown {
-  if (step === undefined) return field;
-  if (typeof step === 'number')
-    return Array.isArray(value) ? value.with(step, withField(value[step], rest, field)) : value;
-  const object = isObject(value) ? value : {};
-  return { ...object, [step]: withField(object[step], rest, field) };
 }
 
 /** Applies splices at the same offset in order, with insertions before replacements. */

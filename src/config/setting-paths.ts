@@ -1,5 +1,5 @@
 /** Reads and changes individual settings in the spec of a PortcullisConfiguration by path. */
-import { isObject, type JsonObject, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
+import { isObject, type JsonObject, type PortcullisConfiguration, valueAt, withValueAt } from '../kube/types.ts';
 
 /** A setting and its value. */
 export interface Setting {
@@ -9,10 +9,8 @@ export interface Setting {
 }
 
 /** Returns a copy of the spec with one setting changed. */
-export function withSetting(spec: JsonObject, { path: [name = '', ...rest], value }: Setting): JsonObject {
-  const inner = spec[name];
-  const content = isObject(inner) ? inner : {};
-  return { ...spec, [name]: rest.length === 0 ? value : withSetting(content, { path: rest, value }) };
+export function withSetting(spec: JsonObject, { path, value }: Setting): JsonObject {
+  return withValueAt(spec, path, value) as JsonObject;
 }
 
 /** Returns the settings in a spec. A list is a single setting. */

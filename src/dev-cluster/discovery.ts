@@ -1,6 +1,6 @@
+import { formatApiVersion } from '../kube/resources.ts';
 import type { ResourceInfo } from './resource-info.ts';
 import { findSubresource, type Registry } from './resources.ts';
-import { formatApiVersion } from './types.ts';
 
 export interface Document {
   readonly contentType: string;

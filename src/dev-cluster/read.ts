@@ -1,5 +1,6 @@
-/** Serves lists and watches. */
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
+/** Serves lists and watches. */
+import { formatApiVersion } from '../kube/resources.ts';
 import { ApiError, badRequest, createStatus } from '../kube/status.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { ListResult, WatchEvent, WatchResult } from './attributes.ts';
@@ -8,7 +9,7 @@ import type { Call, Core } from './call.ts';
 import type { ResourceInfo } from './resource-info.ts';
 import { storageKey, toServed } from './resources.ts';
 import { getObjectKey, isSameResource, type StoredChange } from './storage.ts';
-import { type ApiObject, formatApiVersion, getMetadata, textAt } from './types.ts';
+import { type ApiObject, getMetadata, textAt } from './types.ts';
 
 /** Returns true if the selector matches the object. */
 type Selector = (object: ApiObject) => boolean;

@@ -1,9 +1,10 @@
+import { formatApiVersion } from '../kube/resources.ts';
 import type { GroupVersionKind } from '../kube/types.ts';
 import { BUILT_IN as BUILT_IN_SCHEMA } from './fields/schema.ts';
 import { kindStrategy } from './objects/index.ts';
 import type { ResourceInfo } from './resource-info.ts';
 import { kindColumns } from './tables.ts';
-import { type ApiObject, formatApiVersion, type ResourceKey } from './types.ts';
+import { type ApiObject, type ResourceKey } from './types.ts';
 
 /** The resources that the server serves. */
 export interface Registry {

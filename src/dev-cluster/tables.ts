@@ -1,6 +1,7 @@
+import { formatApiVersion } from '../kube/resources.ts';
 import type { ListResult, ObjectResult, WatchEvent } from './attributes.ts';
 import type { ResourceInfo } from './resource-info.ts';
-import { type ApiObject, at, formatApiVersion, itemsAt, type TableColumn, textAt } from './types.ts';
+import { type ApiObject, at, itemsAt, type TableColumn, textAt } from './types.ts';
 
 /** Representation of objects in a response. */
 export type Form = 'object' | 'table' | 'metadata';

@@ -43,10 +43,6 @@ export function editMetadata(object: ApiObject): Record<string, unknown> {
   return object.metadata;
 }
 
-export function formatApiVersion({ group, version }: { readonly group: string; readonly version: string }): string {
-  return group === '' ? version : `${group}/${version}`;
-}
-
 /** Returns the value at a field path, or `undefined` if part of the path is missing, null or not an object. */
 export function at(object: unknown, ...path: readonly string[]): unknown {
   return valueAt(object, path) ?? undefined;

@@ -11,6 +11,7 @@ import {
   type Pod,
   type ServiceAccount,
   type UserInfo,
+  objectMember,
 } from './types.ts';
 
 const PREFIX = 'kube-api-access-';
@@ -151,7 +152,7 @@ function getPodOfTemplate(
   if (template === undefined) return undefined;
   const { name = '', namespace } = object.metadata ?? {};
   const metadata = {
-    ...(isObject(template.metadata) ? template.metadata : {}),
+    ...objectMember(template, 'metadata'),
     generateName: `${name}-`,
     ...(namespace === undefined ? {} : { namespace }),
   };
@@ -195,11 +196,11 @@ function setAccount(spec: MutableObject, findAccount: FindServiceAccount): void 
 
 /** Returns the names of a StatefulSet's volume claim templates. */
 function claimNames({ spec }: KubeObject & { readonly spec?: unknown }): readonly string[] {
-  const claims: unknown = isObject(spec) ? spec['volumeClaimTemplates'] : undefined;
+  const claims = objectMember({ spec }, 'spec')['volumeClaimTemplates'];
   if (!Array.isArray(claims)) return [];
   return claims.flatMap((claim: unknown) => {
-    const metadata = isObject(claim) ? claim['metadata'] : undefined;
-    return isObject(metadata) && typeof metadata['name'] === 'string' ? [metadata['name']] : [];
+    const { name } = objectMember(claim, 'metadata');
+    return typeof name === 'string' ? [name] : [];
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Kind } from './kinds.ts';
 import { RESOURCES } from './resources.ts';
-import { isObject, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
+import { isObject, type Pod, type PodSpec, type PodTemplateSpec, valueAt } from './types.ts';
 
 /** The container list fields, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
@@ -27,11 +27,7 @@ export function podTemplatePath(group: string, kind: string): readonly string[] 
 
 /** Returns the pod template at a path, or `undefined` if there is no object at the path. */
 export function getPodTemplate(object: unknown, path: readonly (string | number)[]): PodTemplateSpec | undefined {
-  let value: unknown = object;
-  for (const step of path) {
-    if (typeof step === 'number') value = Array.isArray(value) ? value[step] : undefined;
-    else value = isObject(value) ? value[step] : undefined;
-  }
+  const value = valueAt(object, path);
   return isObject(value) ? value : undefined;
 }
 

@@ -11,8 +11,7 @@ export interface ResourceInfo extends GroupVersionResource {
 }
 
 export function namespaced(apiVersion: string, resource: string, podTemplate?: readonly string[]): ResourceInfo {
-  const [version = '', group = ''] = apiVersion.split('/').reverse();
-  return { group, version, resource, scope: 'Namespaced', ...(podTemplate ? { podTemplate } : {}) };
+  return { ...parseApiVersion(apiVersion), resource, scope: 'Namespaced', ...(podTemplate ? { podTemplate } : {}) };
 }
 
 export function clusterScoped(apiVersion: string, resource: string): ResourceInfo {
@@ -80,8 +79,18 @@ export function findKind({ group, resource }: Pick<ResourceInfo, 'group' | 'reso
 
 /** Returns a kind's apiVersion, for example `apps/v1`. */
 export function getApiVersion(kind: Kind): string {
-  const { group, version } = RESOURCES[kind];
+  return formatApiVersion(RESOURCES[kind]);
+}
+
+/** Returns an apiVersion, such as `apps/v1`, or `v1` in the core group. */
+export function formatApiVersion({ group, version }: Pick<ResourceInfo, 'group' | 'version'>): string {
   return group === '' ? version : `${group}/${version}`;
+}
+
+/** Inverse of `formatApiVersion`. */
+export function parseApiVersion(apiVersion: string): Pick<ResourceInfo, 'group' | 'version'> {
+  const [version = '', group = ''] = apiVersion.split('/').reverse();
+  return { group, version };
 }
 
 /** Returns the `apiVersion` and `kind` fields for objects of the kind. */

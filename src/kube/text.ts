@@ -68,6 +68,14 @@ export function compareBytes(a: string, b: string): number {
   return a.length - b.length;
 }
 
+/** Creates a function that compares objects by several strings. The first string that differs determines the order. */
+export function compareBy<T>(keys: (object: T) => readonly string[]): (a: T, b: T) => number {
+  return (a, b) => {
+    const others = keys(b);
+    return keys(a).reduce((order, key, index) => order || compareBytes(key, others[index] ?? ''), 0);
+  };
+}
+
 /** Returns the distinct strings in byte order. */
 export function sortedSet(texts: Iterable<string>): string[] {
   return [...new Set(texts)].sort(compareBytes);

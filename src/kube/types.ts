@@ -71,6 +71,21 @@ export function valueAt(root: unknown, path: readonly (string | number)[]): unkn
   }, root);
 }
 
+/** Returns a copy of a value with the field at a path changed. Creates missing parent objects. */
+export function withValueAt(root: unknown, [step, ...rest]: readonly (string | number)[], value: unknown): unknown {
+  if (step === undefined) return value;
+  if (typeof step === 'number')
+    return Array.isArray(root) ? root.with(step, withValueAt(root[step], rest, value)) : root;
+  const object = isObject(root) ? root : {};
+  return { ...object, [step]: withValueAt(object[step], rest, value) };
+}
+
+/** Returns a member that is an object, or an empty object if the member is absent or has another type. */
+export function objectMember(owner: unknown, key: string): JsonObject {
+  const member = isObject(owner) ? owner[key] : undefined;
+  return isObject(member) ? member : {};
+}
+
 export type ObjectMeta = Wire<V1ObjectMeta>;
 export type Pod = Wire<V1Pod>;
 export type PodSpec = Wire<V1PodSpec>;

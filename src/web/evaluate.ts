@@ -18,11 +18,11 @@ import type { Kind } from '../kube/kinds.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import {
   type ClusterRoleBinding,
-  isObject,
   type JsonObject,
   type KubeObject,
   type Namespace,
   type RoleBinding,
+  objectMember,
 } from '../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
 import { isKnownKind } from '../policy/psa/decode.ts';
@@ -131,19 +131,18 @@ function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number
     canUse: (subject, name, namespace) => authorize(subject, { ...USE_SCC, name, namespace }),
     namespace(name) {
       const value = namespaces.get(name) ?? {};
-      const { annotations } = isObject(value['metadata']) ? value['metadata'] : {};
-      const namespace = {
-        metadata: { name, labels: textMap(manifestLabels(value)), annotations: textMap(annotations) },
-      };
+      const annotations = textMap(objectMember(objectMember(value, 'metadata'), 'annotations'));
+      const namespace = { metadata: { name, labels: textMap(manifestLabels(value)), annotations } };
       const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
       return { metadata: { ...namespace.metadata, annotations: { ...namespace.metadata.annotations, ...ranges } } };
     },
   };
 }
 
-function textMap(value: unknown): Readonly<Record<string, string>> {
-  const entries = Object.entries(isObject(value) ? value : {});
-  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+function textMap(map: object): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(map).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  );
 }
 
 interface ObjectEvaluation {

@@ -5,9 +5,10 @@ import { definedResources } from '../../src/dev-cluster/objects/custom-resources
 import type { Strategy } from '../../src/dev-cluster/objects/strategy.ts';
 import type { ResourceInfo } from '../../src/dev-cluster/resource-info.ts';
 import { createRegistry } from '../../src/dev-cluster/resources.ts';
-import { type ApiObject, formatApiVersion } from '../../src/dev-cluster/types.ts';
+import type { ApiObject } from '../../src/dev-cluster/types.ts';
 import { CRDS } from '../../src/install/index.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
+import { formatApiVersion } from '../../src/kube/resources.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 
 /** Returns an object with defaults. The name defaults to `x`, and the namespace to `a`. */

@@ -1,7 +1,7 @@
-/** Runs Pod Security Admission reviews with defaults for the inputs that a case does not set. */
-import { withField } from '../../src/config/rewrite.ts';
 import { parsePath } from '../../src/config/yaml.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
+/** Runs Pod Security Admission reviews with defaults for the inputs that a case does not set. */
+import { withValueAt } from '../../src/kube/types.ts';
 import type { JsonObject, Namespace, Pod } from '../../src/kube/types.ts';
 import type { WorkloadResource } from '../../src/policy/pod/templates.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
@@ -109,7 +109,7 @@ export function compliantPod(spec: object = {}, container: object = {}): Pod {
 
 /** Returns a pod with the given field, which violates a check. */
 export function violatingPod({ violation: [path, value] }: Pick<Check, 'violation'>): JsonObject {
-  return withField({ ...compliantPod() }, parsePath(path), value) as JsonObject;
+  return withValueAt({ ...compliantPod() }, parsePath(path), value) as JsonObject;
 }
 
 /** A pod that violates one baseline check. */

@@ -4,10 +4,10 @@
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { LocatedPod } from '../../config/fix.ts';
 import { manifestName, type ManifestObject } from '../../config/objects.ts';
-import { withField } from '../../config/rewrite.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion } from '../../kube/resources.ts';
+import { withValueAt } from '../../kube/types.ts';
 import type { JsonObject, PodLike, UserInfo } from '../../kube/types.ts';
 import { grantCommand } from '../../policy/scc/advice/denials.ts';
 import { type ExplainedScc, explainPod } from '../../policy/scc/advice/explain.ts';
@@ -79,7 +79,7 @@ function podCreator(
   namespace: string,
 ): PodCreator {
   const { metadata, spec } = pod as JsonObject;
-  const changed = withField(
+  const changed = withValueAt(
     value,
     path,
     path.length === 0 ? { ...value, metadata, spec } : { metadata, spec },

@@ -1,12 +1,12 @@
 /** The command that fixes the pod template of a workload in the cluster. */
 import { fixPod, podSecurityViolations } from '../../config/fix.ts';
 import { manifestObjects } from '../../config/objects.ts';
-import { withField } from '../../config/rewrite.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import { diff } from '../../kube/json-patch.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { shellQuote } from '../../kube/text.ts';
+import { withValueAt } from '../../kube/types.ts';
 import { isObject } from '../../kube/types.ts';
 import type { ViolatingWorkload } from '../../policy/rollout/evaluation.ts';
 import type { ReportPatch } from '../../web/report-data.ts';
@@ -33,7 +33,7 @@ export function findPatch(
   const { pod, changes } = fixPod({ object, path }, (one) =>
     podSecurityViolations(one, { level, version: 'latest' }).filter(({ check }) => checks.has(check)),
   );
-  const ops = diff(withoutEmpty(value), withoutEmpty(withField(value, path, pod)));
+  const ops = diff(withoutEmpty(value), withoutEmpty(withValueAt(value, path, pod)));
   if (ops.length === 0) return undefined;
   const target = [referenceName(value), '-n', value.metadata?.namespace ?? ''].map(shellQuote).join(' ');
   return {

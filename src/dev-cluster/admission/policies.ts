@@ -1,6 +1,6 @@
 import type { Access } from '../../cluster/access.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { RESOURCES } from '../../kube/resources.ts';
+import { parseApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, type Status } from '../../kube/status.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { matchesRule } from '../../kube/webhooks.ts';
@@ -181,7 +181,7 @@ function findParams(
   const kind = objectAt(policy, 'paramKind');
   const reference = objectAt(binding, 'paramRef');
   if (at(policy, 'paramKind') === undefined || at(binding, 'paramRef') === undefined) return [undefined];
-  const [version = '', group = ''] = textAt(kind, 'apiVersion').split('/').reverse();
+  const { group, version } = parseApiVersion(textAt(kind, 'apiVersion'));
   const resource = registry
     .list()
     .find((one) => one.kind === kind['kind'] && one.group === group && one.version === version);

@@ -1,12 +1,13 @@
+import { unmarshalError } from '../../kube/field-error.ts';
+import { metadataProblem } from '../../kube/names.ts';
 /**
  * Decodes request bodies. Unlike the API server, it checks only the types of metadata fields, and keeps unknown fields.
  */
-import { unmarshalError } from '../../kube/field-error.ts';
-import { metadataProblem } from '../../kube/names.ts';
+import { formatApiVersion, parseApiVersion } from '../../kube/resources.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { type GroupVersionKind, isObject } from '../../kube/types.ts';
-import { type ApiObject, formatApiVersion, textAt } from '../types.ts';
+import { type ApiObject, textAt } from '../types.ts';
 import type { Schema } from './schema.ts';
 
 interface Decoding {
@@ -69,7 +70,7 @@ function readKind(value: unknown, expected: GroupVersionKind): GroupVersionKind 
   if (value !== null && !isObject(value)) {
     return { error: `couldn't get version/kind; json parse error: ${unmarshalError(value, '', 'struct')}` };
   }
-  const [version = '', group = ''] = textAt(value, 'apiVersion').split('/').reverse();
+  const { group, version } = parseApiVersion(textAt(value, 'apiVersion'));
   const kind = textAt(value, 'kind') || expected.kind;
   return version === '' ? { ...expected, kind } : { group, version, kind };
 }

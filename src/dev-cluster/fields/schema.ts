@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 
 /**
  * How server-side apply and strategic merge patches treat a value: which lists are merged item by item, and which
@@ -71,8 +71,8 @@ export const BUILT_IN: Schema = builtInSchema('', '');
 function customSchema(schema: JsonObject): Schema {
   const listType = schema['x-kubernetes-list-type'];
   const listKeys = schema['x-kubernetes-list-map-keys'];
-  const properties = isObject(schema['properties']) ? schema['properties'] : {};
-  const additional = isObject(schema['additionalProperties']) ? schema['additionalProperties'] : {};
+  const properties = objectMember(schema, 'properties');
+  const additional = objectMember(schema, 'additionalProperties');
   const below = (value: unknown): Schema => customSchema(isObject(value) ? value : {});
   return {
     ...(listType === 'set' ? { list: 'set' } : {}),

@@ -1,5 +1,5 @@
 import { quote } from '../../kube/text.ts';
-import { type CatalogSource, isObject, type JsonObject } from '../../kube/types.ts';
+import { type CatalogSource, isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
 /** Annotation on a CatalogSource. The value `"true"` requests `legacy` mode. */
@@ -41,7 +41,7 @@ interface RequestedMode extends Pick<CatalogMode, 'mode' | 'from'> {
 }
 
 function requestedMode(catalog: CatalogSource | undefined): RequestedMode | undefined {
-  const spec = isObject(catalog?.spec) ? catalog.spec : {};
+  const spec = objectMember(catalog, 'spec');
   const value = securityContextConfig(spec);
   if (value === 'legacy' || value === 'restricted') return { mode: value, from: CONFIG_FIELD };
   if (value !== undefined && value !== null && value !== '') {
@@ -58,8 +58,7 @@ function printValue(value: unknown): string {
 }
 
 function securityContextConfig(spec: JsonObject): unknown {
-  const { grpcPodConfig } = spec;
-  return isObject(grpcPodConfig) ? grpcPodConfig['securityContextConfig'] : undefined;
+  return objectMember(spec, 'grpcPodConfig')['securityContextConfig'];
 }
 
 /** Pod Security Admission enforces an invalid level as `restricted`, but OLM creates legacy pods in that case. */
@@ -81,9 +80,5 @@ export function rewriteDisableSecurity({ spec }: CatalogSource): JsonObject | un
   if (!isObject(spec) || spec['disableSecurity'] !== true) return undefined;
   const rest = Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'disableSecurity'));
   if (securityContextConfig(spec)) return rest;
-  const { grpcPodConfig } = spec;
-  return {
-    ...rest,
-    grpcPodConfig: { ...(isObject(grpcPodConfig) ? grpcPodConfig : {}), securityContextConfig: 'legacy' },
-  };
+  return { ...rest, grpcPodConfig: { ...objectMember(spec, 'grpcPodConfig'), securityContextConfig: 'legacy' } };
 }

@@ -1,5 +1,5 @@
 /** Hardens the security contexts of Operator Lifecycle Manager (OLM) pods according to profiles. */
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 
 export type ProfileId = 'olm-controller' | 'catalog-source' | 'bundle-unpack' | 'run-bundle';
@@ -80,8 +80,8 @@ export function hardenPod(input: HardeningInput): Hardened {
   if (pod.osName === 'windows') return { pod: pod.json, changes: [], conflicts: [] };
   const data = PROFILES[profile];
   const state: Application = { ...input, isForced: isForced && !isJob, data, changes: [], conflicts: [] };
-  const spec = getObject(pod.json, 'spec');
-  const securityContext = hardenPodContext(state, getObject(spec, 'securityContext'));
+  const spec = objectMember(pod.json, 'spec');
+  const securityContext = hardenPodContext(state, objectMember(spec, 'securityContext'));
   const uid = readUid(securityContext);
   const initContainers = hardenList(state, 'initContainers', uid);
   const containers = hardenList(state, 'containers', uid);
@@ -89,11 +89,6 @@ export function hardenPod(input: HardeningInput): Hardened {
   if (changes.length === 0) return { pod: pod.json, changes, conflicts };
   const hardened = { ...spec, securityContext, ...(initContainers ? { initContainers } : {}), containers };
   return { pod: { ...pod.json, spec: addEmptyDir(state, hardened) }, changes, conflicts };
-}
-
-function getObject(parent: JsonObject, key: string): JsonObject {
-  const value = parent[key];
-  return isObject(value) ? value : {};
 }
 
 function readUid({ runAsUser }: JsonObject): number | undefined {
@@ -184,7 +179,7 @@ function hardenList(state: Application, list: List, uid: number | undefined): re
 
 function hardenContainer(state: Application, container: ContainerFields, uid: number | undefined): JsonObject {
   const { json, location, privileged, allowPrivilegeEscalation, capabilities } = container;
-  const context: Context = { ...getObject(json, 'securityContext') };
+  const context: Context = { ...objectMember(json, 'securityContext') };
   const path = `spec.${location}.securityContext`;
   const added = capabilities?.add ?? [];
   const gainsPrivileges = privileged || added.some((name) => /^(CAP_)?SYS_ADMIN$/i.test(name));
@@ -237,7 +232,7 @@ function applyCapabilities(
     state.conflicts.push({ path: `${path}.${field}`, field, message });
     return;
   }
-  context['capabilities'] = { ...getObject(context, 'capabilities'), drop: [...drop, 'ALL'] };
+  context['capabilities'] = { ...objectMember(context, 'capabilities'), drop: [...drop, 'ALL'] };
   state.changes.push(`${path}.${field}`);
 }
 

@@ -3,7 +3,7 @@ import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { type Change, findChanges } from '../../kube/pod-changes.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
-import { compareBytes } from '../../kube/text.ts';
+import { compareBy } from '../../kube/text.ts';
 import {
   type CatalogSource,
   isObject,
@@ -11,6 +11,7 @@ import {
   type KubeObject,
   type Namespace,
   valueAt,
+  objectMember,
 } from '../../kube/types.ts';
 import { decodeMutablePod } from '../pod/pod.ts';
 import { type FieldPath, printFieldPath } from '../pod/templates.ts';
@@ -51,12 +52,11 @@ interface OlmInput extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
 
 /** Returns the hardened OLM workloads, Deployments in ClusterServiceVersions, and CatalogSources. */
 export function hardenObjects(input: OlmInput): readonly HardenedObject[] {
-  const objects = [
+  return [
     ...OLM_WORKLOADS.flatMap((kind) => hardenWorkloads(kind, input)),
     ...hardenCsvs(input),
     ...hardenCatalogs(input),
-  ];
-  return objects.sort(compareObjects);
+  ].sort(compareBy(({ namespace, kind, name, path = '' }) => [namespace, kind, name, path]));
 }
 
 interface Template {
@@ -71,7 +71,7 @@ interface Template {
 function hardenTemplate({ kind, object, path, metadata = object.metadata }: Template, input: OlmInput) {
   const template = getPodTemplate(object, path);
   const decoded = decodeMutablePod(template ?? {});
-  const spec: JsonObject = isObject(template?.spec) ? { ...template.spec } : {};
+  const spec = objectMember(template, 'spec');
   const candidate = {
     kind,
     ...(metadata ? { metadata } : {}),
@@ -104,9 +104,9 @@ const PATCHED_FIELDS = ['securityContext', 'volumes', 'volumeMounts'] as const;
 /** Replaces whole fields because their parents may be absent in manifests. */
 function templatePatch(path: FieldPath, before: JsonObject, after: JsonObject): readonly JsonPatchOp[] {
   const base = ['', ...path.map((step) => escapeKey(String(step))), 'spec'].join('/');
-  const [old, next] = [before['spec'], after['spec']].map((spec) => (isObject(spec) ? spec : {}));
+  const [old, next] = [objectMember(before, 'spec'), objectMember(after, 'spec')];
   const containers = ['initContainers', 'containers'].flatMap((list) => {
-    const [from, to] = [old?.[list], next?.[list]];
+    const [from, to] = [old[list], next[list]];
     if (!Array.isArray(from) || !Array.isArray(to)) return [];
     return to.flatMap((item: JsonObject, index) => {
       const operations = fieldPatch(`${base}/${list}/${index}`, from[index] as JsonObject, item);
@@ -114,7 +114,7 @@ function templatePatch(path: FieldPath, before: JsonObject, after: JsonObject): 
       return operations.length === 0 ? [] : [name, ...operations];
     });
   });
-  return [...fieldPatch(base, old ?? {}, next ?? {}), ...containers];
+  return [...fieldPatch(base, old, next), ...containers];
 }
 
 function fieldPatch(base: string, before: JsonObject, after: JsonObject): readonly JsonPatchOp[] {
@@ -216,13 +216,4 @@ const REWRITTEN =
 
 function catalogPatch({ spec }: CatalogSource, rewritten: JsonObject): readonly JsonPatchOp[] {
   return diff({ spec }, { spec: rewritten });
-}
-
-function compareObjects(a: HardenedObject, b: HardenedObject): number {
-  return (
-    compareBytes(a.namespace, b.namespace) ||
-    compareBytes(a.kind, b.kind) ||
-    compareBytes(a.name, b.name) ||
-    compareBytes(a.path ?? '', b.path ?? '')
-  );
 }

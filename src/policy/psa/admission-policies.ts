@@ -5,7 +5,7 @@
  */
 import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts';
 import { celList, celString } from '../../kube/cel.ts';
-import { RESOURCES } from '../../kube/resources.ts';
+import { formatApiVersion, parseApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
 import {
   buildCelChecks,
@@ -238,7 +238,7 @@ interface Rule {
  * Sets the scope to the API server's default. Otherwise, every `kubectl apply` of an unchanged policy reports a change.
  */
 function createRule(apiVersion: string, resources: readonly string[]): Rule {
-  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  const { group, version } = parseApiVersion(apiVersion);
   return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources, scope: '*' };
 }
 
@@ -247,13 +247,12 @@ export const POD_RULE = createRule('v1', ['pods', 'pods/ephemeralcontainers', 'p
 
 const WORKLOADS = Object.entries(RESOURCES).filter(([, { podTemplate }]) => podTemplate !== undefined);
 
-const WORKLOAD_RULES: readonly Rule[] = [
-  ...Map.groupBy(WORKLOADS, ([, { group, version }]) => (group === '' ? version : `${group}/${version}`)),
-].map(([apiVersion, entries]) =>
-  createRule(
-    apiVersion,
-    entries.map(([, { resource }]) => resource),
-  ),
+const WORKLOAD_RULES: readonly Rule[] = [...Map.groupBy(WORKLOADS, ([, resource]) => formatApiVersion(resource))].map(
+  ([apiVersion, entries]) =>
+    createRule(
+      apiVersion,
+      entries.map(([, { resource }]) => resource),
+    ),
 );
 
 const IS_POD = 'request.resource.resource == "pods"';

@@ -1,6 +1,7 @@
 import { type AdmissionRequest, type Decision, deny } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
 import { getPodTemplate, MAX_CONTAINERS, podTemplatePath } from '../../kube/pod.ts';
+import { formatApiVersion, parseApiVersion } from '../../kube/resources.ts';
 import { badRequest, type Status, tooLarge } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { type GroupVersionKind, isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
@@ -53,7 +54,7 @@ export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decod
   if (raw == null) return { outcome: 'absent' };
   const kind = readKind(raw, requestKind);
   if (typeof kind === 'string') return failed(kind);
-  if (!isKnownKind(formatGroupVersion(kind), kind.kind)) return failed(notRegistered(kind));
+  if (!isKnownKind(formatApiVersion(kind), kind.kind)) return failed(notRegistered(kind));
   const object = raw as KubeObject & JsonObject;
   const { pod, error } = readObject(object, kind);
   if (error === undefined) return { outcome: 'decoded', kind, object, pod };
@@ -145,18 +146,12 @@ function readKind(raw: unknown, requestKind: GroupVersionKind): GroupVersionKind
   const kind = stringAt(source, 'kind') || requestKind.kind;
   if (source.state.error !== undefined) return prefix + source.state.error.message;
   if (apiVersion === '') return { ...requestKind, kind };
-  const parts = apiVersion.split('/');
-  if (parts.length > 2) return `unexpected GroupVersion string: ${apiVersion}`;
-  const [version = '', group = ''] = parts.reverse();
-  return { group, version, kind };
-}
-
-function formatGroupVersion({ group, version }: GroupVersionKind): string {
-  return group === '' ? version : `${group}/${version}`;
+  if (apiVersion.split('/').length > 2) return `unexpected GroupVersion string: ${apiVersion}`;
+  return { ...parseApiVersion(apiVersion), kind };
 }
 
 function notRegistered(kind: GroupVersionKind): string {
-  return `no kind ${quote(kind.kind)} is registered for version ${quote(formatGroupVersion(kind))}`;
+  return `no kind ${quote(kind.kind)} is registered for version ${quote(formatApiVersion(kind))}`;
 }
 
 interface ReadObject {

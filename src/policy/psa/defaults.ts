@@ -9,7 +9,7 @@ import type { DefaultsKind } from '../../kube/admission-policies.ts';
 import { celList, celString } from '../../kube/cel.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { isObject, type JsonObject, type Namespace, type Wire } from '../../kube/types.ts';
+import { type JsonObject, type Namespace, type Wire, objectMember, withValueAt } from '../../kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import { type ContainerFields, decodePod, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
 import type { CelVariable } from '../pss/cel-policy.ts';
@@ -196,9 +196,9 @@ export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[])
   }
   if (changes.size === 0) return pod.json;
   const change = (target: Target, json: JsonObject): JsonObject => {
-    const securityContext = (changes.get(target) ?? []).reduce(
-      (context, { path, value }) => setAt(context, path, value),
-      objectAt(json, 'securityContext'),
+    const securityContext = (changes.get(target) ?? []).reduce<unknown>(
+      (context, { path, value }) => withValueAt(context, path, value),
+      json['securityContext'],
     );
     return changes.has(target) ? { ...json, securityContext } : json;
   };
@@ -206,7 +206,7 @@ export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[])
     const members = containers.filter((one) => one.list === list);
     return members.length === 0 ? {} : { [list]: members.map((one) => change(one, one.json)) };
   };
-  const spec = change(pod, objectAt(pod.json, 'spec'));
+  const spec = change(pod, objectMember(pod.json, 'spec'));
   return { ...pod.json, spec: { ...spec, ...changed('initContainers'), ...changed('containers') } };
 }
 
@@ -231,15 +231,6 @@ function findTargets(
   const absent = containers.filter((one) => !isSet(one));
   const isForAll = isInherited && absent.length > 0 && ![pod, ...absent].some(isKept);
   return isForAll ? [pod] : absent.filter((one) => !isKept(one));
-}
-
-function setAt(object: JsonObject, [name = '', ...rest]: readonly string[], value: unknown): JsonObject {
-  return { ...object, [name]: rest.length === 0 ? value : setAt(objectAt(object, name), rest, value) };
-}
-
-function objectAt(parent: JsonObject, key: string): JsonObject {
-  const value = parent[key];
-  return isObject(value) ? value : {};
 }
 
 // The defaults in CEL, for the policy.

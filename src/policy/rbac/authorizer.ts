@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import {
   type Action,
   type Authorizer,
@@ -96,7 +96,7 @@ export function createRbac(): Rbac {
 }
 
 function updateRole({ roles }: Scope, role: JsonObject, isPut: boolean): void {
-  const { name } = getMetadata(role);
+  const { name } = objectMember(role, 'metadata');
   if (!isName(name)) return;
   if (isPut) roles.set(name, readRules(role['rules']));
   else roles.delete(name);
@@ -145,13 +145,8 @@ export function readSubject(
  */
 export function grantNamespace(kind: RbacKind, object: unknown): string | undefined {
   if (kind === 'ClusterRole' || kind === 'ClusterRoleBinding') return CLUSTER;
-  const { namespace } = getMetadata(object);
+  const { namespace } = objectMember(object, 'metadata');
   return isName(namespace) ? namespace : undefined;
-}
-
-function getMetadata(object: unknown): { readonly name?: unknown; readonly namespace?: unknown } {
-  const metadata = isObject(object) ? object['metadata'] : undefined;
-  return isObject(metadata) ? metadata : {};
 }
 
 function isName(value: unknown): value is string {

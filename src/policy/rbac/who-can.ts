@@ -1,5 +1,5 @@
-import { compareBytes } from '../../kube/text.ts';
-import { isObject } from '../../kube/types.ts';
+import { compareBy } from '../../kube/text.ts';
+import { isObject, objectMember } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from './authorizer.ts';
 import { type Action, type RbacObjects, readRules, ruleAllows, type Subject, type User } from './rules.ts';
 
@@ -44,7 +44,7 @@ export function findGrants(objects: RbacObjects, action: Action): readonly RbacG
   return [
     ...objects.clusterRoleBindings.flatMap((binding) => findBindingGrants('ClusterRoleBinding', binding)),
     ...roleBindings.flatMap((binding) => findBindingGrants('RoleBinding', binding)),
-  ].sort(compareGrants);
+  ].sort(compareBy(({ binding: { namespace = '', name } }) => [namespace, name]));
 }
 
 /** Returns the grants of an action in its namespace, or only the cluster-wide grants if the action has no namespace. */
@@ -89,17 +89,10 @@ function createName(kind: string, name: string, namespace: string): ObjectName {
 }
 
 function getName(object: unknown): string {
-  const metadata = isObject(object) ? object['metadata'] : undefined;
-  const name = isObject(metadata) ? metadata['name'] : undefined;
+  const { name } = objectMember(object, 'metadata');
   return typeof name === 'string' ? name : '';
 }
 
 function roleKey(namespace: string, name: string): string {
   return JSON.stringify([namespace, name]);
-}
-
-function compareGrants(a: RbacGrant, b: RbacGrant): number {
-  return (
-    compareBytes(a.binding.namespace ?? '', b.binding.namespace ?? '') || compareBytes(a.binding.name, b.binding.name)
-  );
 }

@@ -6,7 +6,7 @@
  */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { compareBytes, sortedSet } from '../../kube/text.ts';
+import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
@@ -492,6 +492,4 @@ function concludeExcepted(
   return [{ ...owner, level, exceptions: applied, violations }];
 }
 
-function compareOwners(a: Owner, b: Owner): number {
-  return compareBytes(a.kind, b.kind) || compareBytes(a.name, b.name);
-}
+const compareOwners = compareBy(({ kind, name }: Owner) => [kind, name]);

@@ -3,7 +3,7 @@ import type { Kind } from '../../kube/kinds.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
-import { compareBytes, quote } from '../../kube/text.ts';
+import { compareBy, quote } from '../../kube/text.ts';
 import type { KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { compareKubeletVersions, type KubeletVersion, parseKubeletVersion } from '../kubelet/version.ts';
@@ -89,22 +89,13 @@ export function auditUserNamespaces(input: AuditInput): readonly AuditFinding[] 
     ...(namespaces.length === 0 || namespaces.some((one) => isRelaxed(enforcedPolicy(one, emulationVersion)))
       ? input.nodes.flatMap((node) => auditNode(node, input.target))
       : []),
-  ].sort(compareFindings);
+  ].sort(compareBy(({ namespace = '', kind, name, code }) => [namespace, kind, name, code]));
 }
 
 function isIncluded(pod: Pod, include: AuditInput['include']): boolean {
   const { phase } = pod.status ?? {};
   const isCompleted = phase === 'Succeeded' || phase === 'Failed';
   return (!isCompleted || include.includes('completed')) && (!isMirrorPod(pod) || include.includes('mirror'));
-}
-
-function compareFindings(a: AuditFinding, b: AuditFinding): number {
-  return (
-    compareBytes(a.namespace ?? '', b.namespace ?? '') ||
-    compareBytes(a.kind, b.kind) ||
-    compareBytes(a.name, b.name) ||
-    compareBytes(a.code, b.code)
-  );
 }
 
 function finding(

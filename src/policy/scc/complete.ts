@@ -5,7 +5,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import { MAX_ERRORS } from './budget.ts';
 import { bindScc, type PodInNamespace } from './namespace.ts';
@@ -110,7 +110,7 @@ export function writePod(completion: Completion, annotations: Readonly<Record<st
   return {
     ...pod.json,
     metadata: {
-      ...getMember(pod.json, 'metadata'),
+      ...objectMember(pod.json, 'metadata'),
       annotations: {
         ...pod.annotations,
         ...(seccompAnnotation === '' ? {} : { [SECCOMP_POD_ANNOTATION]: seccompAnnotation }),
@@ -124,7 +124,7 @@ export function writePod(completion: Completion, annotations: Readonly<Record<st
 function writeSpec({ pod, podValues, containerValues }: Completion): JsonObject {
   // The seccomp annotation is not part of the security context.
   const values = { ...podValues, seccompAnnotation: pod.seccompAnnotation };
-  const spec: Record<string, unknown> = { ...writeContext(getMember(pod.json, 'spec'), ownPodValues(pod), values) };
+  const spec: Record<string, unknown> = { ...writeContext(objectMember(pod.json, 'spec'), ownPodValues(pod), values) };
   const lists = new Map<string, unknown[]>();
   for (const [position, container] of pod.containers.entries()) {
     const generated = containerValues[position];
@@ -151,7 +151,7 @@ function writeContext<Values extends PodValues | ContainerValues>(
   for (const key in after) {
     const value = after[key];
     if (value === before[key]) continue;
-    context ??= { ...getMember(owner, 'securityContext') };
+    context ??= { ...objectMember(owner, 'securityContext') };
     context[key] = toJson(value);
   }
   if (context === undefined) return owner;
@@ -174,9 +174,4 @@ function toJson(value: unknown): unknown {
 
 function isEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
-}
-
-function getMember(owner: JsonObject, key: string): JsonObject {
-  const member = owner[key];
-  return isObject(member) ? member : {};
 }

@@ -2,7 +2,7 @@
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type Namespace, type Wire } from '../../kube/types.ts';
+import { type Namespace, type Wire, objectMember } from '../../kube/types.ts';
 import { KUBE_SYSTEM, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 
 /** Whether SCC admission enforces decisions, only reports them, or is off. Sorted from strictest to least strict. */
@@ -104,9 +104,8 @@ export function modeLabelWarning(request: AdmissionRequest, settings: ModeSettin
 }
 
 function findLabelProblem(object: unknown, settings: ModeSettings): string | undefined {
-  const metadata = isObject(object) ? object['metadata'] : undefined;
-  const labels = isObject(metadata) ? metadata['labels'] : undefined;
-  if (!isObject(labels) || typeof labels[SCC_MODE_LABEL] !== 'string') return undefined;
+  const labels = objectMember(objectMember(object, 'metadata'), 'labels');
+  if (typeof labels[SCC_MODE_LABEL] !== 'string') return undefined;
   return sccMode(object as Namespace, settings).problem;
 }
 

@@ -1,6 +1,6 @@
 /** A namespace's UID range, groups and SELinux level, which supply the values that an SCC does not set. */
 import { type IdBlock, NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks } from '../../kube/scc.ts';
-import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
+import { isObject, type JsonObject, type Result, objectMember } from '../../kube/types.ts';
 import type { PodFields } from '../pod/pod.ts';
 import type { PreparedScc } from './scc.ts';
 import type { BoundStrategies } from './strategies/strategy.ts';
@@ -24,8 +24,8 @@ const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
 
 /** Reads a namespace's ranges from its annotations. Accepts values of any type. */
 export function readNamespaceRanges(namespace: unknown): NamespaceRanges {
-  const metadata = getObject(namespace, 'metadata');
-  const annotations = getObject(metadata, 'annotations');
+  const metadata = objectMember(namespace, 'metadata');
+  const annotations = objectMember(metadata, 'annotations');
   const name = getString(metadata, 'name') ?? '';
   const [ids, level, groups] = [uidRange, mcs, supplementalGroups].map((key) => getString(annotations, key));
   const missing = ids === undefined ? uidRange : level === undefined ? mcs : undefined;
@@ -39,11 +39,6 @@ export function readNamespaceRanges(namespace: unknown): NamespaceRanges {
     seLinuxLevel: parseAnnotation(mcs, level, (value) => ({ value })),
     groupRanges: parseGroups(name, groups ?? ids),
   };
-}
-
-function getObject(owner: unknown, key: string): JsonObject {
-  const value = isObject(owner) ? owner[key] : undefined;
-  return isObject(value) ? value : {};
 }
 
 function getString(owner: JsonObject, key: string): string | undefined {

@@ -11,7 +11,7 @@ import type { FieldShapes } from '../../kube/field-shape.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { type GroupStrategyOptions, SCC_FIELDS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
-import { isObject } from '../../kube/types.ts';
+import { objectMember } from '../../kube/types.ts';
 import { MAX_ERRORS } from './budget.ts';
 import { VOLUME_TYPES } from './pod.ts';
 import { decodeScc, type GroupFields, type Range, type SccFields } from './scc-fields.ts';
@@ -106,12 +106,9 @@ export function findSccTypeError(scc: unknown): FieldError | undefined {
 
 function nameErrors(scc: unknown, { name }: SccFields): readonly FieldError[] {
   if (name !== '') return dnsSubdomainErrors(name).map((error) => invalidValue('metadata.name', name, error));
-  return hasGenerateName(scc) ? [] : [requiredField('metadata.name', 'name or generateName is required')];
-}
-
-function hasGenerateName(scc: unknown): boolean {
-  const metadata = isObject(scc) ? scc['metadata'] : undefined;
-  return isObject(metadata) && typeof metadata['generateName'] === 'string' && metadata['generateName'] !== '';
+  const { generateName } = objectMember(scc, 'metadata');
+  const hasName = typeof generateName === 'string' && generateName !== '';
+  return hasName ? [] : [requiredField('metadata.name', 'name or generateName is required')];
 }
 
 function strategyErrors({ runAsUser, seLinuxContext, fsGroup, supplementalGroups }: SccFields): readonly FieldError[] {

@@ -5,7 +5,7 @@ import { formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { createStatus, type Status, tooLarge } from '../../kube/status.ts';
 import { printJson } from '../../kube/text.ts';
-import { isObject, type JsonObject, type Namespace, type UserInfo } from '../../kube/types.ts';
+import { isObject, type JsonObject, type Namespace, type UserInfo, objectMember } from '../../kube/types.ts';
 import { decodeMutablePod, findCompletionError, type PodFields } from '../pod/pod.ts';
 import { POD_NETWORKS_ANNOTATION } from '../pod/selection.ts';
 import type { CanUse } from './access.ts';
@@ -59,7 +59,7 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
   if (subResource !== undefined && IGNORED_SUBRESOURCES.has(subResource)) return { verdict: 'ignore' };
   // Future pod subresources might use a different kind.
   if (!isObject(object) || (object['kind'] != null && object['kind'] !== 'Pod')) return cannotConvert(object);
-  if (getObject(getObject(object, 'spec'), 'os')['name'] === 'windows') return { verdict: 'ignore' };
+  if (objectMember(objectMember(object, 'spec'), 'os')['name'] === 'windows') return { verdict: 'ignore' };
   if (!isUpdate) return decode(object, undefined);
   if (!isObject(oldObject)) return cannotConvert(oldObject);
   return isIgnoredUpdate(object, oldObject) ? { verdict: 'ignore' } : decode(object, oldObject);
@@ -102,8 +102,11 @@ const COMPARED_SEPARATELY = new Set(['metadata', 'spec']);
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
 export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
-  const [metadata, oldMetadata] = [getObject(pod, 'metadata'), getObject(oldPod, 'metadata')];
-  const [annotations, oldAnnotations] = [getObject(metadata, 'annotations'), getObject(oldMetadata, 'annotations')];
+  const [metadata, oldMetadata] = [objectMember(pod, 'metadata'), objectMember(oldPod, 'metadata')];
+  const [annotations, oldAnnotations] = [
+    objectMember(metadata, 'annotations'),
+    objectMember(oldMetadata, 'annotations'),
+  ];
   return (
     isSpecUnchanged(pod, oldPod) &&
     deepEqual(omit(annotations, IGNORED_ANNOTATIONS), omit(oldAnnotations, IGNORED_ANNOTATIONS)) &&
@@ -119,28 +122,23 @@ export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
  */
 export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   const isRecorded = [pod, oldPod].some(
-    (object) => getObject(getObject(object, 'metadata'), 'annotations')[POD_SCC_ANNOTATIONS.scc] != null,
+    (object) => objectMember(objectMember(object, 'metadata'), 'annotations')[POD_SCC_ANNOTATIONS.scc] != null,
   );
   return !isRecorded && isSpecUnchanged(pod, oldPod);
 }
 
 /** Ignores scheduling gates, because they are removed before the pod runs. */
 function isSpecUnchanged(pod: JsonObject, oldPod: JsonObject): boolean {
-  const oldSpec = getObject(oldPod, 'spec');
-  return semanticEqual({ ...getObject(pod, 'spec'), schedulingGates: oldSpec['schedulingGates'] }, oldSpec);
+  const oldSpec = objectMember(oldPod, 'spec');
+  return semanticEqual({ ...objectMember(pod, 'spec'), schedulingGates: oldSpec['schedulingGates'] }, oldSpec);
 }
 
 /** Returns a pod annotation, or an empty string if it is absent or not a string. Accepts pods of any type. */
 export function podAnnotation(pod: unknown, key: string): string {
-  const value = isObject(pod) ? getObject(getObject(pod, 'metadata'), 'annotations')[key] : undefined;
+  const value = objectMember(objectMember(pod, 'metadata'), 'annotations')[key];
   return typeof value === 'string' ? value : '';
 }
 
 function omit(object: JsonObject, keys: ReadonlySet<string>): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => !keys.has(key)));
-}
-
-function getObject(owner: JsonObject, key: string): JsonObject {
-  const member = owner[key];
-  return isObject(member) ? member : {};
 }

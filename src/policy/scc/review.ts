@@ -9,7 +9,7 @@ import { getApiVersion } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { badRequest, createStatus, invalid, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import { draft, isObject, type JsonObject } from '../../kube/types.ts';
+import { draft, isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import { decodeMutablePod, type PodFields } from '../pod/pod.ts';
 import { serviceAccountSubject, type Subject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
@@ -45,7 +45,7 @@ interface ReviewRequest {
 function readReview(review: JsonObject): ReviewRequest | { readonly error: Status } {
   const kind = REVIEW_KINDS.find((one) => one === review['kind']);
   if (kind === undefined) return { error: badRequest(`not one of ${REVIEW_KINDS.join(', ')}`) };
-  const spec = isObject(review['spec']) ? review['spec'] : {};
+  const spec = objectMember(review, 'spec');
   const decoded = decodeMutablePod(toPod(spec['template']));
   if ('error' in decoded) {
     const path = `spec.template.${decoded.error.path}`;

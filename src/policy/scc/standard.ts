@@ -1,7 +1,7 @@
 import { semanticEqual } from '../../kube/equality.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../../kube/scc.ts';
-import { compareBytes, sortedSet } from '../../kube/text.ts';
+import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '../../kube/types.ts';
 import { defaultScc } from './objects.ts';
 import standardSccs from './standard-sccs.json' with { type: 'json' };
@@ -132,8 +132,8 @@ export function grantObjects(
   grants: readonly Grant[],
   { hasRole }: { readonly hasRole: (scc: string) => boolean },
 ): readonly (ClusterRole | RoleBinding)[] {
-  const keys = grants.map(({ namespace, serviceAccount, scc }) => `${namespace}/${serviceAccount}/${scc}`);
-  const unique = [...new Map(grants.map((grant, index) => [keys[index], grant])).values()].sort(compareGrants);
+  const keys = ({ namespace, serviceAccount, scc }: Grant) => [namespace, serviceAccount, scc];
+  const unique = [...new Map(grants.map((grant) => [keys(grant).join('/'), grant])).values()].sort(compareBy(keys));
   const missing = sortedSet(unique.map(({ scc }) => scc)).filter((scc) => !hasRole(scc));
   return [...missing.map(createUseRole), ...unique.map(createAccountBinding)];
 }
@@ -158,12 +158,4 @@ function createAccountBinding({ namespace, serviceAccount, scc }: Grant): RoleBi
   const metadata = { name: `portcullis:scc:${scc}:${serviceAccount}`, namespace };
   const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];
   return bindUseRole('RoleBinding', scc, { metadata, subjects });
-}
-
-function compareGrants(a: Grant, b: Grant): number {
-  return (
-    compareBytes(a.namespace, b.namespace) ||
-    compareBytes(a.serviceAccount, b.serviceAccount) ||
-    compareBytes(a.scc, b.scc)
-  );
 }

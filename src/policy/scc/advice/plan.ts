@@ -1,7 +1,7 @@
 /** Evaluates the workloads of a namespace, and plans the grants that would admit denied workloads. */
 import { createPod, type FindServiceAccount, type PodCreator } from '../../../kube/controller-pod.ts';
 import { objectName } from '../../../kube/resources.ts';
-import { compareBytes } from '../../../kube/text.ts';
+import { compareBy } from '../../../kube/text.ts';
 import type { UserInfo } from '../../../kube/types.ts';
 import { printFieldPath } from '../../pod/templates.ts';
 import type { TemplateInput } from '../assign.ts';
@@ -116,9 +116,7 @@ function findGrants({ name: namespace, workloads }: AdmissionPlan): readonly Nee
     grants.set(key, grant);
     grant.workloads.push({ kind, name, ...(template === undefined ? {} : { template }) });
   }
-  return [...grants.values()].sort(
-    (a, b) => compareBytes(a.serviceAccount, b.serviceAccount) || compareBytes(a.scc, b.scc),
-  );
+  return [...grants.values()].sort(compareBy(({ serviceAccount, scc }) => [serviceAccount, scc]));
 }
 
 /** Returns the workloads that are admitted even without the grant, but that the grant moves to its SCC. */
