@@ -197,8 +197,8 @@ export function parseSettings(source: Source, options: DecodeOptions): Settings 
 
 /**
  * Returns the settings that replicas apply: the object's spec or, if it is invalid, the last valid spec that its status
- * records. Returns the defaults if the object does not exist. @throws {UserError} with all errors if there is no valid
- * spec
+ * records. Returns the defaults if the object does not exist.
+ * @throws {UserError} with all errors if there is no valid spec
  */
 export function settingsInForce(
   object: PortcullisConfiguration | undefined,

@@ -87,8 +87,8 @@ export function findDuplicateKeys({ document, path }: ConfigNode): Issue[] {
 }
 
 /**
- * Parses the first document in a configuration file. As in the API server, later documents are ignored. @throws
- * {UserError} if there is no document or it has a syntax error
+ * Parses the first document in a configuration file. As in the API server, later documents are ignored.
+ * @throws {UserError} if there is no document or it has a syntax error
  */
 export function firstDocument({ file, text }: Source): ConfigNode {
   const { documents, errors } = readDocuments(text, file);

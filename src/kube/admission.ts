@@ -5,7 +5,7 @@ export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
 
 /**
  * The request of an AdmissionReview. The envelope is validated, but the objects are not.
- * @see https://github.com/kubernetes/api/blob/v0.36.0/admission/v1/types.go /
+ * @see https://github.com/kubernetes/api/blob/v0.36.0/admission/v1/types.go
  */
 export interface AdmissionRequest {
   readonly uid: string;

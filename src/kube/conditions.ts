@@ -17,7 +17,8 @@ export interface ConditionState {
 
 /**
  * Adds transition times to conditions. A condition whose status does not change keeps its time. Drops previous
- * conditions that are not in the list. @param now in RFC 3339 format with second precision
+ * conditions that are not in the list.
+ * @param now in RFC 3339 format with second precision
  */
 export function withTransitionTimes(
   states: readonly ConditionState[],

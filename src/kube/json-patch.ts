@@ -11,7 +11,7 @@ export type JsonPatchOp =
 
 /**
  * Escapes a key for use in a JSON pointer.
- * @see https://www.rfc-editor.org/rfc/rfc6901 /
+ * @see https://www.rfc-editor.org/rfc/rfc6901
  */
 export function escapeKey(key: string): string {
   // Fast path, because most keys contain neither character.

@@ -12,7 +12,7 @@ const REQUIREMENT = new RegExp(
 
 /**
  * Parses a selector such as `a=b,c in (d,e),!f` into a LabelSelector. Returns `undefined` if the selector is invalid.
- * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/labels/selector.go /
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/labels/selector.go
  */
 export function parseLabelSelector(text: string): JsonObject | undefined {
   const matchExpressions: JsonObject[] = [];
@@ -39,7 +39,7 @@ type Labels = Readonly<Record<string, string>>;
 /**
  * Returns true if a LabelSelector matches the labels. An empty selector matches all objects, and an absent selector
  * matches none.
- * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/types.go /
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/types.go
  */
 export function matchesLabelSelector(selector: unknown, labels: Labels | undefined): boolean {
   if (!isObject(selector)) return false;

@@ -19,7 +19,7 @@ export interface StatusDetails {
 
 /**
  * An error response from the API server.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go /
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go
  */
 export interface Status {
   readonly kind?: 'Status';

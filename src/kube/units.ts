@@ -15,7 +15,7 @@ const DURATION = new RegExp(`^(?:${PART.source})+$`);
 /**
  * Parses a Go duration such as `5s`, `1m30s` or `0` into milliseconds. Returns `undefined` for negative durations and
  * any other text.
- * @see https://pkg.go.dev/time#ParseDuration /
+ * @see https://pkg.go.dev/time#ParseDuration
  */
 export function parseDurationMs(text: string): number | undefined {
   if (text === '0') return 0;

@@ -169,7 +169,7 @@ interface RuleTarget {
 
 /**
  * Returns true if a webhook rule matches a request on `resource`.
- * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/predicates/rules/rules.go /
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/predicates/rules/rules.go
  */
 export function matchesRule(rule: unknown, target: RuleTarget, resource: GroupVersionResource): boolean {
   if (!isObject(rule)) return false;

@@ -132,7 +132,8 @@ export function suggestEntries(
   options: EvaluateOptions,
 ): {
   readonly entries: readonly ExceptionEntry[];
-  /** Findings that no entry can cover. */ readonly uncovered: readonly string[];
+  /** Findings that no entry can cover. */
+  readonly uncovered: readonly string[];
 } {
   const entries = new Map<string, ExceptionEntry>();
   const uncovered: string[] = [];

@@ -112,7 +112,8 @@ export function isTerminating({ metadata, status }: Namespace): boolean {
 
 /**
  * Returns true if the syncer manages the namespace's labels. It does not manage a namespace if other managers own all
- * six labels. @param owners owners of the namespace's fields, or `undefined` if the managed fields cannot be parsed
+ * six labels.
+ * @param owners owners of the namespace's fields, or `undefined` if the managed fields cannot be parsed
  */
 export function isManaged(
   namespace: Namespace,

@@ -1,6 +1,6 @@
 /** The Pod Security configuration that the rollout publishes. */
 import type { JsonObject } from '../../kube/types.ts';
-import { DEFAULTS_FIELDS, type PodSecurityConfiguration } from '../psa/configuration.ts';
+import type { PodSecurityConfiguration } from '../psa/configuration.ts';
 import type { DefaultLevel } from './enforcement.ts';
 
 /** Returns the defaults for an enforced level. The audit and warn levels are always restricted. */
@@ -15,18 +15,14 @@ export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfig
   };
 }
 
-/** An invalid level, so a server that has an incomplete configuration fails to start instead of enforcing nothing. */
-const PLACEHOLDER = 'invalid-to-force-substitution';
-
 /**
  * Returns an `--admission-control-config-file` that makes kube-apiserver enforce the same defaults.
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/
  */
 export function buildAdmissionConfiguration(
-  defaults: Partial<PodSecurityConfiguration['defaults']>,
+  defaults: PodSecurityConfiguration['defaults'],
   exemptions?: PodSecurityConfiguration['exemptions'],
 ): JsonObject {
-  const base = Object.fromEntries(DEFAULTS_FIELDS.map((field) => [field, PLACEHOLDER]));
   return {
     apiVersion: 'apiserver.config.k8s.io/v1',
     kind: 'AdmissionConfiguration',
@@ -36,7 +32,7 @@ export function buildAdmissionConfiguration(
         configuration: {
           apiVersion: 'pod-security.admission.config.k8s.io/v1',
           kind: 'PodSecurityConfiguration',
-          defaults: { ...base, ...defaults },
+          defaults,
           ...(exemptions ? { exemptions } : {}),
         },
       },

@@ -4,8 +4,6 @@ import type { Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, RUN_LEVEL_ZERO_MANAGER } from '../../kube/well-known.ts';
 import { LEVEL_LABELS, namespaceDocument } from './label-owners.ts';
 
-// Run-level-zero namespaces.
-
 /**
  * Namespaces that SCC admission skips because their pods may need all permissions. Unlike on OpenShift, SCC admission
  * applies to `default`.

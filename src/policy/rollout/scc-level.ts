@@ -5,11 +5,13 @@ import { compareVersions, type Level, type Version } from '../pss/policy.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
 import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
 
+const PROFILES = ['upstream', 'accurate'] as const;
+
 /**
  * `upstream` computes levels as OpenShift does, using the Pod Security Standards at v1.0. `accurate` uses the newest
  * standards and takes default capabilities and user namespaces into account.
  */
-type SccLevelProfile = 'upstream' | 'accurate';
+type SccLevelProfile = (typeof PROFILES)[number];
 
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;
@@ -41,11 +43,10 @@ export function psaLevel(
   { profile, userNamespaces = profile === 'accurate' ? 'aware' : 'ignore', version = 'latest' }: SccLevelOptions,
 ): SccLevel {
   const { fields, error: decodeError } = decodeScc(scc);
-  const isProfile = profile === 'upstream' || profile === 'accurate';
   const error =
     findKindError(scc, 'SecurityContextConstraints', 'scc') ??
     findKindError(namespace, 'Namespace', 'namespace') ??
-    (isProfile ? decodeError : notSupported('options.profile', profile, ['upstream', 'accurate']));
+    (PROFILES.includes(profile) ? decodeError : notSupported('options.profile', profile, PROFILES));
   if (error !== undefined) return { level: 'privileged', error: formatFieldError(error) };
   const isAware = userNamespaces === 'aware' && compareVersions(version, 'v1.35') >= 0;
   const hasUserNamespaces = isAware && fields.userNamespaceLevel === 'RequirePodLevel';

@@ -91,8 +91,7 @@ function isListed(subject: Subject, { users, groups }: PreparedScc): boolean {
  */
 export function findSubjectType(
   scc: PreparedScc,
-  { serviceAccount, user }: Subjects,
-  mayUse: MayUse,
+  { subjects: { serviceAccount, user }, mayUse }: { readonly subjects: Subjects; readonly mayUse: MayUse },
 ): SubjectType | undefined {
   if (serviceAccount && mayUse(serviceAccount, scc)) return 'serviceaccount';
   return mayUse(user, scc) ? 'user' : undefined;

@@ -21,7 +21,7 @@ const MAX_COST = 4_000_000;
 /** More errors than a response can contain. */
 const MAX_ALL_ERRORS = 4000;
 /** Lower, because suggestions evaluate each SCC several times. */
-const MAX_SUGGESTION_COST = 1_000_000;
+const MAX_SUGGESTION_COST = 200_000;
 
 export function createBudget(): Budget {
   return { cost: MAX_COST, errors: MAX_ALL_ERRORS };

@@ -63,11 +63,6 @@ export function findProblem({ candidates, candidatesError, namespace, compatibil
   return errors.length === 0 ? undefined : aggregate(errors);
 }
 
-/** Returns the subject that may use an SCC, or `undefined` if no subject may use it. */
-export function subjectType(scc: PreparedScc, { subjects, mayUse }: Search): SubjectType | undefined {
-  return findSubjectType(scc, subjects, mayUse);
-}
-
 /** An SCC that does not admit the pod. */
 export interface Rejection {
   readonly scc: PreparedScc;
@@ -76,11 +71,10 @@ export interface Rejection {
    * have to change immutable parts of the pod.
    */
   readonly reason: 'denied' | 'errors' | 'changes';
+  /** Empty once the error budget is exhausted. */
   readonly errors: readonly FieldError[];
   /** The denial messages. Empty for `changes`. */
   readonly messages: readonly string[];
-  /** True if some errors were omitted. */
-  readonly isCut: boolean;
 }
 
 export interface Admission {
@@ -102,10 +96,9 @@ export function searchScc(search: Search): SearchResult {
   const rejections: Rejection[] = [];
   let maxErrors = MAX_ERRORS;
   for (const scc of candidates) {
-    const subject = subjectType(scc, search);
-    if (subject === undefined) {
-      const messages = [notUsableMessage(scc.name)];
-      rejections.push({ scc, reason: 'denied', errors: [], messages, isCut: false });
+    const subjectType = findSubjectType(scc, search);
+    if (subjectType === undefined) {
+      rejections.push({ scc, reason: 'denied', errors: [], messages: [notUsableMessage(scc.name)] });
       continue;
     }
     if (!spendEvaluation(budget, scc, search)) {
@@ -114,13 +107,15 @@ export function searchScc(search: Search): SearchResult {
     const completion = completePod(scc, search, maxErrors);
     const { errors } = completion;
     if (errors.length > 0) {
-      const isCut = maxErrors === 1;
-      const messages = isCut ? [omittedErrorsMessage(scc.name)] : formatErrors(scc.name, errors);
-      rejections.push({ scc, reason: 'errors', errors, messages, isCut });
+      rejections.push(
+        maxErrors === 1
+          ? { scc, reason: 'errors', errors: [], messages: [omittedErrorsMessage(scc.name)] }
+          : { scc, reason: 'errors', errors, messages: formatErrors(scc.name, errors) },
+      );
       if (!spendErrors(budget, errors)) maxErrors = 1;
     } else if (isMutationAllowed(completion, mutable)) {
-      return { rejections, admission: { scc, completion, subjectType: subject } };
-    } else rejections.push({ scc, reason: 'changes', errors: [], messages: [], isCut: false });
+      return { rejections, admission: { scc, completion, subjectType } };
+    } else rejections.push({ scc, reason: 'changes', errors: [], messages: [] });
   }
   return { rejections };
 }
@@ -133,7 +128,7 @@ export function findNextAdmitting(search: Search, chosen: PreparedScc): Prepared
       isNext = scc === chosen;
       continue;
     }
-    if (subjectType(scc, search) === undefined) continue;
+    if (findSubjectType(scc, search) === undefined) continue;
     if (!spendEvaluation(search.budget, scc, search)) return 'unknown';
     if (allowsPod(scc, search)) return scc;
   }

@@ -108,7 +108,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
         identity: 'openshift',
       });
       const mayUse = createMayUse(canUseBy(input.grants.map(buildGrant)), input.namespace);
-      assert.equal(findSubjectType(prepareScc(input.scc), subjects, mayUse) ?? 'none', type);
+      assert.equal(findSubjectType(prepareScc(input.scc), { subjects, mayUse }) ?? 'none', type);
     }),
     'provider.assign': area(
       ({ scc, pod }: { readonly scc: unknown; readonly pod: JsonObject }, expect: AssignExpect) => {

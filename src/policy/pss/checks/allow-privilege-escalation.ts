@@ -19,7 +19,8 @@ const RULE = containerRule({
 /**
  * Every container must disallow privilege escalation, for example through setuid binaries.
  *
- * Fields   spec.{init,ephemeral,}containers[*].securityContext.allowPrivilegeEscalation Allowed  false
+ * Fields   spec.{init,ephemeral,}containers[*].securityContext.allowPrivilegeEscalation
+ * Allowed  false
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const allowPrivilegeEscalation: Check = {

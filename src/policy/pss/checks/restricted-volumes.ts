@@ -34,7 +34,8 @@ const CEL: CelRule = {
  * Only certain volume sources may be used. A volume that has an allowed source passes even if it also has other
  * sources.
  *
- * Fields   spec.volumes[*] Allowed  the sources above
+ * Fields   spec.volumes[*]
+ * Allowed  the sources above
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const restrictedVolumes: Check = {

@@ -134,8 +134,8 @@ export interface SuggestedScc {
 }
 
 /**
- * Finds a way to admit a pod that no SCC admits. @param original the search that produced the result, if it was for a
- * different version of the pod
+ * Finds a way to admit a pod that no SCC admits.
+ * @param original the search that produced the result, if it was for another version of the pod
  */
 export function findSuggestion(search: Search, { rejections }: SearchResult, original = search): Suggestion {
   const { pod } = search;
@@ -143,7 +143,7 @@ export function findSuggestion(search: Search, { rejections }: SearchResult, ori
   if (changing) return { changing: { scc: changing.name, paths: findChangedPaths(changing, original) } };
   const denied = deniedSccs(rejections);
   const grantable = findGrantable(search, denied);
-  const usable = rejections.flatMap(({ scc, errors, isCut }) => (errors.length > 0 && !isCut ? [{ scc, errors }] : []));
+  const usable = rejections.filter(({ errors }) => errors.length > 0);
   const isAnyUsable = denied.length < rejections.length;
   const compared = isAnyUsable || grantable ? usable : denied.map((scc) => ({ scc, ...completePod(scc, search) }));
   const closest = findClosest(pod, compared);

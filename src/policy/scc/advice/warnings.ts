@@ -2,27 +2,21 @@
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
-import { serviceAccountSubject } from '../access.ts';
+import { findSubjectType, serviceAccountSubject } from '../access.ts';
 import { formatListWarning, formatValues, formatWarning, quoteName } from '../messages.ts';
 import { getSccSet } from '../order.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
-import { type Admission, admits, type Search, type SearchResult, subjectType } from '../search.ts';
+import { type Admission, admits, type Search, type SearchResult } from '../search.ts';
 import { standardUseRole } from '../standard.ts';
 import { findSuggestion, formatDisallowedField, type Suggestion } from './suggestion.ts';
 
 type Warnings = readonly string[];
 
-/**
- * Warnings evaluate more SCCs than the decision does, so they are omitted for pods that have more containers than a
- * node can run.
- */
-const MAX_CONTAINERS = 1000;
-
 /** Returns the warnings for the creator of an admitted pod or debug container. */
 export function admissionWarnings(search: Search, admission: Admission): Warnings {
-  const { hostUsers, containers } = search.pod;
-  if (search.mutable === 'nothing' || containers.length > MAX_CONTAINERS) return [];
+  const { hostUsers } = search.pod;
+  if (search.mutable === 'nothing') return [];
   const creator = admission.subjectType === 'user' ? creatorWarning(search, admission.scc) : undefined;
   const ids = hostUsers === false && search.mutable === 'everything' ? userIdWarning(search, admission) : undefined;
   return [creator, ids].filter((text) => text !== undefined);
@@ -68,7 +62,7 @@ function userIdWarning(search: Search, { scc, completion }: Admission): string |
     (one) =>
       one.fields.userNamespaceLevel === 'RequirePodLevel' &&
       (one.fields.runAsUser.uidRangeMax ?? Infinity) <= MAX_ID &&
-      subjectType(one, search) !== undefined &&
+      findSubjectType(one, search) !== undefined &&
       admits(one, search),
   );
   const { uidRangeMin = 1, uidRangeMax = MAX_ID } = better?.fields.runAsUser ?? {};
@@ -84,7 +78,6 @@ function userIdWarning(search: Search, { scc, completion }: Admission): string |
 /** Returns the warnings for a pod that no SCC admits: the disallowed fields, and the SCC that could be granted. */
 export function denialWarnings(search: Search, result: SearchResult): Warnings {
   const { input, pod } = search;
-  if (pod.containers.length > MAX_CONTAINERS) return [];
   const rangeWarning = invalidRangeWarning(search, result);
   if (rangeWarning !== undefined) return [rangeWarning];
   // An update needs no grant if the pod can be recreated.
@@ -186,7 +179,8 @@ function admittingWarning(
 ): string | undefined {
   const isUpdate = search !== suggested;
   const usable =
-    isUpdate && suggested.candidates.find((scc) => subjectType(scc, suggested) !== undefined && admits(scc, suggested));
+    isUpdate &&
+    suggested.candidates.find((scc) => findSubjectType(scc, suggested) !== undefined && admits(scc, suggested));
   if (usable) return formatWarning(`SCC ${quoteName(usable.name)} would admit the pod${IF_CREATED_AGAIN}.`);
   if (grantable === undefined) return undefined;
   const name = quoteName(grantable);
