@@ -177,8 +177,13 @@ function findSyntaxViolations(path: string, text: string): readonly string[] {
     ts.forEachChild(node, visit);
   };
   visit(parse(path, text));
+  // Sorting imports moves the description if no empty line follows it.
+  if (text.search(DESCRIBED_IMPORT) > 0) violations.push('has its description below an import');
   return violations;
 }
+
+/** A doc comment directly above an import. */
+const DESCRIBED_IMPORT = /^\/\*\*(?:(?!\*\/)[^])*\*\/\nimport /m;
 
 function extendsError({ types }: ts.HeritageClause): boolean {
   return types.some(({ expression }) => expression.getText().endsWith('Error'));
@@ -435,6 +440,11 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
   ['cluster/a.ts', 'export class A extends TypeError {} async () => new Date();'],
   ['cluster/a.ts', 'export class A extends Map {}', 'declares a class that is not an error'],
   ['kube/a.ts', 'const x = async () => {};', 'has an asynchronous function, but its layer is pure'],
+  [
+    'kube/a.ts',
+    "import { b } from './types.ts';\n/** A. */\nimport { c } from './types.ts';",
+    'has its description below an import',
+  ],
   ['policy/psa/a.ts', 'const x = [new Date(), new Date(0)];', 'reads the clock, but its layer is pure'],
 ];
 

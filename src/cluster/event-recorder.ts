@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Clock, TokenBucket } from './clock.ts';
-import { createTokenBucket } from './clock.ts';
+import { type Clock, createTokenBucket, type TokenBucket } from './clock.ts';
 import type { Cluster, ClusterEvent } from './cluster.ts';
 import { type Connection, httpStatusCode } from './connection.ts';
 

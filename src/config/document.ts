@@ -3,7 +3,7 @@ import { type FieldShape, type FieldShapes, findShapeErrors, isList } from '../k
 import { quote } from '../kube/text.ts';
 import { isObject, valueAt } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
-import { type Source } from './files.ts';
+import type { Source } from './files.ts';
 import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 
 /** A node in a configuration document. An empty path refers to the whole document. */

@@ -2,8 +2,7 @@
  * Computes text splices that change the value of a node. Functions throw a `Refusal` if a change would affect other
  * fields.
  */
-import type { Node } from 'yaml';
-import { isAlias, isMap, isScalar, isSeq } from 'yaml';
+import { isAlias, isMap, isScalar, isSeq, type Node } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';

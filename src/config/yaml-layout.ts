@@ -2,8 +2,18 @@
  * Layout of a YAML or JSON document: the positions of its nodes in the text, and functions that print values in the
  * document's style.
  */
-import type { Document, Node, Pair, YAMLMap, YAMLSeq } from 'yaml';
-import { isCollection, isMap, isPair, isScalar, visit } from 'yaml';
+import {
+  type Document,
+  isCollection,
+  isMap,
+  isPair,
+  isScalar,
+  type Node,
+  type Pair,
+  visit,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
 import { isObject, type JsonObject } from '../kube/types.ts';
 
 export type Member = Pair<Node, Node | null>;

@@ -20,11 +20,14 @@ import {
 } from '../kube/well-known.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
-import { formatKeyring, type Keyring, KEYRING_FILES, readKeyring } from '../tls/keyring.ts';
 import {
+  formatKeyring,
+  type Keyring,
+  KEYRING_FILES,
   type KeyringPlan,
   type KeyringStep,
   planKeyring,
+  readKeyring,
   type Rotation,
   ROTATION_REQUESTED,
   ROTATIONS,

@@ -1,5 +1,5 @@
-import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 /** Serves lists and watches. */
+import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { formatApiVersion } from '../kube/resources.ts';
 import { ApiError, badRequest, createStatus } from '../kube/status.ts';
 import { compareBytes } from '../kube/text.ts';

@@ -4,7 +4,7 @@ import { BUILT_IN as BUILT_IN_SCHEMA } from './fields/schema.ts';
 import { kindStrategy } from './objects/index.ts';
 import type { ResourceInfo } from './resource-info.ts';
 import { kindColumns } from './tables.ts';
-import { type ApiObject, type ResourceKey } from './types.ts';
+import type { ApiObject, ResourceKey } from './types.ts';
 
 /** The resources that the server serves. */
 export interface Registry {

@@ -1,8 +1,7 @@
 /** Reads the verdicts of the commands and of a cluster for the workloads of a chart. */
 import assert from 'node:assert/strict';
 import { POD_SCC_ANNOTATIONS } from '../../src/kube/scc.ts';
-import type { JsonObject } from '../../src/kube/types.ts';
-import { isObject } from '../../src/kube/types.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { CONTROLLER } from '../full-cluster/workloads.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';

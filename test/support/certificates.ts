@@ -10,11 +10,9 @@ import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import { draft, type Secret } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
-import type { KeyPair } from '../../src/tls/certificate-pair.ts';
-import { pemFingerprint, readCertificates } from '../../src/tls/certificate-pair.ts';
+import { type KeyPair, pemFingerprint, readCertificates } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
-import { decodeBundle } from '../../src/tls/trust.ts';
-import { findTrustProblems } from '../../src/tls/trust.ts';
+import { decodeBundle, findTrustProblems } from '../../src/tls/trust.ts';
 import { createController, createRecorder, createTestSettings, type Recorder } from './controllers.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 

@@ -11,8 +11,11 @@ import { type RunningController, startController } from '../../src/controllers/r
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { CRDS } from '../../src/install/index.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
-import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import {
+  createPodSecurity,
+  DEFAULT_CONFIGURATION,
+  type PodSecurityConfiguration,
+} from '../../src/policy/psa/configuration.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';

@@ -1,11 +1,13 @@
+/** Runs Pod Security Admission reviews with defaults for the inputs that a case does not set. */
 import { parsePath } from '../../src/config/yaml.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
-/** Runs Pod Security Admission reviews with defaults for the inputs that a case does not set. */
-import { withValueAt } from '../../src/kube/types.ts';
-import type { JsonObject, Namespace, Pod } from '../../src/kube/types.ts';
+import { type JsonObject, type Namespace, type Pod, withValueAt } from '../../src/kube/types.ts';
 import type { WorkloadResource } from '../../src/policy/pod/templates.ts';
-import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import {
+  createPodSecurity,
+  DEFAULT_CONFIGURATION,
+  type PodSecurityConfiguration,
+} from '../../src/policy/psa/configuration.ts';
 import type { PodSecurityReview } from '../../src/policy/psa/decision.ts';
 import { DEFAULT_LIMITS, type PodSecurityInput } from '../../src/policy/psa/input.ts';
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';

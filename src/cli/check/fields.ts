@@ -1,5 +1,5 @@
 /** Findings about manifest fields. */
-import { type ManifestObject } from '../../config/objects.ts';
+import type { ManifestObject } from '../../config/objects.ts';
 import type { Path } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';

@@ -11,7 +11,7 @@ import type { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { sccInput } from '../inventory/scc-input.ts';
 import { expectedMode, type ExpectedSettings } from '../inventory/settings.ts';
-import { type Workload } from '../inventory/workloads.ts';
+import type { Workload } from '../inventory/workloads.ts';
 import { printable, printChanges, printTable, type Style } from '../output/print.ts';
 import { explainExceptions } from './exceptions.ts';
 import {

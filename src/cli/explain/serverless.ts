@@ -7,7 +7,7 @@ import { completeTemplate } from '../../policy/psa/defaults.ts';
 import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { type Workload } from '../inventory/workloads.ts';
+import type { Workload } from '../inventory/workloads.ts';
 import { type Creation, describeWorkload, type Explanation, printExplanation } from './workload.ts';
 
 interface PolicyContext extends Creation {

@@ -1,8 +1,8 @@
-import type { Target } from '../../install/break-glass-state.ts';
 /**
  * Records the levels and versions of namespaces before break-glass in an annotation on a webhook configuration. Clients
  * that may change namespaces can change labels with the same levels, but not this record.
  */
+import type { Target } from '../../install/break-glass-state.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import type { KubeObject, Namespace, ObjectMeta } from '../../kube/types.ts';
 import { FORMER_LEVELS_ANNOTATION, INSTALLATION } from '../../kube/well-known.ts';

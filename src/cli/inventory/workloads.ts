@@ -4,7 +4,7 @@
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
-import { type PodCreator } from '../../kube/controller-pod.ts';
+import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';

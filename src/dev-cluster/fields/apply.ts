@@ -1,13 +1,13 @@
-import { deepEqual } from '../../kube/equality.ts';
 /**
  * Server-side apply: merges a configuration into the live object and makes its manager the owner of the fields in it.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
+import { deepEqual } from '../../kube/equality.ts';
 import { formatApiVersion } from '../../kube/resources.ts';
 import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import { type ApiObject } from '../types.ts';
+import type { ApiObject } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
 import { comparePaths, type FieldPath, type FieldSet, printPath, withParentFields } from './field-set.ts';
 import {

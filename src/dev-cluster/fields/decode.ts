@@ -1,8 +1,8 @@
-import { unmarshalError } from '../../kube/field-error.ts';
-import { metadataProblem } from '../../kube/names.ts';
 /**
  * Decodes request bodies. Unlike the API server, it checks only the types of metadata fields, and keeps unknown fields.
  */
+import { unmarshalError } from '../../kube/field-error.ts';
+import { metadataProblem } from '../../kube/names.ts';
 import { formatApiVersion, parseApiVersion } from '../../kube/resources.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';

@@ -1,15 +1,15 @@
-import { deepEqual } from '../../kube/equality.ts';
 /**
  * Tracks field ownership in `metadata.managedFields`. A manager owns the fields that its create, update or patch
  * request changes.
  * @see https://github.com/kubernetes/kubernetes/tree/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal
  */
+import { deepEqual } from '../../kube/equality.ts';
 import { formatApiVersion } from '../../kube/resources.ts';
 import { compareBy, compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import type { ResourceInfo } from '../resource-info.ts';
-import { type ApiObject } from '../types.ts';
+import type { ApiObject } from '../types.ts';
 import { differenceBelow, fieldPath, type FieldSet, fromFieldsV1, toFieldsV1 } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 

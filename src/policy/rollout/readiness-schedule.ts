@@ -2,7 +2,7 @@
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import { readEnforcement } from './enforcement.ts';
-import { type CompletedSweep } from './readiness.ts';
+import type { CompletedSweep } from './readiness.ts';
 import type { RolloutSettings } from './settings.ts';
 
 /** Input for the readiness controller's schedule. Times are in milliseconds since the epoch. */

@@ -14,12 +14,12 @@ import {
 import { printFix } from '../../../src/cli/doctor/fix.ts';
 import { simulateOutage } from '../../../src/cli/doctor/outage.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
-import type { ManifestSettings } from '../../../src/install/index.ts';
 import {
   buildManifests,
   decodePolicy,
   defaultSettings,
   DEV_CLUSTER_ENFORCEMENT,
+  type ManifestSettings,
   webhookConfigurations,
 } from '../../../src/install/index.ts';
 import { parseWebhookConfiguration } from '../../../src/install/live-webhooks.ts';

@@ -15,8 +15,7 @@ import {
   type CanUse,
   decideWithKnownAccess,
 } from '../../../src/policy/scc/access.ts';
-import { reportScc } from '../../../src/policy/scc/assign.ts';
-import { assignScc, validateScc } from '../../../src/policy/scc/assign.ts';
+import { assignScc, reportScc, validateScc } from '../../../src/policy/scc/assign.ts';
 import type { SccDecision } from '../../../src/policy/scc/index.ts';
 import type { Grant } from '../../support/scc.ts';
 import {

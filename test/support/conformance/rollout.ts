@@ -3,16 +3,17 @@ import { parseWarnings } from '../../../src/cluster/connection.ts';
 import { parseDryRunWarnings } from '../../../src/controllers/readiness-evaluator.ts';
 import { warningHeader } from '../../../src/dev-cluster/server.ts';
 import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
-import type { JsonObject, Pod } from '../../../src/kube/types.ts';
-import type { Namespace } from '../../../src/kube/types.ts';
+import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import type { Level } from '../../../src/policy/pss/policy.ts';
 import { enforcementConditions } from '../../../src/policy/rollout/enforcement-conditions.ts';
-import type { DefaultLevel, EvaluationResult, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import {
+  type DefaultLevel,
   type EnforcementInput,
   type EnforcementPlan,
+  type EvaluationResult,
   planEnforcement,
+  type SyncerMode,
 } from '../../../src/policy/rollout/enforcement.ts';
 import {
   classify,

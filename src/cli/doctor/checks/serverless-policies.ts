@@ -1,4 +1,4 @@
-import { type Setting } from '../../../config/setting-paths.ts';
+import type { Setting } from '../../../config/setting-paths.ts';
 import { decodePolicy } from '../../../install/index.ts';
 import { type JsonObject, valueAt } from '../../../kube/types.ts';
 import { LABELS } from '../../../policy/psa/policy.ts';
