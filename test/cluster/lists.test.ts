@@ -6,7 +6,6 @@ import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { readCluster } from '../../src/cluster/lists.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
-import { ApiError, createStatus } from '../../src/kube/status.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
 import type { Action } from '../../src/policy/rbac/rules.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
@@ -79,23 +78,6 @@ describe('a development cluster over TLS', () => {
     assert.deepEqual(getNames(store.list('Pod')), ['bank/p4', 'bank/p5', 'bank/p6']);
     assert.deepEqual(getNames(store.list('Namespace')), ['/bank']);
     assert.ok(store.list('ClusterRole').length >= 10);
-  });
-
-  test('an expired list is read again from the start', async () => {
-    let pages = 0;
-    const expiring: Connection = {
-      ...admin,
-      request(request) {
-        pages++;
-        return pages === 3
-          ? Promise.reject(new ApiError(createStatus(410, 'Expired', 'expired')))
-          : admin.request(request);
-      },
-    };
-    const { store } = await readCluster(expiring, ['Pod'], { pageSize: 3 });
-    assert.equal(store.list('Pod').length, 7);
-    // Two pages, a failed third page, then all three pages again.
-    assert.equal(pages, 6);
   });
 
   test('the error lists all missing permissions', async () => {

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
+import { parse } from 'yaml';
 import { isObject } from '../../src/kube/types.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { readLines } from '../support/conformance/cases.ts';
@@ -74,12 +75,32 @@ const EXCEPTIONS: Readonly<Record<string, Exception>> = {
   },
 };
 
+/** Exchanges whose bodies differ in details that the development cluster omits. Only their statuses are compared. */
+const STATUS_ONLY = new Set([
+  ...[
+    'not JSON',
+    'unsupported media type',
+    'list with limit',
+    'list with bad continue',
+    'table',
+    'table of namespaces',
+  ],
+  ...['partial metadata list', 'watch from a resource version too old', 'watch from 0 with bookmarks'],
+  ...['watch with initial events', 'api versions', 'api groups', 'resources of a group', 'core resources', 'version'],
+  ...['self subject access review', 'subject access review, not allowed', 'create a CRD', 'enum violated'],
+  ...['required field missing', 'custom resource table'],
+]);
+
+/** Exchanges that require typed decoding, a recorded continue token, or an API that the development cluster lacks. */
+const SKIPPED = new Set([
+  ...['wrong type in body', 'unknown field, strict', 'unknown field, warn', 'duplicate field, warn'],
+  ...['apply without fieldManager', 'list continued', 'aggregated discovery of /api', 'lease with millisecond time'],
+]);
+
 const RECORDED_WEBHOOK = '127.0.0.1:30443';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
-/** The areas in which the development cluster must respond as a real API server does. */
-const AREAS = ['setup', 'review', 'verdict', 'mutation'];
 const transcripts = readLines<Exchange | { readonly request?: undefined }>('apiserver/transcripts.ndjson').filter(
-  (record): record is Exchange => record.request !== undefined && AREAS.includes(record.area),
+  (record): record is Exchange => record.request !== undefined && !SKIPPED.has(record.name),
 );
 
 describe('transcripts from a real API server', () => {
@@ -107,9 +128,9 @@ describe('transcripts from a real API server', () => {
 
   for (const exchange of transcripts) {
     test(`${exchange.area}: ${exchange.name}`, async () => {
-      if (configuresWebhooks(exchange) && !(previous && configuresWebhooks(previous))) {
-        removeConfigurations(cluster);
-      }
+      const isReconfigured = configuresWebhooks(exchange) && !(previous && configuresWebhooks(previous));
+      // The recording of the API used a cluster without webhooks.
+      if (isReconfigured || (exchange.area === 'api' && previous?.area !== 'api')) removeConfigurations(cluster);
       previous = exchange;
       if (exchange.area === 'verdict') await removeWarnLabel(cluster);
       webhook.play(exchange.webhookCalls ?? []);
@@ -120,7 +141,8 @@ describe('transcripts from a real API server', () => {
       const { reduce = (value: unknown) => value, repeatsCall = false } = EXCEPTIONS[exchange.name] ?? {};
       const recorded = { status: exchange.response.status, body: exchange.response.body };
       const actual = { status: response.status, body: response.body ?? response.text };
-      assert.deepEqual(reduce(comparable(toRecorded(actual))), reduce(comparable(recorded)));
+      if (STATUS_ONLY.has(exchange.name)) assert.equal(actual.status, recorded.status);
+      else assert.deepEqual(reduce(comparable(toRecorded(actual))), reduce(comparable(recorded)));
       assert.deepEqual(response.warnings, exchange.response.warning ?? []);
       assert.equal(response.headers['content-type'], exchange.response.headers['content-type']);
       const received = webhook.received();
@@ -128,9 +150,14 @@ describe('transcripts from a real API server', () => {
     });
   }
 
-  /** Replaces recorded addresses, certificates and resource versions with current ones. */
+  /**
+   * Replaces recorded addresses, certificates and resource versions with current ones. Converts the YAML of an apply,
+   * which the development cluster accepts only as JSON.
+   */
   function translate(request: Exchange['request']): Exchange['request'] {
-    const body = replaceDeep(request.body, (name, value) => {
+    const isYaml = typeof request.body === 'string' && request.body.startsWith('apiVersion:');
+    const recorded: unknown = isYaml ? parse(request.body) : request.body;
+    const body = replaceDeep(recorded, (name, value) => {
       if (name === 'caBundle') return webhook.caBundle;
       if (name === 'resourceVersion') return versions.get(value) ?? value;
       return value.replace(RECORDED_WEBHOOK, `127.0.0.1:${webhook.port}`);
@@ -229,7 +256,6 @@ function isOpenShiftVolume(item: unknown): boolean {
   return isObject(item) && isObject(item['configMap']) && item['configMap']['name'] === 'openshift-service-ca.crt';
 }
 
-/** A received call. */
 interface ReceivedCall {
   readonly url: string;
   readonly review: { readonly request: { readonly uid: string } };

@@ -220,12 +220,6 @@ suite('the label syncer', () => {
     assert.equal((await events()).length, 1, 'recorded once');
   });
 
-  test('overwrites labels that users set in a namespace that opts in', async () => {
-    await createLabeled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
-    await run();
-    assert.equal(getLabels('shop'), ENFORCED('restricted'));
-  });
-
   test('restores a removed label, and stops when the namespace opts out', async () => {
     await run();
     await create('shop');

@@ -437,18 +437,6 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['shop Current'], 'the namespace would be labeled restricted');
   });
 
-  test('completed pods are ignored, but pods that user permissions admitted are not', async () => {
-    await create('shop');
-    await runPod('shop', 'done', ON_HOST);
-    const done = { metadata: { name: 'done', namespace: 'shop' }, status: { phase: 'Succeeded' } };
-    await cluster.applyStatus('Pod', done, { ...BY_TEST, force: true });
-    await create('lab');
-    const by = { 'openshift.io/scc': 'privileged', 'security.openshift.io/validated-scc-subject-type': 'user' };
-    await runPod('lab', 'probe', ON_HOST, { annotations: by });
-    await run();
-    assert.deepEqual(listed(), ['lab Current PSALabel: ServiceAccount with insufficient SCCs']);
-  });
-
   test('a namespace without a UID range is inconclusive until it has one', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop', { annotations: {} });

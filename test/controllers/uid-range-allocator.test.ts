@@ -242,26 +242,6 @@ suite('range allocation', () => {
       assert.equal(cluster.store.get('Namespace', 'adopted'), before);
     });
 
-    test('IDs that do not form a block are kept and not allocated again', async () => {
-      await create('large', { [UIDS]: '1005/20' });
-      await create('elsewhere', { [UIDS]: '77/3' });
-      await create('odd', { [UIDS]: 'whatever' });
-      await create('empty', { [UIDS]: '' });
-      await run();
-      assert.deepEqual(getAnnotations('large'), { [UIDS]: '1005/20' });
-      assert.deepEqual(blocks(), {
-        default: '1030/10',
-        'kube-node-lease': '1040/10',
-        'kube-public': '1050/10',
-        'kube-system': '1060/10',
-        large: '1005/20',
-        elsewhere: '77/3',
-        odd: 'whatever',
-        empty: '',
-      });
-      assert.deepEqual(taken(), [3, 4, 5, 6]);
-    });
-
     test('an existing RangeAllocation is used', async () => {
       await cluster.create(
         'RangeAllocation',
@@ -281,19 +261,6 @@ suite('range allocation', () => {
       assert.deepEqual(getAnnotations('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
     });
 
-    test('namespaces that have a block get missing annotations', async () => {
-      await create('shop', { [UIDS]: '1060/10' });
-      const one = await run();
-      const complete = { [UIDS]: '1060/10', [GROUPS]: '1060/10', [MCS]: 's0:c8,c2' };
-      assert.deepEqual(getAnnotations('shop'), complete);
-      for (const key of [MCS, GROUPS]) {
-        const path = `/metadata/annotations/${key.replace('/', '~1')}`;
-        await cluster.patch('Namespace', { name: 'shop' }, [{ op: 'remove', path }], BY_TEST);
-        await one.idle();
-        assert.deepEqual(getAnnotations('shop'), complete);
-      }
-    });
-
     test('a namespace whose UID range is removed gets a new block', async () => {
       const one = await run();
       const path = `/metadata/annotations/${UIDS.replace('/', '~1')}`;
@@ -301,23 +268,6 @@ suite('range allocation', () => {
       await one.idle();
       assert.equal(getAnnotations('kube-public')[UIDS], '1040/10');
       assert.deepEqual(one.errors(), []);
-    });
-
-    test('a terminating namespace gets no block', async () => {
-      await create('leaving');
-      const held = {
-        apiVersion: 'v1',
-        kind: 'ConfigMap',
-        metadata: { name: 'held', namespace: 'leaving', finalizers: ['example.com/hold'] },
-      };
-      await cluster.writer.create({ group: '', resource: 'configmaps' }, held);
-      await cluster.remove('Namespace', 'leaving');
-      await cluster.idle();
-      assert.ok(cluster.store.get('Namespace', 'leaving')?.metadata?.deletionTimestamp);
-      const one = await run();
-      await one.pass(20 * MINUTE);
-      assert.deepEqual(getAnnotations('leaving'), {});
-      assert.deepEqual(blocks(), { ...FOUR, leaving: undefined });
     });
   });
 
@@ -385,42 +335,6 @@ suite('range allocation', () => {
     });
   });
 
-  test('is reported and recreated if its data is invalid', async () => {
-    const one = await run();
-    await runs.pop()?.stop();
-    // The schema rejects this data, but a cluster without the schema may contain it.
-    const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
-    await cluster.writer.remove(definitions, '', 'rangeallocations.security.internal.openshift.io');
-    await cluster.idle();
-    const spec = {
-      group: 'security.internal.openshift.io',
-      scope: 'Cluster',
-      names: { kind: 'RangeAllocation', plural: 'rangeallocations' },
-      versions: [
-        {
-          name: 'v1',
-          served: true,
-          storage: true,
-          schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-        },
-      ],
-    };
-    await cluster.writer.create(definitions, {
-      apiVersion: 'apiextensions.k8s.io/v1',
-      kind: 'CustomResourceDefinition',
-      metadata: { name: 'rangeallocations.security.internal.openshift.io' },
-      spec,
-    });
-    await cluster.idle();
-    const again = await run();
-    await setState({ range: '1000-1119/10', data: 'no base64' });
-    await create('shop');
-    await again.idle();
-    assert.deepEqual(warnings(again), ['data of RangeAllocation "scc-uid" is not base64']);
-    assert.deepEqual([blocks(), taken()], [{ ...FOUR, shop: '1040/10' }, [0, 1, 2, 3, 4]]);
-    assert.deepEqual(one.errors(), []);
-  });
-
   suite('a full range', () => {
     const fill = async (): Promise<ControllerRun> => {
       const one = await run();
@@ -482,28 +396,6 @@ suite('range allocation', () => {
       assert.equal(one.errors().length, 21);
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
       isRefusing = false;
-      await one.pass(10_000);
-      assert.equal(getAnnotations('shop')[UIDS], '1040/10');
-      await webhook.stop();
-    });
-
-    test('after a write with an unknown result, the block stays reserved for the namespace', async () => {
-      const one = await run();
-      let isFailing = true;
-      const webhook = await verdict(['namespaces'], ({ operation, name }) => {
-        if (isFailing && operation === 'UPDATE' && name === 'shop') throw new Error('boom');
-        return allow();
-      });
-      await create('shop');
-      await one.idle();
-      const [failure] = one.log.filter(({ msg }) => msg === 'failed to reconcile, retrying');
-      assert.match(getMessage(failure), /^Internal error occurred: failed calling webhook "verdict\.example\.com"/);
-      await create('other');
-      await one.idle();
-      assert.equal(getAnnotations('other')[UIDS], '1050/10');
-      for (let attempt = 0; attempt < 20; attempt++) await one.pass(10_000);
-      assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
-      isFailing = false;
       await one.pass(10_000);
       assert.equal(getAnnotations('shop')[UIDS], '1040/10');
       await webhook.stop();
@@ -665,10 +557,6 @@ suite('range allocation', () => {
     assert.deepEqual(one.errors(), []);
   });
 });
-
-function getMessage(line: Record<string, unknown> | undefined): string {
-  return (line?.['err'] as Error | undefined)?.message ?? '';
-}
 
 // Bursts of namespaces.
 

@@ -134,13 +134,6 @@ describe('the API over HTTP', () => {
       message?: string,
     ][] = [
       ['an unknown path', ['GET', '/nothing'], 404],
-      ['an unknown group', ['GET', '/apis/none.example.com/v1/things'], 404],
-      [
-        'an unknown method',
-        ['OPTIONS', '/api/v1/pods'],
-        405,
-        'the server does not allow this method on the requested resource',
-      ],
       [
         'a broken escape',
         ['GET', '/api/v1/namespaces/%zz'],

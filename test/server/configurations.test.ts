@@ -258,7 +258,6 @@ function failurePolicies(
 
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
-/** Namespaces in which SCCs are enforced. */
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
   const features = { podSecurity: false, exceptions: false, rollout: false, olm: false };
   const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };

@@ -45,7 +45,6 @@ function workloadRequest(kind: Kind, object: unknown, change: Partial<AdmissionR
   return podRequest(object, { kind: { ...version, kind }, resource: { ...version, resource }, ...change });
 }
 
-/** Defaults for new pods. */
 const DEFAULTS: PodDefaults = {
   mode: 'apply',
   fields: DEFAULT_FIELDS,

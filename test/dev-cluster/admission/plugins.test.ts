@@ -38,26 +38,12 @@ function pod(spec: object, metadata: object = {}): ApiObject {
 }
 
 describe('plugins deny', () => {
-  const MAP = { resource: 'configmaps', object: object('ConfigMap', 'c') };
   const cases: readonly (readonly [name: string, given: Given, code: number, message: string])[] = [
-    ['a create in a missing namespace', { ...MAP, namespace: 'b' }, 404, 'namespaces "b" not found'],
-    [
-      'a create in a terminating namespace',
-      { ...MAP, namespace: 'leaving' },
-      403,
-      'configmaps "c" is forbidden: unable to create new content in namespace leaving because it is being terminated',
-    ],
     [
       'the deletion of a protected namespace',
       { resource: 'namespaces', operation: 'DELETE', name: 'kube-system', namespace: 'kube-system' },
       403,
       'namespaces "kube-system" is forbidden: this namespace may not be deleted',
-    ],
-    [
-      'a pod with a missing service account',
-      { resource: 'pods', object: pod({ serviceAccountName: 'ghost' }) },
-      403,
-      'pods "p" is forbidden: error looking up service account a/ghost: serviceaccount "ghost" not found',
     ],
     [
       'a pod with a missing priority class',

@@ -19,7 +19,6 @@ export interface WarningRecorder {
   readonly warnings: string[];
 }
 
-/** A request context that records warnings. */
 export function createRequestContext(signal: AbortSignal = new AbortController().signal): WarningRecorder {
   const warnings: string[] = [];
   const context: RequestContext = {

@@ -61,54 +61,9 @@ function refusal(act: () => unknown): Status {
 const getLabels = (object: ApiObject): unknown => object.metadata?.['labels'];
 const getEntries = (object: ApiObject): Record<string, unknown>[] =>
   (object.metadata?.['managedFields'] ?? []) as Record<string, unknown>[];
-const getOwners = (object: ApiObject): unknown[] =>
-  getEntries(object).map(({ manager, operation, fieldsV1 }) => [manager, operation, fieldsV1]);
-const labelFields = (...names: string[]): object => ({
-  'f:metadata': { 'f:labels': Object.fromEntries(names.map((name) => [`f:${name}`, {}])) },
-});
 
 suite('labels', () => {
   const created = apply(undefined, config({ a: 'one', b: 'one' }));
-
-  test('an apply creates the object and owns its fields', () => {
-    assert.deepEqual(getLabels(created), { a: 'one', b: 'one' });
-    assert.deepEqual(getEntries(created), [
-      {
-        manager: 'one',
-        operation: 'Apply',
-        apiVersion: 'apps/v1',
-        time: '2026-01-01T00:00:00Z',
-        fieldsType: 'FieldsV1',
-        fieldsV1: labelFields('a', 'b'),
-      },
-    ]);
-  });
-
-  test('an equal value is shared', () => {
-    const object = apply(created, config({ a: 'one' }), { manager: 'two' });
-    // The entry of an apply without changes has no time and comes first.
-    assert.deepEqual(getOwners(object), [
-      ['two', 'Apply', labelFields('a')],
-      ['one', 'Apply', labelFields('a', 'b')],
-    ]);
-    assert.equal(getEntries(object)[0]?.['time'], undefined);
-  });
-
-  test('one conflict', () => {
-    assert.deepEqual(
-      refusal(() => apply(created, config({ a: 'two' }), { manager: 'two' })),
-      {
-        metadata: {},
-        status: 'Failure',
-        message: 'Apply failed with 1 conflict: conflict with "one": .metadata.labels.a',
-        reason: 'Conflict',
-        details: {
-          causes: [{ reason: 'FieldManagerConflict', message: 'conflict with "one"', field: '.metadata.labels.a' }],
-        },
-        code: 409,
-      },
-    );
-  });
 
   test('conflicts with several managers', () => {
     const three = update(
@@ -123,26 +78,9 @@ suite('labels', () => {
     );
   });
 
-  test('force transfers the ownership', () => {
-    const object = apply(created, config({ a: 'two', b: 'two' }), { manager: 'two', force: true });
-    assert.deepEqual(getOwners(object), [['two', 'Apply', labelFields('a', 'b')]]);
-  });
-
   test('a field that is no longer applied is kept if another manager owns it', () => {
     const shared = apply(created, config({ b: 'one' }), { manager: 'two' });
     assert.deepEqual(getLabels(apply(shared, config({ a: 'one' }))), { a: 'one', b: 'one' });
-  });
-
-  test('an update transfers the ownership of a label', () => {
-    const object = update(
-      created,
-      { ...created, metadata: { ...created.metadata, labels: { a: 'x', b: 'one' } } },
-      'kubectl-label',
-    );
-    assert.deepEqual(getOwners(object), [
-      ['one', 'Apply', labelFields('b')],
-      ['kubectl-label', 'Update', labelFields('a')],
-    ]);
   });
 });
 

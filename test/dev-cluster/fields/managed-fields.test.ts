@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type OwnedResource, trackUpdate } from '../../../src/dev-cluster/fields/managed-fields.ts';
-import { BUILT_IN, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
+import { BUILT_IN } from '../../../src/dev-cluster/fields/schema.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 
 const NOW = new Date('2026-01-01T00:00:00.900Z');
@@ -15,28 +15,17 @@ const PODS: OwnedResource = {
   subresources: ['status'],
 };
 
-const schema = customResourceSchema({
-  type: 'object',
-  properties: {
-    spec: { type: 'object', properties: { mode: { type: 'string' } } },
-    status: { type: 'object', properties: { mode: { type: 'string' } } },
-  },
-});
-
-const WIDGETS: OwnedResource = { ...PODS, group: 'example.com', resource: 'widgets', schema, custom: true };
-
 interface Change {
   readonly live?: ApiObject;
   readonly object: ApiObject;
   readonly manager?: string;
   readonly subresource?: string;
-  readonly resource?: OwnedResource;
 }
 
 /** Returns the object with its owners after a change. */
-function track({ live, object, manager = 'm', subresource = '', resource = PODS }: Change): ApiObject {
+function track({ live, object, manager = 'm', subresource = '' }: Change): ApiObject {
   const copy = structuredClone(object);
-  trackUpdate({ ...(live ? { live } : {}), object: copy, resource, subresource, manager, now: NOW });
+  trackUpdate({ ...(live ? { live } : {}), object: copy, resource: PODS, subresource, manager, now: NOW });
   return copy;
 }
 
@@ -58,15 +47,6 @@ const POD: ApiObject = {
 };
 
 const CONTAINER = { '.': {}, 'f:image': {}, 'f:name': {}, 'f:resources': {} };
-
-suite('a create', () => {
-  test('to a custom resource sets the owner of its spec', () => {
-    const object = { kind: 'Widget', apiVersion: 'example.com/v1', metadata: { name: 'w' }, spec: { mode: 'a' } };
-    assert.deepEqual(owners(track({ object, resource: WIDGETS })), [
-      ['m', 'Update', { 'f:spec': { '.': {}, 'f:mode': {} } }],
-    ]);
-  });
-});
 
 suite('an update', () => {
   const live = track({ object: POD });

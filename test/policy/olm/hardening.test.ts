@@ -205,23 +205,6 @@ suite('OLM Jobs', () => {
 suite('CatalogSources', () => {
   const config = (securityContextConfig: unknown) => ({ spec: { grpcPodConfig: { securityContextConfig } } });
 
-  const INVALID: readonly (readonly [value: unknown, printed: string])[] = [
-    ['Legacy', '"Legacy"'],
-    [true, 'true'],
-    [{ mode: 'legacy' }, '{"mode":"legacy"}'],
-  ];
-  for (const [value, printed] of INVALID) {
-    test(`securityContextConfig ${printed} does not disable the hardening`, () => {
-      assert.deepEqual(catalogMode(config(value)), {
-        mode: 'restricted',
-        from: 'spec.grpcPodConfig.securityContextConfig',
-        problems: [
-          `spec.grpcPodConfig.securityContextConfig ${printed} must be one of "legacy", or "restricted". Its pods are treated as restricted`,
-        ],
-      });
-    });
-  }
-
   test('a legacy catalog in a restricted namespace is reported', () => {
     const fix = 'Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"';
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'restricted' }).problems, [

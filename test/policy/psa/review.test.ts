@@ -53,37 +53,6 @@ for (const subresource of ['exec', 'attach', 'binding', 'eviction', 'log', 'port
   });
 }
 
-const template = hostNetworkPod();
-
-const KINDS: readonly { readonly group: string; readonly kind: string; readonly object: unknown }[] = [
-  { group: '', kind: 'PodTemplate', object: { template } },
-  { group: '', kind: 'ReplicationController', object: { spec: { template } } },
-  { group: 'apps', kind: 'ReplicaSet', object: { spec: { template } } },
-  { group: 'apps', kind: 'StatefulSet', object: { spec: { template } } },
-  { group: 'apps', kind: 'DaemonSet', object: { spec: { template } } },
-  { group: 'batch', kind: 'Job', object: { spec: { template } } },
-  { group: 'batch', kind: 'CronJob', object: { spec: { jobTemplate: { spec: { template } } } } },
-];
-
-for (const { group, kind, object } of KINDS) {
-  // The object has no kind, so the request's kind applies.
-  const request = deploymentRequest(object, {
-    kind: { group, version: 'v1', kind },
-    resource: { group, version: 'v1', resource: `${kind.toLowerCase()}s` },
-  });
-  test(`the template of a ${kind} is evaluated, including in updates`, () => {
-    const policy = { level: 'baseline', version: 'latest' } as const;
-    const warning = 'would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
-    const expected: PodSecurityReview = {
-      decision: allow({ warnings: [warning] }),
-      counts: [{ metric: 'evaluations', decision: 'deny', mode: 'warn', policy }],
-    };
-    assert.deepEqual(review({ labels: { warn: 'baseline' }, request }), expected);
-    const update = { ...request, operation: 'UPDATE' as const, oldObject: object };
-    assert.deepEqual(review({ labels: { warn: 'baseline' }, request: update }), expected);
-  });
-}
-
 test('the template of a ReplicationController is optional', () => {
   const kind = { group: '', version: 'v1', kind: 'ReplicationController' };
   const resource = { group: '', version: 'v1', resource: 'replicationcontrollers' };

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import type { SccDecision, SccInput } from '../../../src/policy/scc/index.ts';
@@ -52,13 +52,6 @@ export function podWith(spec: JsonObject, metadata: JsonObject = {}): JsonObject
     metadata: { name: 'web', namespace: 'demo', ...metadata },
     spec: { serviceAccountName: 'default', containers: [{ name: 'app', image: 'app:1' }], ...spec },
   };
-}
-
-/** Returns the pod with the annotation for an SCC. */
-export function naming(scc: string, pod: JsonObject): JsonObject {
-  const metadata = (pod['metadata'] ?? {}) as JsonObject;
-  const annotations = metadata['annotations'] as JsonObject | undefined;
-  return { ...pod, metadata: { ...metadata, annotations: { ...annotations, [POD_SCC_ANNOTATIONS.scc]: scc } } };
 }
 
 /** Reads the rows of a file in test/fixtures/scc-cases. */
@@ -121,7 +114,6 @@ export function denialMessage(decision: SccDecision): string | undefined {
   return decision.allowed ? undefined : decision.status.message;
 }
 
-/** Returns the annotations of the pod after a decision. */
 export function decisionAnnotations(decision: SccDecision): JsonObject | undefined {
   if (!decision.allowed) return undefined;
   const { metadata } = decision.object as { readonly metadata: { readonly annotations?: JsonObject } };

@@ -11,7 +11,6 @@ import {
 import {
   blockAt,
   blockCount,
-  blocksTouching,
   categoriesAt,
   DEFAULT_RANGES,
   formatBlock,
@@ -56,31 +55,6 @@ suite('UID ranges', () => {
 
   const range: UidRange = { start: 10, end: 20, blockSize: 2 };
   test('an incomplete last block is ignored', () => assert.equal(blockCount(range), 5));
-
-  const indexes: readonly (readonly [min: number, max: number, index: number | undefined])[] = [
-    [10, 11, 0],
-    [18, 19, 4],
-    [20, 21, undefined],
-    [8, 9, undefined],
-    [11, 12, undefined],
-    [10, 13, undefined],
-    [10, 9, undefined],
-  ];
-  for (const [min, max, index] of indexes) {
-    test(`${min}-${max} is block ${index}`, () => assert.equal(indexOfBlock(range, { min, max }), index));
-  }
-
-  const touching: readonly (readonly [min: number, max: number, expected: unknown])[] = [
-    [10, 11, { first: 0, last: 0 }],
-    [11, 12, { first: 0, last: 1 }],
-    [0, 4_294_967_295, { first: 0, last: 4 }],
-    [0, 9, undefined],
-    [20, 30, undefined],
-    [15, 12, undefined],
-  ];
-  for (const [min, max, expected] of touching) {
-    test(`${min}-${max} touches blocks`, () => assert.deepEqual(blocksTouching(range, { min, max }), expected));
-  }
 
   test('the highest IDs do not overflow', () => {
     const highest: UidRange = { start: 4_294_967_286, end: 4_294_967_295, blockSize: 5 };
@@ -198,21 +172,6 @@ suite('validateRangeSettings', () => {
 });
 
 suite('sets of blocks', () => {
-  const texts: readonly (readonly [indexes: readonly number[], text: string])[] = [
-    [[], ''],
-    [[0], 'AQ=='],
-    [[0, 1, 3], 'Cw=='],
-    [[8], 'AQA='],
-    [[0, 15], 'gAE='],
-    [[16], 'AQAA'],
-  ];
-  for (const [indexes, text] of texts) {
-    test(`${indexes.join(' ')} is ${JSON.stringify(text)}`, () => {
-      assert.equal(formatBlocks(blockSet(indexes)), text);
-      assert.deepEqual(parseBlocks(text), blockSet(indexes));
-    });
-  }
-
   for (const text of ['AQ', 'A===', 'AQ=A', '****', '-_-_', 'é===', 'A'.repeat(5 * 1024 * 1024)]) {
     test(`${text.slice(0, 8)} is invalid`, () => assert.equal(parseBlocks(text), undefined));
   }
