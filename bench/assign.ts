@@ -72,7 +72,6 @@ interface RandomCase extends Omit<SccInput, 'canUse'> {
   readonly grants: readonly Grant[];
 }
 
-/** The recorded random creates. */
 function randomCreates(): readonly SccInput[] {
   return readLines<RandomCase>('random/scc-admission-random.ndjson')
     .filter(({ operation }) => operation === 'CREATE')

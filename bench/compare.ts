@@ -15,7 +15,6 @@ export interface Load {
   readonly path: string;
   readonly bodies: readonly string[];
   readonly connections: number;
-  /** Number of requests in a round. */
   readonly requests?: number;
 }
 

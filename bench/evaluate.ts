@@ -154,13 +154,11 @@ function deploymentPods(): readonly Pod[] {
     });
 }
 
-/** The pod without any security context. */
 function withoutSecurity(pod: Pod): PodLike {
   const text = JSON.stringify(pod, (key, value: unknown) => (key === 'securityContext' ? undefined : value));
   return JSON.parse(text) as PodLike;
 }
 
-/** The recorded random pods. */
 function randomPods(): readonly PodLike[] {
   return readLines<{ readonly pod: PodLike }>('random/pss-random.ndjson').map(({ pod }) => pod);
 }

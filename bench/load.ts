@@ -16,7 +16,6 @@ export interface Target {
 
 /** Open connections to a server. */
 export interface Client {
-  /** Sends the given number of requests. */
   load(requests: number): Promise<LoadResult>;
   close(): void;
 }

@@ -13,7 +13,6 @@ export function isWithinTarget({ value, target }: Row): boolean | undefined {
   return 'atMost' in target ? value <= target.atMost : value >= target.atLeast;
 }
 
-/** Formats rows as a table. */
 export function formatTable(rows: readonly Row[]): string {
   const cells = rows.map((row) => [row.name, formatValue(row.value), row.unit, formatTarget(row)]);
   const widths = [0, 1, 2].map((column) => Math.max(...cells.map((line) => (line[column] ?? '').length)));

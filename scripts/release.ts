@@ -212,7 +212,6 @@ async function printFiles(): Promise<void> {
   }
 }
 
-/** Returns the commands that publish the release. */
 function publishCommands(): Readonly<Record<Target, readonly string[]>> {
   const named = options.image ?? `REGISTRY/portcullis:${version}`;
   const git = (...args: readonly string[]): string => spawnSync('git', args, { encoding: 'utf8' }).stdout.trim();

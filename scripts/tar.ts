@@ -1,7 +1,6 @@
 /** Creates archives for downloads. The same files result in the same bytes on every machine. */
 import { gzipSync } from 'node:zlib';
 
-/** A file in an archive. */
 export interface ArchivedFile {
   readonly path: string;
   readonly content: Uint8Array | string;

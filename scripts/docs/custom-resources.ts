@@ -29,7 +29,6 @@ interface Definition {
 /** Fields that all objects have. */
 const COMMON = new Set(['apiVersion', 'kind', 'metadata']);
 
-/** Formats the custom resource reference. */
 export function formatResourceReference(): string {
   return [HEAD, ...(CRDS as readonly Definition[]).flatMap(({ spec }) => printDefinition(spec))].join('\n');
 }

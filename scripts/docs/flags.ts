@@ -10,7 +10,6 @@ Write flags as \`--flag=value\` or \`--flag value\`. A flag without a value is o
 in \`,...\` takes several values, separated by commas or by repeating the flag. If another flag is repeated, the last value applies. Unknown flags are errors.
 `;
 
-/** Formats the reference of all commands and their flags. */
 export async function printFlagReference(commands: readonly CommandEntry[]): Promise<string> {
   const list = commands.map(({ name, summary }) => `- [\`${PROGRAM} ${name}\`](#${anchor(name)}): ${summary}\n`);
   const loaded = commands.map(async (entry) => printCommand(entry, (await entry.load()).command));

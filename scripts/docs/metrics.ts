@@ -18,7 +18,6 @@ const RUNTIME_ROW = [
   'The process: CPU, memory, open files, event loop, garbage collection',
 ];
 
-/** Formats the reference of all metrics. */
 export function formatMetricReference(metrics: readonly MetricDescription[]): string {
   const documented = metrics.filter(({ name }) => !RUNTIME_METRICS.test(name));
   const unknown = Object.keys(METRIC_NOTES).filter((name) => !documented.some((metric) => metric.name === name));

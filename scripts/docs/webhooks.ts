@@ -13,7 +13,6 @@ the name of the webhook. [Endpoints](endpoints.md) describes the paths.
 
 type Webhook = NonNullable<ReturnType<typeof webhookConfigurations>[number]['webhooks']>[number];
 
-/** Formats the reference of the webhook configurations. */
 export function formatWebhookReference(version: string): string {
   const policy = {
     scc: { mode: 'enforce' },

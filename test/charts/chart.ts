@@ -88,12 +88,11 @@ export function render(
 
 /** A workload with a built-in controller, and the pod that the controller creates. */
 export interface Workload {
-  /** Such as `Deployment/web`. */
+  /** Kind and name, such as `Deployment/web`. */
   readonly id: string;
   readonly pod: JsonObject;
 }
 
-/** Returns the workloads in a namespace. */
 export function findWorkloads(objects: readonly JsonObject[], namespace: string): readonly Workload[] {
   return objects
     .filter((object) => (objectMetadata(object)['namespace'] ?? namespace) === namespace)

@@ -272,7 +272,6 @@ function today(): string {
   return new Date().toISOString().slice(0, 10);
 }
 
-/** Replaces the results of these charts. */
 function record(cluster: string, results: Readonly<Record<string, ChartResult>>): void {
   const all = Object.entries({ ...readResults().charts, ...results }).sort(([a], [b]) => a.localeCompare(b, 'en'));
   writeResults({ cluster, date: today(), charts: Object.fromEntries(all) });

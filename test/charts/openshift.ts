@@ -14,7 +14,7 @@ import type { Verdict, Verdicts } from './verdicts.ts';
 
 export interface OpenShift {
   readonly admin: ApiClient;
-  /** Such as `Kubernetes 1.36`. */
+  /** Version, such as `Kubernetes 1.36`. */
   readonly version: string;
 }
 
@@ -25,7 +25,7 @@ export async function connectOpenShift(kubeconfig: string): Promise<OpenShift> {
   return { admin, version: `Kubernetes ${String(major)}.${String(minor)}` };
 }
 
-/** Creates a namespace with the labels and the annotations that it has in a cluster, and objects in it. */
+/** Creates a namespace with the same labels and annotations as in a cluster, and its objects. */
 export async function copyNamespace(
   from: ApiClient,
   to: ApiClient,
@@ -55,7 +55,7 @@ function decision({ text, pod }: Verdict): unknown {
   return { annotations, securityContext, hostUsers, containers: contexts };
 }
 
-/** The workloads whose pods OpenShift decides about differently. */
+/** Workloads for whose pods OpenShift makes a different decision. */
 export function findOpenShiftDifferences(namespace: string, cluster: Verdicts, openshift: Verdicts): readonly string[] {
   return [...cluster].flatMap(([id, verdict]) => {
     const other = openshift.get(id);

@@ -36,7 +36,7 @@ export interface ChartResult {
 }
 
 export interface Results {
-  /** Such as `kube-apiserver v1.37.2`. */
+  /** Program and version, such as `kube-apiserver v1.37.2`. */
   readonly cluster: string;
   /** The date of the run. */
   readonly date: string;

@@ -31,7 +31,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true }));
 
-/** Writes a configuration file. Returns the option that names it. */
+/** Writes a configuration file. Returns the option with its path. */
 async function configuration(scc: object): Promise<string> {
   const file = join(folder, 'config.yaml');
   await writeFile(file, formatSettings({ scc }));

@@ -17,7 +17,6 @@ interface Scene {
   /** The changes to the store, such as `put a@1`. */
   readonly changes: readonly string[];
   readonly failures: readonly string[];
-  /** The number of recoveries after failures. */
   recovered(): number;
   unserved(): number;
   listed(): number;

@@ -63,7 +63,6 @@ const NAMESPACE = namespaceWith({
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
 });
 
-/** Returns a pod with the given annotations and spec fields. */
 function buildPod({ annotations = {}, ...spec }: JsonObject): Pod {
   return { metadata: { name: 'p', namespace: 'demo', annotations }, spec } as unknown as Pod;
 }

@@ -5,14 +5,13 @@ import { join } from 'node:path';
 export const RESULTS = join(import.meta.dirname, 'results.json');
 
 export interface FileResult {
-  /** Number of tests that passed. */
   readonly passed: number;
   /** The skip reasons by test name. */
   readonly skipped: Readonly<Record<string, string>>;
 }
 
 export interface VersionResult {
-  /** Such as `v1.30.14`. */
+  /** Version of kube-apiserver, such as `v1.30.14`. */
   readonly version: string;
   /** The date of the last run. */
   readonly date: string;

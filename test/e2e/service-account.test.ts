@@ -181,7 +181,6 @@ const OTHER_RULES: readonly (readonly [name: string, resource: string, configura
 
 const OWNERS = [{ apiVersion: 'v1', kind: 'Namespace', name: 'gone', uid: 'gone' }];
 
-/** Changes to the metadata of a namespace. */
 const NAMESPACE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason: string])[] = [
   ['delete a namespace through its owner', { ownerReferences: OWNERS }, FIXED],
   ['block the deletion of a namespace', { finalizers: ['example.org/hold'] }, FIXED],

@@ -67,7 +67,6 @@ export function workload(kind: string, name: string, namespace: string, spec: Js
   return { apiVersion: GROUPS[kind] ?? '', kind, metadata: { name, namespace, labels }, spec: specs[kind] ?? {} };
 }
 
-/** Returns the API path of a workload. */
 export function workloadPath(object: JsonObject): string {
   const apiVersion = String(object['apiVersion']);
   const { name, namespace } = objectMetadata(object);
@@ -75,7 +74,6 @@ export function workloadPath(object: JsonObject): string {
   return `${base}/namespaces/${String(namespace)}/${String(object['kind']).toLowerCase()}s/${String(name)}`;
 }
 
-/** Returns the pods with the given `app` label. */
 export async function listPods(admin: ApiClient, namespace: string, app?: string): Promise<readonly JsonObject[]> {
   const query = app === undefined ? '' : `?labelSelector=${encodeURIComponent(`app=${app}`)}`;
   return responseItems(await admin.send('GET', `/api/v1/namespaces/${namespace}/pods${query}`));

@@ -80,7 +80,6 @@ function changeMember(bytes: Buffer, where: number, change: (member: string) => 
   return Buffer.from(text.slice(0, found.index) + change(member) + text.slice(found.index + member.length));
 }
 
-/** Applies damage to a text. */
 export function applyDamages(text: string, damages: readonly Damage[]): Buffer {
   let bytes: Buffer = Buffer.from(text);
   for (const { kind, where: position, text: added } of damages) bytes = DAMAGES[kind](bytes, position, added);

@@ -151,7 +151,6 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
   };
 }
 
-/** Parses the response of an AdmissionReview. */
 function parseResponse({ status, body }: Response, request: JsonObject): JsonObject {
   assert.equal(status, 200, body.slice(0, 500));
   const review = JSON.parse(body) as unknown;
@@ -246,7 +245,6 @@ function checkPodSecurity(
   assert.equal(isWarned, (verdict.warn ?? []).length > 0, `warn: ${difference}`);
 }
 
-/** Applies the patch of a response. */
 function applyResponsePatch(response: JsonObject, object: unknown): unknown {
   const { patch } = response;
   if (patch === undefined) return object;

@@ -67,7 +67,6 @@ const sometimes = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
 
 const CAPABILITIES = ['ALL', 'CHOWN', 'KILL', 'NET_BIND_SERVICE', 'NET_ADMIN', 'CAP_SYS_ADMIN', 'chown'];
 
-/** Fields of security contexts. */
 const SECURITY_FIELDS: readonly JsonObject[] = [
   ...CAPABILITIES.flatMap((name) => [{ capabilities: { add: [name] } }, { capabilities: { drop: [name] } }]),
   ...[0, 1000, 65_535, 1_000_650_000].map((runAsUser) => ({ runAsUser })),

@@ -55,7 +55,6 @@ function inNamespace(object: JsonObject, name: string): JsonObject {
   return metadata ? { ...object, metadata: { ...metadata, namespace: name } } : object;
 }
 
-/** Generates pod creations. */
 export function creates(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   return fc.record({ pod: pods, namespace, user, name: one('p', '') }).map((given) =>
     buildRequest(POD, {

@@ -12,7 +12,6 @@ export interface FuzzOptions {
   readonly timeMs: number;
   /** Name of a single target. Default: all targets. */
   readonly only?: string | undefined;
-  /** Number of the first round. */
   readonly round?: number | undefined;
 }
 

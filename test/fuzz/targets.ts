@@ -21,7 +21,6 @@ export interface Context {
 
 export interface Target {
   readonly name: string;
-  /** Number of runs in a round. */
   readonly runs: number;
   property(context: Context): IAsyncProperty<unknown>;
 }
@@ -158,7 +157,6 @@ export const DAMAGE: Target = {
     ),
 };
 
-/** Targets for decisions. */
 export const DECISIONS: readonly Target[] = [
   createTarget('new pods', 3, ({ seeds }) => requests.creates(podsFrom(seeds)), admitEverywhere),
   createTarget(

@@ -219,7 +219,6 @@ export const world: Arbitrary<World> = fc
     approved: parts.exceptions.filter((_, index) => index % 4 !== 0),
   }));
 
-/** Creates the authorizer of a world, including the standard grants. */
 export function createAuthorizer({ grants }: World): Authorizer {
   const all: readonly Grant[] = [
     ...grants,
@@ -233,7 +232,6 @@ export function createAuthorizer({ grants }: World): Authorizer {
     });
 }
 
-/** Formats the world as manifests. */
 export function formatManifests({ namespaces, sccs, grants, pods, exceptions }: World): string {
   const rbac = grants.flatMap((granted, index) => createBinding(granted, `grant-${index}`));
   const accounts = NAMESPACES.map((namespace) => ({

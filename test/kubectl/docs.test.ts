@@ -105,7 +105,6 @@ interface Command {
   readonly output?: string;
 }
 
-/** Returns the code blocks of a page. */
 function findBlocks(page: string): readonly string[] {
   const blocks = (DOCUMENTS.get(page) ?? '').matchAll(/^( *)```(?:sh|console)\n([^]*?)^ *```/gm);
   return [...blocks].map(([, indent = '', block = '']) =>

@@ -53,7 +53,6 @@ function readTable(): readonly Row[] {
 
 const TABLE = readTable();
 
-/** Returns the rows for a situation. */
 function findRows(situation: Situation): readonly Row[] {
   return TABLE.filter((row) =>
     Object.entries(situation).every(

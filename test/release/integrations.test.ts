@@ -16,7 +16,6 @@ import { isReserved } from '../../src/cli/command.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
-/** Reads a YAML file with one document. */
 async function readYaml<T>(file: string): Promise<T> {
   const { documents, errors } = readDocuments(await readFile(file, 'utf8'), file);
   assert.deepEqual([errors, documents.length], [[], 1]);

@@ -106,7 +106,6 @@ let printed = '';
 const sources = (): string => join(root, 'src');
 const released = (name: string): string => join(sources(), 'dist/release', name);
 
-/** Executes a `COPY` instruction. */
 async function copy(one: Instruction, into: string): Promise<void> {
   const { sources: named, target } = parseCopy(one);
   for (const source of named) {

@@ -69,7 +69,6 @@ export interface StageOptions {
   /** Drain time of a terminated replica. */
   readonly drainSeconds?: number;
   readonly perSecond?: number;
-  /** Settings of the manifests. */
   readonly manifests?: Partial<ManifestSettings>;
 }
 
@@ -289,7 +288,6 @@ export function recordFault(t: TestContext, report: LoadReport, convergedMs?: nu
   t.diagnostic(`| ${fault} | ${sent} | ${failures.length} | ${wrong} | ${seconds} |`);
 }
 
-/** Formats a report as one line. */
 export function formatReport(report: LoadReport): string {
   const { sent, failures, failedRetries, wrong, p50Ms, p99Ms, maxMs } = report;
   const failed = `${failures.length} failed (${failedRetries} on retry), ${wrong} wrong`;

@@ -9,7 +9,6 @@ export function responseObject({ body, text }: ApiResponse): JsonObject {
   return body;
 }
 
-/** The metadata of an object. */
 export function objectMetadata(object: JsonObject): JsonObject {
   return isObject(object['metadata']) ? object['metadata'] : {};
 }

@@ -21,7 +21,6 @@ export interface Balancer {
   use(backends: readonly Backend[]): void;
   /** Returns the backends that receive new connections. */
   ready(): readonly Backend[];
-  /** Waits for the given number of ready backends. */
   waitForReady(count: number): Promise<void>;
   stop(): Promise<void>;
 }

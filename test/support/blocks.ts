@@ -1,6 +1,5 @@
 import { type Blocks, uniteBlocks } from '../../src/policy/uid-range/blocks.ts';
 
-/** Returns the set of blocks with these indexes. */
 export function blockSet(indexes: readonly number[]): Blocks {
   return uniteBlocks(indexes.map((index) => ({ first: index, last: index })));
 }

@@ -9,7 +9,6 @@ import {
 import { createRecorder, type Recorder } from './controllers.ts';
 import type { FakeClock } from './fake-clock.ts';
 
-/** The fault and the delays of one request. */
 export interface RequestFault {
   /**
    * `refused`: the request does not arrive. `lost`: the response is replaced with an error. `hangs`: there is no

@@ -157,7 +157,6 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
   };
 }
 
-/** Returns settings with the given ranges. */
 export function withRanges(ranges: RangeSettings): TestSettings {
   return createTestSettings({}, NO_EXEMPTIONS, ranges);
 }

@@ -47,7 +47,6 @@ function readInstruction(line: string): Instruction {
   return { name: name.toUpperCase(), flags, text };
 }
 
-/** Returns name and default of an `ARG` instruction. */
 export function readArg({ text }: Instruction): [name: string, fallback: string] {
   const [, name = '', fallback = ''] = /^(\w+)(?:=(.*))?$/.exec(text) ?? [];
   return [name, fallback];
@@ -64,7 +63,6 @@ export function parseExecForm({ text }: Instruction): readonly string[] | undefi
   return text.startsWith('[') ? (JSON.parse(text) as string[]) : undefined;
 }
 
-/** Returns the sources and the target of a `COPY` instruction. */
 export function parseCopy({ text }: Instruction): { readonly sources: readonly string[]; readonly target: string } {
   const words = text.split(/\s+/);
   return { sources: words.slice(0, -1), target: words.at(-1) ?? '' };

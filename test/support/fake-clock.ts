@@ -3,7 +3,6 @@ import type { Clock } from '../../src/cluster/clock.ts';
 export interface FakeClock extends Clock {
   /** Advances the time and runs due timers in order. */
   advance(ms: number): void;
-  /** Returns the number of pending timers. */
   pending(): number;
 }
 

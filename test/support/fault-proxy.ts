@@ -48,7 +48,6 @@ export interface FaultProxy {
   /** The path of a kubeconfig for the proxy. */
   readonly kubeconfig: string;
   set(fault: Fault): Promise<void>;
-  /** Returns the number of received requests. */
   requests(): number;
   /** Returns the codes of rejected writes by verb and resource, such as `PATCH namespaces`. */
   rejectedWrites(): ReadonlyMap<string, readonly number[]>;

@@ -3,7 +3,7 @@ import { eventually } from './eventually.ts';
 
 /** A version 1 memory cgroup, which limits a process as a container runtime does. */
 export interface MemoryGroup {
-  /** The file that a process writes its ID to in order to join. */
+  /** The file to which a process writes its ID to join the group. */
   readonly processes: string;
   /** Number of processes killed for exceeding the limit. */
   kills(): Promise<number>;

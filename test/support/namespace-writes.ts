@@ -67,7 +67,6 @@ function bumped(namespace: Namespace, before: Namespace): Namespace {
 export interface Synced {
   readonly namespace: Namespace;
   readonly plans: readonly LabelSyncPlan[];
-  /** The namespace after each write. */
   readonly writes: readonly Namespace[];
 }
 

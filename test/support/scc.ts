@@ -42,7 +42,6 @@ export function laxScc({ name = 'lax', ...fields }: JsonObject): SecurityContext
   };
 }
 
-/** A namespace with the given ranges. */
 export function namespaceWith(ranges: Readonly<Record<string, string>>, name = 'demo'): Namespace {
   return { metadata: { name, annotations: ranges } };
 }

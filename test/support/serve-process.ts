@@ -44,15 +44,14 @@ export function formatSettings(spec: object): string {
 
 export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
 
-/** Options of a process. */
 export interface ProcessOptions {
   /** The maximum number of file descriptors. */
   readonly openFiles?: number;
-  /** A file that the process writes its ID to before it starts. */
+  /** File to which the process writes its ID before it starts. */
   readonly processes?: string;
   /** The file descriptor of the standard output. */
   readonly stdout?: number;
-  /** File descriptor of the standard error. Defaults to a pipe that the log is read from. */
+  /** File descriptor of the standard error. Default: a pipe, which this process reads as the log. */
   readonly stderr?: number | 'pipe';
 }
 

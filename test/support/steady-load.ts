@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Review } from './reviews.ts';
 import type { WebhookClient } from './webhook-client.ts';
 
-/** A review and its expected decision. */
 export interface ExpectedReview {
   /** Path of the webhook. */
   readonly path: string;
@@ -13,7 +12,7 @@ export interface ExpectedReview {
 
 export interface LoadOptions {
   readonly client: WebhookClient;
-  /** Sent in turn. */
+  /** Reviews to send in turn. */
   readonly reviews: readonly ExpectedReview[];
   readonly perSecond: number;
 }
@@ -24,7 +23,6 @@ export interface LoadReport {
   readonly failures: readonly { readonly atMs: number; readonly message: string }[];
   /** Number of failed reviews whose retry after 500 ms also failed. */
   readonly failedRetries: number;
-  /** Number of wrong decisions. */
   readonly wrong: number;
   readonly p50Ms: number;
   readonly p99Ms: number;

@@ -490,7 +490,6 @@ describe('namespace labels during break-glass', () => {
     const answer = await cluster.admin.send('PATCH', path, body, { 'content-type': type });
     assert.equal(answer.status, 200, answer.text);
   };
-  /** The labels and their owners. */
   const read = async (name: string): Promise<{ readonly labels: Labels; readonly owners: unknown }> => {
     const { body } = await cluster.admin.send('GET', `/api/v1/namespaces/${name}`);
     const { metadata } = body as Namespace;

@@ -460,7 +460,6 @@ const AT_URL: Partial<Facts> = {
   urlCertificates: new Map([['https://127.0.0.1:8443', { unknown: 'https://127.0.0.1:8443: connection refused' }]]),
 };
 
-/** The registered configurations with a change to one webhook. */
 function withWebhook(name: string, change: object): Pick<Facts, 'webhookConfigurations'> {
   return {
     webhookConfigurations: registered((webhook) => (webhook['name'] === name ? { ...webhook, ...change } : webhook)),
@@ -648,7 +647,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
 };
 
 interface Case {
-  /** Absent: all checks. */
+  /** If absent, all checks are evaluated. */
   readonly check?: string;
   readonly case: string;
   readonly facts?: Partial<Facts>;

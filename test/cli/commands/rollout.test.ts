@@ -14,7 +14,6 @@ import { formatSettings } from '../../support/serve-process.ts';
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
 const cluster = await readFile(CLUSTER, 'utf8');
 
-/** Runs a command with a changed cluster. */
 const runWith = (change: (text: string) => string, command: string, ...args: readonly string[]): Promise<Outcome> =>
   runProgram(['rollout', command, '-f', '-', ...args], { stdin: change(cluster) });
 

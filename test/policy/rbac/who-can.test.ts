@@ -52,7 +52,6 @@ const OBJECTS: RbacObjects = {
   ],
 };
 
-/** Returns the grants of an action to a user. */
 function userGrants(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
   return whoCan(objects, action).filter(({ subject }) => matchesUser(subject, user));
 }

@@ -253,7 +253,7 @@ suite('decideWithKnownAccess', () => {
     assert.equal(new Set([question, ...others].map(accessQuestionKey)).size, 6);
   });
 
-  test('a decision that does not depend on access asks no questions', () => {
+  test('a decision that does not depend on access has no access questions', () => {
     const { decision, count } = settle(
       (canUse) => assignScc(request({ object: 7, canUse })),
       () => true,

@@ -102,7 +102,6 @@ function getObject({ namespace, name, ...rest }: RoleCase): KubeObject {
   return { ...rest, metadata: { name, ...(namespace === undefined || namespace === '' ? {} : { namespace }) } };
 }
 
-/** The name of the affected namespace, `ALL`, or null. */
 function printReach(reach: AffectedNamespaces): string | null {
   if (reach === 'all') return 'ALL';
   assert.ok(reach.size <= 1);

@@ -59,7 +59,6 @@ export function buildNamespace({ name, labels, annotations, phase, managedFields
   };
 }
 
-/** A row of the state table. */
 export interface StateRow {
   readonly input: {
     readonly phase: RolloutPhase;

@@ -21,7 +21,6 @@ export function localObjects(port: number, more: Partial<ManifestSettings> = {})
   return JSON.parse(JSON.stringify(buildManifests(settings))) as JsonObject[];
 }
 
-/** The paths of an object and its collection. */
 interface ObjectPaths {
   readonly collection: string;
   readonly path: string;
@@ -125,7 +124,6 @@ export function replicaArguments(objects: readonly JsonObject[]): readonly strin
   return [...(initial === undefined ? [] : [`--initial-settings=${initial}`]), ...kept];
 }
 
-/** The object with a kind and name. */
 export function find(objects: readonly JsonObject[], kind: string, name: string): JsonObject {
   const found = objects.find((object) => object['kind'] === kind && objectMetadata(object)['name'] === name);
   assert.ok(found, `no ${kind} ${name}`);

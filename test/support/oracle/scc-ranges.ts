@@ -24,7 +24,6 @@ const UID_RANGE = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
 const MCS = 'openshift.io/sa.scc.mcs';
 
-/** Returns `undefined` for an invalid block. */
 function parseBlock(text: string): Range | undefined {
   const pattern = text.includes('/') ? /^[ \t]*(\d+)\/[ \t]*(\d+)/ : /^[ \t]*(\d+)-[ \t]*(\d+)/;
   const found = pattern.exec(text);

@@ -58,7 +58,6 @@ function isAbsent(key: string, value: unknown): boolean {
   return false;
 }
 
-/** Returns the object without the given members. */
 export function without(object: unknown, ...keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(isObject(object) ? object : {}).filter(([key]) => !keys.includes(key)));
 }
