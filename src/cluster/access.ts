@@ -1,11 +1,12 @@
 /** Makes access decisions, based on the roles and bindings in a store or on access reviews by the API server. */
-import { RESOURCES } from '../kube/resources.ts';
+import { objectName, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { type AccessReviewStatus, isObject, type UserInfo } from '../kube/types.ts';
 import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
 import { type Action, RBAC_KINDS, type RbacKind } from '../policy/rbac/rules.ts';
 import type { CanUse, Subject } from '../policy/scc/access.ts';
 import { createSccSet, type SccSet } from '../policy/scc/order.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 import { memoize, type Store } from './store.ts';
 
@@ -70,6 +71,14 @@ const sccSet = memoize(createSccSet);
 /** Returns the prepared SCCs of a store. */
 export function getSccSet(store: Store): SccSet {
   return sccSet(store.list('SecurityContextConstraints'));
+}
+
+/** Returns true if a standard SCC or a binding that grants one does not exist. */
+export function lacksStandardSccs(store: Store): boolean {
+  return (
+    STANDARD_SCCS.some(({ scc }) => !store.get('SecurityContextConstraints', objectName(scc))) ||
+    STANDARD_CLUSTER_ROLE_BINDINGS.some((binding) => !store.get('ClusterRoleBinding', objectName(binding)))
+  );
 }
 
 function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {

@@ -26,6 +26,7 @@ import {
   watchValue,
 } from './controller.ts';
 import { rule } from './permissions.ts';
+import { awaitsStandardSccs } from './standard-sccs.ts';
 
 /** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */
 export const labelSyncer: ControllerDefinition = {
@@ -50,6 +51,8 @@ export const labelSyncer: ControllerDefinition = {
 const ALL = '*';
 /** OpenShift's controller has the same resync interval. */
 const RESYNC_MS = 600_000;
+/** Interval for checking whether the standard SCCs exist. */
+const CHECK_SCCS_MS = 1_000;
 
 /** The parts of a running label syncer. */
 interface Syncer extends Pick<ControllerContext, 'settings' | 'service' | 'version'> {
@@ -79,7 +82,13 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
       ...watchBreakGlass([ALL]),
     ],
     async reconcile(key, context) {
-      if (isBreakGlassOn(context.cluster.store)) return undefined;
+      const { store } = context.cluster;
+      if (isBreakGlassOn(store)) return undefined;
+      // Until the grants of the standard SCCs exist, the levels would be too strict.
+      if (awaitsStandardSccs(settings.value, store)) {
+        context.enqueue(ALL, CHECK_SCCS_MS);
+        return undefined;
+      }
       try {
         await (key === ALL ? syncAll(syncer, context) : sync(syncer, key, context));
       } catch (error) {

@@ -1,3 +1,6 @@
+import { lacksStandardSccs } from '../cluster/access.ts';
+import type { Store } from '../cluster/store.ts';
+import type { Settings } from '../config/settings.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import {
   type PlannedWrite,
@@ -70,6 +73,12 @@ export const standardSccs: ControllerDefinition = {
     },
   }),
 };
+
+/** True until this controller has created all standard SCCs and the bindings that grant them. */
+export function awaitsStandardSccs({ scc, disabledControllers }: Settings, store: Store): boolean {
+  const isRunning = scc.mode !== 'off' && scc.standardSccs === 'install' && !disabledControllers.includes(NAME);
+  return isRunning && lacksStandardSccs(store);
+}
 
 function names(objects: readonly Kinds[Kind][]): readonly string[] {
   return objects.map(({ metadata }) => metadata?.name ?? '');

@@ -2,10 +2,9 @@
  * Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, records metrics, and
  * defaults workload templates.
  */
-import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { canUseScc, getSccSet, lacksStandardSccs } from '../cluster/access.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
-import type { Kinds } from '../kube/kinds.ts';
 import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type Namespace } from '../kube/types.ts';
@@ -19,7 +18,6 @@ import type { SccDecision } from '../policy/scc/decision.ts';
 import { type NamespaceMode, type SccMode, sccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { SccInput } from '../policy/scc/request.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
@@ -126,16 +124,8 @@ function waitForObjects(name: string, context: WebhookContext, deps: SccReviewDe
 
 /** True until the controller has created all standard SCCs and the bindings that grant them. */
 function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresStandardSccs'>): boolean {
-  const isMissing = (kind: StandardKind, { metadata: { name = '' } = {} }: Kinds[StandardKind]): boolean =>
-    store.get(kind, name) === undefined;
-  return (
-    (STANDARD_SCCS.some(({ scc }) => isMissing('SecurityContextConstraints', scc)) ||
-      STANDARD_CLUSTER_ROLE_BINDINGS.some((binding) => isMissing('ClusterRoleBinding', binding))) &&
-    deps.restoresStandardSccs()
-  );
+  return lacksStandardSccs(store) && deps.restoresStandardSccs();
 }
-
-type StandardKind = 'SecurityContextConstraints' | 'ClusterRoleBinding';
 
 /** True if decisions in the namespace need not wait for its ranges. */
 function isReady(namespace: Namespace, settings: SccSettings): boolean {

@@ -7,6 +7,7 @@ import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import type { SyncerMode } from '../../src/policy/rollout/enforcement.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
   type ControllerRun,
@@ -118,6 +119,35 @@ suite('the label syncer', () => {
     await cluster.apply('Namespace', { metadata: { name: 'shop', annotations: RANGE } }, { fieldManager: 'allocator' });
     await settle();
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
+  });
+
+  test('changes no labels and records no events until the standard SCCs and their bindings exist', async () => {
+    const missing = [...STANDARD_CLUSTER_ROLE_BINDINGS];
+    for (const { metadata } of missing) await cluster.remove('ClusterRoleBinding', metadata?.name ?? '');
+    await run();
+    await create('shop');
+    for (const binding of missing) {
+      await running.pass(1_000);
+      assert.equal(getLabels('shop'), '-:- -:- -:- -');
+      await cluster.create('ClusterRoleBinding', binding, BY_TEST);
+      await settle();
+    }
+    await running.pass(1_000);
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
+    assert.deepEqual(await events(), []);
+  });
+
+  test('reports a namespace without a usable SCC if the standard SCCs are not managed', async () => {
+    settings.disabledControllers = ['standard-scc-controller'];
+    for (const { metadata } of STANDARD_CLUSTER_ROLE_BINDINGS)
+      await cluster.remove('ClusterRoleBinding', metadata?.name ?? '');
+    await run();
+    await create('shop');
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
+    assert.deepEqual(
+      (await events()).filter((event) => event.includes('SCC')),
+      ['NoUsableSCC: no service account in the namespace may use any SCC, so its level is restricted'],
+    );
   });
 
   test('follows the grants of service accounts and reports the privileged level', async () => {
