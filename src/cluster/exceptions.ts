@@ -40,17 +40,26 @@ export const readException = memoize((object: PodSecurityException): PreparedExc
   }),
 );
 
-/** The exceptions that apply in a namespace between two times, at one revision of the kind. */
-interface ActiveExceptions {
-  readonly revision: number;
-  readonly settings: ExceptionSettings;
-  readonly fromMs: number;
-  readonly untilMs: number;
-  readonly index: ExceptionIndex;
+/** The exceptions of a namespace. */
+interface NamespaceExceptions {
+  readonly objects: readonly PodSecurityException[];
+  /** The last result, which is valid for the settings between two times. */
+  active?: {
+    readonly settings: ExceptionSettings;
+    readonly fromMs: number;
+    readonly untilMs: number;
+    readonly index: ExceptionIndex;
+  };
 }
 
-/** By namespace. */
-const getActive = memoize((_store: Store) => new Map<string, ActiveExceptions>());
+const byNamespace = memoize(
+  (all: readonly PodSecurityException[]): ReadonlyMap<string, NamespaceExceptions> =>
+    new Map(
+      Map.groupBy(all, ({ metadata }) => metadata?.namespace ?? '')
+        .entries()
+        .map(([namespace, objects]) => [namespace, { objects }]),
+    ),
+);
 
 /** Returns the exceptions that apply to new pods in a namespace. */
 export function activeExceptions(
@@ -60,12 +69,11 @@ export function activeExceptions(
   nowMs: number,
 ): ExceptionIndex {
   if (settings.mode === 'off') return NO_EXCEPTIONS;
-  const active = getActive(store);
-  const known = active.get(namespace);
-  const revision = store.revision('PodSecurityException');
-  const isCurrent = known?.revision === revision && known.settings === settings;
-  if (isCurrent && known.fromMs <= nowMs && nowMs < known.untilMs) return known.index;
-  const lasting = store.list('PodSecurityException', namespace).flatMap((object) => {
+  const known = byNamespace(store.list('PodSecurityException')).get(namespace);
+  if (!known) return NO_EXCEPTIONS;
+  const { active } = known;
+  if (active?.settings === settings && active.fromMs <= nowMs && nowMs < active.untilMs) return active.index;
+  const lasting = known.objects.flatMap((object) => {
     const exception = readException(object);
     return exception && findLastingProblem(exception, settings) === undefined ? [exception] : [];
   });
@@ -79,7 +87,7 @@ export function activeExceptions(
   }
   const applicable = lasting.filter((exception) => findTimeProblem(exception, nowMs) === undefined);
   const index = indexExceptions(applicable.map(({ rule }) => rule));
-  active.set(namespace, { revision, settings, fromMs, untilMs, index });
+  known.active = { settings, fromMs, untilMs, index };
   return index;
 }
 
