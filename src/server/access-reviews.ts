@@ -10,11 +10,6 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { WithAccess } from './scc-review.ts';
 import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 
-/**
- * Values of `spec.scc.authorization`: the roles and bindings in the store, or SubjectAccessReviews by the API server.
- */
-export type Authorization = 'rbac' | 'sar';
-
 /** Checks access based on the roles and bindings in the store, without waiting. */
 export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUseScc(store));
 
@@ -72,7 +67,7 @@ interface AccessReviewsDeps {
   now(): number;
 }
 
-/** Default cache times of Kubernetes components for authorized and unauthorized requests. */
+/** Default cache time in Kubernetes components, for both authorized and unauthorized requests. */
 const TTL_MS = 10_000;
 const MAX_CACHED = 10_000;
 

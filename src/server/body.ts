@@ -59,7 +59,7 @@ function maxLength({ headers }: IncomingMessage): number {
 interface UnfinishedBody {
   readonly payload: IncomingMessage;
   bytes: number;
-  /** `bytes` at the last check, and the number of checks without progress since then. */
+  /** Value of `bytes` at the last check, and number of consecutive checks without progress. */
   checkedBytes: number;
   slowChecks: number;
   reject(limit: Limit): void;

@@ -161,7 +161,7 @@ function listen(server: Server, { open, table, deadline }: ListenOptions): void 
     const { socket } = request;
     // API servers send the next request only after the response.
     if (responses.get(socket)?.writableEnded === false) {
-      request.destroy(new Error('the request arrived before the response to the previous one'));
+      request.destroy(new Error('the request arrived before the response to the previous request'));
       return;
     }
     responses.set(socket, response);
@@ -242,11 +242,11 @@ export function limitConnections(server: Server, limit: number): void {
 }
 
 /**
- * Returns the connection to close in favor of the newest one, if any. Connections without a valid review may use half
- * of the limit. If they use more, closes the oldest of them without a request or, if most of them have a request, the
- * oldest of these from the address with the most. Otherwise, closes the oldest idle connection or, if there is none,
- * the oldest busy one, from the address with the most. A client therefore cannot displace connections from an address
- * that has fewer.
+ * Returns the connection to close in favor of the newest one, if any. Connections without a valid review may
+ * use half of the limit. Above this share, the oldest of them without a request is closed. If most of them
+ * have a request, the oldest one from the address with the most connections is closed instead. Otherwise, the
+ * oldest idle connection is closed or, if none is idle, the oldest busy connection, also from the address
+ * with the most connections. A client therefore cannot displace connections from an address that has fewer.
  */
 function findExcess<T extends Pick<Connection, 'address'> & Partial<Pick<Connection, 'hasRequest'>>>(
   states: Readonly<Record<State, ReadonlySet<T>>>,

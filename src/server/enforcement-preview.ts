@@ -1,11 +1,12 @@
 /** Warnings about pods that planned enforcement will deny, and about namespace labels that controllers revert. */
 import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
+import type { Settings } from '../config/settings.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
-import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
+import { managementSettings } from '../policy/rollout/label-sync.ts';
 import {
   formatPreviewWarning,
   isEnforcementPending,
@@ -13,16 +14,14 @@ import {
   previewLabelRevert,
 } from '../policy/rollout/preview.ts';
 import { planRunLevelZero } from '../policy/rollout/run-level-zero.ts';
-import { isPastDate, type RolloutSettings } from '../policy/rollout/settings.ts';
+import { isPastDate } from '../policy/rollout/settings.ts';
+import type { SccSettings } from '../policy/scc/mode.ts';
 import type { AdmittedWorkload } from './scc-review.ts';
 
-/** The rollout of Pod Security enforcement. */
-export interface RolloutInForce {
-  readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
-  settings(): RolloutSettings;
-  management(): ManagementSettings;
-  disabledControllers(): readonly string[];
-}
+/** The installation namespace and the Portcullis version. */
+export type Installation = Pick<RolloutScope, 'namespace' | 'version'>;
+
+type PreviewSettings = Pick<Settings, 'rollout' | 'disabledControllers'> & { readonly scc: SccSettings };
 
 interface PreviewContext {
   readonly store: Store;
@@ -39,24 +38,27 @@ export type PreviewEnforcement = (
 ) => string | undefined;
 
 /** Creates the preview of a rollout. The warning omits an announced date that has passed. */
-export function createEnforcementPreview(rollout: RolloutInForce, today = () => new Date()): PreviewEnforcement {
+export function createEnforcementPreview(
+  installation: Installation,
+  getSettings: () => PreviewSettings,
+  today = () => new Date(),
+): PreviewEnforcement {
   return (request, { allowed, warnings = [] }, { store, exemptions, workload }) => {
     // SCC admission cannot default the template until the namespace has ranges.
     if (!allowed || workload?.isPending === true) return undefined;
-    const settings = rollout.settings();
+    const { rollout: settings, scc } = getSettings();
     if (settings.phase === 'Disabled') return undefined;
     if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
-    const view = getRolloutView({ ...rollout.place, store }, settings);
+    const view = getRolloutView({ ...installation, store }, settings);
     const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
     if (!isEnforcementPending({ settings, config, ...view })) return undefined;
-    const management = rollout.management();
     const found = previewEnforcement({
       request,
       workload: workload?.object,
       exemptions,
       emulationVersion: store.emulationVersion,
       findNamespace: (name) => store.get('Namespace', name),
-      predictLevel: (namespace) => predictNamespaceLevel(namespace, store, management),
+      predictLevel: (namespace) => predictNamespaceLevel(namespace, store, managementSettings(scc)),
     });
     const { enforcementDate } = settings;
     const date = enforcementDate !== undefined && isPastDate(enforcementDate, today()) ? undefined : enforcementDate;
@@ -71,16 +73,15 @@ export function createEnforcementPreview(rollout: RolloutInForce, today = () => 
 export type PreviewLabels = (request: AdmissionRequest, store: Store) => string | undefined;
 
 /** Creates the preview for controllers that label namespaces. */
-export function createLabelPreview(rollout: RolloutInForce): PreviewLabels {
+export function createLabelPreview(installation: Installation, getSettings: () => PreviewSettings): PreviewLabels {
   return (request, store) =>
     previewLabelRevert(request, (namespace) => {
-      const [settings, management] = [rollout.settings(), rollout.management()];
-      const disabled = rollout.disabledControllers();
-      if (settings.phase === 'Disabled' || management.scc.mode === 'off') return undefined;
-      const { syncer: mode } = getRolloutView({ ...rollout.place, store }, settings);
-      const plan = createLabelPlanner(store, { mode, settings: management });
+      const { rollout, scc, disabledControllers: disabled } = getSettings();
+      if (rollout.phase === 'Disabled' || scc.mode === 'off') return undefined;
+      const { syncer: mode } = getRolloutView({ ...installation, store }, rollout);
+      const plan = createLabelPlanner(store, { mode, settings: managementSettings(scc) });
       const synced = disabled.includes(LABEL_SYNC_MANAGER) ? undefined : plan(namespace).apply;
-      if (synced || management.scc.mode !== 'enforce' || disabled.includes(RUN_LEVEL_ZERO_MANAGER)) return synced;
+      if (synced || scc.mode !== 'enforce' || disabled.includes(RUN_LEVEL_ZERO_MANAGER)) return synced;
       return planRunLevelZero(namespace);
     });
 }

@@ -5,7 +5,10 @@ import type { AdmissionRequest } from '../kube/admission.ts';
 import { isObject, type UserInfo } from '../kube/types.ts';
 import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
-/** Exceeds the length of all names in the API. Names are limited because messages and log lines contain them. */
+/**
+ * The limit exceeds the length of all names in the API. It is necessary because messages and log lines
+ * contain names.
+ */
 const string = { type: 'string', maxLength: 1024 };
 /** Identity providers may send long names and claims. */
 const longString = { type: 'string', maxLength: 16 * 1024 };
@@ -95,7 +98,7 @@ function formatKind(value: unknown): string {
   return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
 }
 
-/** The fields of a review that identify its request. API servers send them before the objects. */
+/** Maximum size of the fields that identify a request. API servers send them before the objects. */
 export const MAX_IDENTITY_BYTES = 64 * 1024;
 
 /**

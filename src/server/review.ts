@@ -67,7 +67,7 @@ interface Shared {
 interface Job {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  /** Empty while the worker reduces a large review, and then the reduced review. */
+  /** Empty while the worker reduces a large review. Afterwards, the reduced review. */
   body: Buffer;
   isReduced: boolean;
   /** Request fields that identify a large review. */
@@ -337,11 +337,11 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
   return controller.signal;
 }
 
-// AdmissionReview out
+// The AdmissionReview response
 
 /**
- * Maximum length in characters of each message, and of all audit annotations together. Without it, a pod could fill
- * logs with messages that are many times longer.
+ * Maximum length in characters of each message, and of all audit annotations together. Without the limit, a
+ * pod could fill logs with far longer messages.
  */
 export const MAX_TEXT = 256 * 1024;
 
@@ -422,7 +422,10 @@ function requestFields({ request }: FastifyReply, review: AdmissionRequest): Fie
   };
 }
 
-/** Version, trace ID, parent ID and flags. IDs of only zeros are invalid. Later versions may append fields. */
+/**
+ * Version, trace ID, parent ID and flags. An ID that consists only of zeros is invalid. Later versions may
+ * append fields.
+ */
 const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(-.*)?$/;
 
 /**

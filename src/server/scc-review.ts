@@ -112,7 +112,7 @@ function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<Deci
   });
 }
 
-/** A separate function, so the closure does not keep the review in memory. */
+/** This is a separate function, because its closure must not keep the review in memory. */
 function waitForObjects(name: string, context: WebhookContext, deps: SccReviewDeps): Postponed | undefined {
   const { store } = context;
   return deps.waitingRoom.wait(
@@ -209,38 +209,33 @@ export interface WorkloadAdmission {
   isReady(namespace: Namespace): boolean;
 }
 
-interface WorkloadAdmissionDeps extends Pick<SccReviewDeps, 'settings' | 'previewRanges'> {
-  readonly podDefaults?: (() => PodDefaults) | undefined;
+interface WorkloadAdmissionDeps extends Pick<SccReviewDeps, 'previewRanges'> {
+  /** Returns the current settings. */
+  settings(): { readonly scc: SccSettings; readonly defaults: PodDefaults };
 }
 
 /**
  * Creates the function that defaults workload templates through SCC admission or pod defaults. It checks access based
  * on the roles and bindings in the store, because warnings do not justify requests to the API server.
  */
-export function createWorkloadAdmission({
-  settings,
-  podDefaults,
-  previewRanges,
-}: WorkloadAdmissionDeps): WorkloadAdmission {
+export function createWorkloadAdmission({ settings, previewRanges }: WorkloadAdmissionDeps): WorkloadAdmission {
   return {
-    isReady: (namespace) => isReady(namespace, settings()),
+    isReady: (namespace) => isReady(namespace, settings().scc),
     admit(request, resources, store) {
       const stored = store.get('Namespace', request.namespace ?? '');
       const current = settings();
       if (!stored) return undefined;
-      const { mode } = sccMode(stored, current);
-      const defaults = podDefaults && { defaults: podDefaults(), scc: current };
-      const withDefaults = (template: PodFields): PodFields =>
-        defaults ? completeTemplate(template, stored, defaults) : template;
+      const { mode } = sccMode(stored, current.scc);
+      const withDefaults = (template: PodFields): PodFields => completeTemplate(template, stored, current);
       if (mode === 'off') {
-        if (!defaults || !hasDefaults(stored, defaults)) return undefined;
+        if (!hasDefaults(stored, current)) return undefined;
         return {
           object: mapTemplates(decodeWorkload(request, resources), withDefaults),
           warnings: [],
           isPending: false,
         };
       }
-      const { compatibility, preferUserNamespaces } = current;
+      const { compatibility, preferUserNamespaces } = current.scc;
       const namespace = mode === 'report' ? previewRanges(stored, store.list('Namespace')) : stored;
       const namespaceRanges = getRanges(namespace);
       const input = {

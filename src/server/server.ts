@@ -26,7 +26,7 @@ export interface ServerDeps extends ReviewDeps, ConnectionDeps {
    * CA. If absent, every client is accepted.
    */
   readonly clientNames?: readonly string[] | undefined;
-  /** Input of the authorization webhook. Absent without the `kubelet` feature. */
+  /** Input of the authorization webhook. Absent if the `kubelet` feature is not installed. */
   readonly kubelet?: KubeletScope | undefined;
 }
 
@@ -198,7 +198,7 @@ function handleClientError({ code }: ConnectionError, socket: Socket): void {
 
 // Client certificates
 
-/** Returns the reason why a client may not send reviews. */
+/** The response to a client that may not send reviews. */
 interface ClientRejection {
   readonly status: number;
   readonly reason: string;
@@ -238,7 +238,10 @@ const CERTIFICATE_ERRORS: ReadonlyMap<string, string> = new Map([
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
 ]);
 
-/** Rejects reviews of unauthenticated clients before their bodies are read. TLS has verified the certificates. */
+/**
+ * Rejects reviews from unauthenticated clients before reading their bodies. TLS has verified the
+ * certificates.
+ */
 function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<string>): void {
   // The result is cached because the client certificate of a connection does not change.
   const known = new WeakMap<Socket, { readonly rejection: ClientRejection | undefined }>();
@@ -254,7 +257,7 @@ function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<strin
       done();
       return;
     }
-    // The connection closes because the unread body still follows.
+    // Close the connection, because its next bytes are the unread body.
     reply.header('connection', 'close');
     done(withStatus(new Error(rejection.reason), rejection.status));
   });

@@ -151,7 +151,7 @@ function createWait(context: WebhookContext, { isFulfilled, subscribe }: Conditi
   return { ended: ended.promise, end };
 }
 
-/** Maximum wait. OpenShift waits equally long for the ranges of a namespace. */
+/** Maximum wait, as in OpenShift for the ranges of a namespace. */
 export const MAX_WAIT_MS = 10_000;
 /** Time reserved for the decision after the wait. */
 export const MARGIN_MS = 100;

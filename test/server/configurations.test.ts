@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { requiredConfigurations } from '../../src/controllers/required-webhooks.ts';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
@@ -86,11 +87,13 @@ const SETTINGS: SccSettings = {
 
 const never = (): Promise<never> => Promise.reject(new Error('not used in this test'));
 
+const DEFAULT_SETTINGS = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
+
 const webhooks = createWebhooks({
+  settings: () => ({ ...DEFAULT_SETTINGS, scc: { ...DEFAULT_SETTINGS.scc, ...SETTINGS } }),
   podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
-  exceptions: () => ({ mode: 'off', maxDurationMs: 1, forbiddenChecks: [], namespaces: [], selfApproval: false }),
-  scc: () => ({ ...SETTINGS, authorization: 'rbac' }),
-  olmHardening: () => 'off',
+  installation: { namespace: 'portcullis', version: '0.0.0' },
+  restoresStandardSccs: () => false,
   cluster: { get: never, reviewAccess: never },
   logger: createLogger({ level: 'silent', format: 'json' }).logger,
   metrics: createMetrics({ version: '0.0.0' }),

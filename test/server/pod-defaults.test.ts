@@ -21,12 +21,13 @@ const PATCH = [
 ];
 
 /** Reviews a request in the namespace `ns`, which has the label `team: a`. */
-function review(spec: JsonObject | undefined, change: Parameters<typeof podRequest>[1] = {}) {
+function review(spec: JsonObject, change: Parameters<typeof podRequest>[1] = {}) {
   const store = createStore();
   store.put('Namespace', { metadata: { name: 'ns', labels: { team: 'a' } } });
   store.markSynced();
   const decoded = decodeSettings({ spec }, { controllers: [], namespace: 'portcullis' });
-  const webhook = createPodDefaultsWebhook('settings' in decoded ? () => decoded.settings : undefined);
+  assert.ok('settings' in decoded);
+  const webhook = createPodDefaultsWebhook(() => decoded.settings);
   const decision = webhook.decide(podRequest(POD, change), { store, now: () => 0 });
   assert.ok('allowed' in decision && decision.allowed);
   return decision.object === undefined ? [] : diff(change.object ?? POD, decision.object);
@@ -35,8 +36,7 @@ function review(spec: JsonObject | undefined, change: Parameters<typeof podReque
 const APPLY = { defaults: { mode: 'apply' } };
 
 suite('the pod defaults webhook', () => {
-  const cases: readonly (readonly [string, JsonObject | undefined, Parameters<typeof podRequest>[1]?])[] = [
-    ['no settings', undefined],
+  const cases: readonly (readonly [string, JsonObject, Parameters<typeof podRequest>[1]?])[] = [
     ['the mode off', {}],
     ['an exempt namespace', { defaults: { mode: 'apply', exemptNamespaces: ['ns'] } }],
     [

@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { type AdmissionRequest, allow, type Decision } from '../../src/kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createRangePreview } from '../../src/policy/uid-range/allocation.ts';
@@ -369,24 +369,23 @@ const BRIEF_MS = 500;
 const DATED: Partial<RolloutSettings> = { phase: 'Evaluate', enforcementDate: '2027-01-31' };
 const ENFORCE: Partial<RolloutSettings> = { phase: 'Enforce' };
 
+const INSTALLATION = { namespace: 'portcullis', version: '0.0.0' };
+const DEFAULT_SETTINGS = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
+
 async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
-  const settings = { ...DEFAULT_ROLLOUT, ...given.settings };
+  const rollout = { ...DEFAULT_ROLLOUT, ...given.settings };
   const mode = given.sccMode ?? 'enforce';
   const scc = { mode, exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;
   const { store, decideWithin, exempt } = createRig(
     {},
     {
       workloads: createWorkloadAdmission({
-        settings: () => scc,
+        settings: () => ({ ...DEFAULT_SETTINGS, scc }),
         previewRanges: createRangePreview(() => DEFAULT_RANGES),
       }),
       preview: createEnforcementPreview(
-        {
-          place: { namespace: 'portcullis', version: '0.0.0' },
-          settings: () => settings,
-          management: () => ({ exemptNamespaces: new Set(), scc }),
-          disabledControllers: () => [],
-        },
+        INSTALLATION,
+        () => ({ rollout, scc, disabledControllers: [] }),
         () => new Date('2027-01-31T23:00:00Z'),
       ),
     },
@@ -553,13 +552,9 @@ suite('a warning about labels that a controller will revert', () => {
         compatibility: {},
         preferUserNamespaces: false,
       } as const;
-      const rollout = {
-        place: { namespace: 'portcullis', version: '0.0.0' },
-        settings: () => ({ ...DEFAULT_ROLLOUT, phase: 'Enforce' as const }),
-        management: () => managementSettings(scc),
-        disabledControllers: () => disabled,
-      };
-      const { store, decide } = createRig({}, { previewLabels: createLabelPreview(rollout) });
+      const rollout = { ...DEFAULT_ROLLOUT, phase: 'Enforce' } as const;
+      const settings = { rollout, scc, disabledControllers: disabled };
+      const { store, decide } = createRig({}, { previewLabels: createLabelPreview(INSTALLATION, () => settings) });
       putStandardSccs(store);
       store.put('ServiceAccount', { metadata: { name: 'default', namespace: name } });
       const annotations = { 'portcullis.dev/label-sync-mode': 'Enforce' };

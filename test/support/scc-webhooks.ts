@@ -1,6 +1,8 @@
 /** Creates the SCC webhooks with a store that contains the standard SCCs and their grants. */
 import assert from 'node:assert/strict';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
+import type { Settings } from '../../src/config/settings.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
@@ -43,21 +45,23 @@ export type SccClient = Pick<WebhookContext, 'getSignal' | 'bodyBytes' | 'addres
 
 export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
-  readonly authorization?: ReturnType<WebhooksOptions['scc']>['authorization'];
-  readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
+  readonly authorization?: Settings['scc']['authorization'];
+  readonly workloadResources?: Settings['workloadResources'];
   /** The OLM hardening mode. Default: `off`. */
-  readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
+  readonly olmHardening?: Settings['olm']['hardening']['mode'];
   /** True if webhooks fail open where the floor decides. Default: false. */
   readonly failsOpen?: boolean;
   /** True if a controller creates the standard SCCs, which the store initially lacks. */
   readonly isNewInstallation?: boolean;
   readonly podSecurity?: ReturnType<WebhooksOptions['podSecurity']>;
   /** The defaults for new pods. Default: none. */
-  readonly podDefaults?: ReturnType<NonNullable<WebhooksOptions['podDefaults']>>;
+  readonly podDefaults?: Settings['defaults'];
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
+
+const DEFAULT_SETTINGS = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
 
 const SETTINGS: SccSettings = {
   mode: 'enforce',
@@ -84,22 +88,26 @@ export function createTestWebhooks(
     failsOpen = false,
     isNewInstallation = false,
     podSecurity = createPodSecurity(DEFAULT_CONFIGURATION),
-    podDefaults,
+    podDefaults = DEFAULT_SETTINGS.defaults,
     cluster,
     now = () => performance.now(),
   }: SccRigOptions,
   { logger, metrics }: Recorder = createRecorder('info'),
 ): readonly Webhook[] {
   if (!isNewInstallation) putStandardSccs(store);
+  const current: Settings = {
+    ...DEFAULT_SETTINGS,
+    workloadResources,
+    scc: { ...DEFAULT_SETTINGS.scc, ...SETTINGS, ...settings, authorization },
+    olm: { ...DEFAULT_SETTINGS.olm, hardening: { mode: olmHardening } },
+    defaults: podDefaults,
+    webhooks: { ...DEFAULT_SETTINGS.webhooks, failurePolicy: failsOpen ? 'Ignore' : 'Fail' },
+  };
   return createWebhooks({
-    restoresStandardSccs: () => isNewInstallation,
+    settings: () => current,
     podSecurity: () => podSecurity,
-    failsOpen: () => failsOpen,
-    exceptions: () => ({ mode: 'off', maxDurationMs: 1, forbiddenChecks: [], namespaces: [], selfApproval: false }),
-    workloadResources: () => workloadResources,
-    scc: () => ({ ...SETTINGS, ...settings, authorization }),
-    olmHardening: () => olmHardening,
-    podDefaults: podDefaults && (() => podDefaults),
+    installation: { namespace: 'portcullis', version: '0.0.0' },
+    restoresStandardSccs: () => isNewInstallation,
     cluster: {
       get(kind, name, namespace) {
         const object = store.get(kind, name, namespace);

@@ -24,7 +24,6 @@ import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
-import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { createDenialEvents } from '../../server/denial-events.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
@@ -308,25 +307,13 @@ interface Parts {
 function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
   const { logger, metrics } = context;
   const { cluster, service } = served;
-  const scc = () => settings.value.scc;
-  const rollout = () => settings.value.rollout;
-  const place = { store: cluster.store, namespace: service.namespace, version: VERSION };
+  const installation = { namespace: service.namespace, version: VERSION };
+  const scope = { store: cluster.store, ...installation };
   return createWebhooks({
-    podSecurity: () => effectivePodSecurity(place, settings.value),
-    workloadResources: () => settings.value.workloadResources,
-    podDefaults: () => settings.value.defaults,
-    exceptions: () => settings.value.exceptions,
-    scc,
-    ranges: () => settings.value.ranges,
+    settings: () => settings.value,
+    podSecurity: () => effectivePodSecurity(scope, settings.value),
+    installation,
     kubelet: kubeletScope(context, { served, settings }),
-    olmHardening: () => settings.value.olm.hardening.mode,
-    rollout: {
-      place,
-      settings: rollout,
-      management: () => managementSettings(scc()),
-      disabledControllers: () => settings.value.disabledControllers,
-    },
-    failsOpen: () => settings.value.webhooks.failurePolicy === 'Ignore',
     restoresStandardSccs: () =>
       enabledControllers(serverFeatures(context, settings.value), settings.value.disabledControllers).includes(
         standardSccs,

@@ -1,18 +1,13 @@
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
-import type { OlmSettings } from '../../config/settings.ts';
+import type { Settings } from '../../config/settings.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
-import type { PodDefaults } from '../../policy/psa/defaults.ts';
-import type { ExceptionSettings } from '../../policy/psa/exceptions.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES, type RangeSettings } from '../../policy/uid-range/ranges.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { type Authorization, createAccessReviews, withReviewedAccess, withStoredAccess } from '../access-reviews.ts';
-import { createEnforcementPreview, createLabelPreview, type RolloutInForce } from '../enforcement-preview.ts';
+import { createAccessReviews, withReviewedAccess, withStoredAccess } from '../access-reviews.ts';
+import { createEnforcementPreview, createLabelPreview, type Installation } from '../enforcement-preview.ts';
 import { createEvaluations, type Evaluations } from '../evaluations.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
@@ -41,28 +36,15 @@ import {
 import { createSccMutateWebhook, createSccValidateWebhook, SCC_MUTATE, SCC_VALIDATE } from './scc-pods.ts';
 
 export interface WebhooksOptions {
+  /** Returns the current settings. */
+  settings(): Settings;
   /** Returns the effective Pod Security configuration. */
   podSecurity(): PodSecurity;
-  /** Returns the settings for PodSecurityExceptions. */
-  exceptions(): ExceptionSettings;
-  /** Returns the resources in other API groups that the settings list. */
-  readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
-  /** Returns the settings of the pod defaults. Absent without pod defaults. */
-  readonly podDefaults?: (() => PodDefaults) | undefined;
-  /** Returns the effective SCC admission settings. */
-  scc(): SccSettings & { readonly authorization: Authorization };
-  /** Returns the ranges from which namespaces receive their IDs and labels. Defaults to the default ranges. */
-  ranges?(): RangeSettings;
-  /** Input of the webhooks for the minimum kubelet version. Absent without the feature. */
+  readonly installation: Installation;
+  /** Input of the webhooks for the minimum kubelet version. Absent if the feature is not installed. */
   readonly kubelet?: KubeletScope | undefined;
-  /** Returns the hardening mode for pods of the Operator Lifecycle Manager. */
-  olmHardening(): OlmSettings['hardening']['mode'];
-  /** The Pod Security enforcement rollout, if there is one. */
-  readonly rollout?: RolloutInForce | undefined;
-  /** True if SCC webhooks fail open for pods that the floor policies restrict. Absent if they fail closed. */
-  failsOpen?(): boolean;
   /** True if a controller restores the standard SCCs after changes. */
-  restoresStandardSccs?(): boolean;
+  restoresStandardSccs(): boolean;
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -85,28 +67,18 @@ interface WebhookEntry {
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_ADVISORY],
-    create: ({
-      podSecurity,
-      workloadResources,
-      rollout,
-      scc,
-      podDefaults,
-      exceptions,
-      review: { waitingRoom, previewRanges },
-      metrics,
-      evaluate,
-    }) =>
+    create: ({ settings, podSecurity, installation, review, metrics, evaluate }) =>
       createPsaWebhook({
         podSecurity,
-        workloadResources,
+        workloadResources: () => settings().workloadResources,
         metrics: metrics.podSecurity,
-        waitingRoom,
+        waitingRoom: review.waitingRoom,
         evaluate,
-        scc,
-        workloads: createWorkloadAdmission({ settings: scc, podDefaults, previewRanges }),
-        exceptions,
-        preview: rollout && createEnforcementPreview(rollout),
-        previewLabels: rollout && createLabelPreview(rollout),
+        scc: review.settings,
+        workloads: createWorkloadAdmission({ settings, previewRanges: review.previewRanges }),
+        exceptions: () => settings().exceptions,
+        preview: createEnforcementPreview(installation, settings),
+        previewLabels: createLabelPreview(installation, settings),
       }),
   },
   {
@@ -115,13 +87,12 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   },
   {
     registrations: [EXCEPTIONS_VALIDATE],
-    create: ({ exceptions: settings, cluster }) =>
-      createExceptionsValidateWebhook({ settings, cluster, date: () => new Date() }),
+    create: ({ settings, cluster }) =>
+      createExceptionsValidateWebhook({ settings: () => settings().exceptions, cluster, date: () => new Date() }),
   },
   {
     registrations: [POD_DEFAULTS],
-    create: ({ podDefaults, scc }) =>
-      createPodDefaultsWebhook(podDefaults && (() => ({ defaults: podDefaults(), scc: scc() }))),
+    create: ({ settings }) => createPodDefaultsWebhook(settings),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
   { registrations: [KUBELET_CONFIG], create: ({ kubelet }) => createKubeletConfigWebhook(kubelet) },
@@ -132,20 +103,21 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   },
   {
     registrations: [OLM_HARDEN, OLM_HARDEN_UNLABELED],
-    create: ({ olmHardening: mode, metrics }) => createOlmHardenWebhook({ mode, metrics: metrics.olm }),
+    create: ({ settings, metrics }) =>
+      createOlmHardenWebhook({ mode: () => settings().olm.hardening.mode, metrics: metrics.olm }),
   },
   {
     registrations: [SCC_MUTATE],
     create: ({ review, metrics }) =>
       createSccMutateWebhook({ ...review, record: createSccRecorder(metrics.scc.decisions) }),
   },
-  { registrations: [SCC_OBJECTS_DEFAULT], create: ({ scc: settings }) => createSccObjectsDefaultWebhook({ settings }) },
+  { registrations: [SCC_OBJECTS_DEFAULT], create: ({ review }) => createSccObjectsDefaultWebhook(review) },
   {
     registrations: [SCC_VALIDATE],
-    create: ({ review, metrics, podSecurity, failsOpen = () => false }) =>
+    create: ({ review, metrics, podSecurity, settings }) =>
       createSccValidateWebhook(
         { ...review, record: createSccRecorder(metrics.scc.validations) },
-        { podSecurity, failsOpen },
+        { podSecurity, failsOpen: () => settings().webhooks.failurePolicy === 'Ignore' },
       ),
   },
   {
@@ -155,8 +127,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   },
   {
     registrations: [SCC_OBJECTS_VALIDATE],
-    create: ({ scc: settings, restoresStandardSccs, evaluate }) =>
-      createSccObjectsValidateWebhook({ settings, restoresStandardSccs, evaluate }),
+    create: ({ review, evaluate }) => createSccObjectsValidateWebhook({ ...review, evaluate }),
   },
   { registrations: [SCC_MODE], create: ({ review, evaluate }) => createSccModeWebhook({ ...review, evaluate }) },
 ];
@@ -166,19 +137,14 @@ export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.fl
 
 /** Creates all webhooks. */
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
-  const { scc: settings, cluster, logger, metrics, now } = options;
+  const { settings, restoresStandardSccs, cluster, logger, metrics, now } = options;
   const waitingRoom = createWaitingRoom();
   const accessReviews = createAccessReviews({ cluster, logger, metrics: metrics.scc, now });
   const withSentReviews = withReviewedAccess(accessReviews, waitingRoom);
   const withAccess: WithAccess = (decide, context) =>
-    (settings().authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
-  const previewRanges = createRangePreview(options.ranges ?? (() => DEFAULT_RANGES));
-  const { restoresStandardSccs = () => false } = options;
-  const evaluate = createEvaluations(now);
-  const deps = {
-    ...options,
-    evaluate,
-    review: { settings, withAccess, waitingRoom, previewRanges, restoresStandardSccs },
-  };
+    (settings().scc.authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
+  const previewRanges = createRangePreview(() => settings().ranges);
+  const review = { settings: () => settings().scc, withAccess, waitingRoom, previewRanges, restoresStandardSccs };
+  const deps = { ...options, evaluate: createEvaluations(now), review };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }

@@ -21,19 +21,18 @@ export const POD_DEFAULTS: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that sets absent security context fields in new pods. It never denies a pod. Without settings, it
- * sets no fields.
+ * Creates the webhook that sets absent security context fields in new pods. It never denies a pod.
  */
-export function createPodDefaultsWebhook(currentSettings?: () => DefaultsSettings): Webhook {
+export function createPodDefaultsWebhook(currentSettings: () => DefaultsSettings): Webhook {
   return {
     path: POD_DEFAULTS.path,
     enforces: () => false,
     decide(request, { store }) {
       const { operation, subResource, object, namespace = '' } = request;
       if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return allow();
-      const settings = currentSettings?.();
+      const settings = currentSettings();
       const owner = store.get('Namespace', namespace);
-      if (!settings || !owner || !hasDefaults(owner, settings)) return allow();
+      if (!owner || !hasDefaults(owner, settings)) return allow();
       const { pod } = decodePod(object);
       const completed = pod && withPodDefaults(pod, settings.defaults.fields);
       return completed === undefined || completed === object ? allow() : allow({ object: completed });

@@ -42,8 +42,8 @@ const COMMON = {
 } as const;
 
 /**
- * The enforcing webhook. Updates are relevant if they change namespace labels, or the spec or annotations of pods,
- * because Pod Security Admission evaluates only these.
+ * The enforcing webhook. Updates are relevant if they change namespace labels, or the spec or annotations of
+ * pods, because Pod Security Admission evaluates only these fields.
  */
 export const PSA: WebhookRegistration = {
   ...COMMON,
@@ -74,7 +74,7 @@ export const PSA_ADVISORY: WebhookRegistration = {
 interface PsaWebhookOptions {
   /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
-  /** Returns the settings for PodSecurityExceptions. Absent without exceptions. */
+  /** Returns the settings for PodSecurityExceptions. If absent, exceptions do not apply. */
   exceptions?(): ExceptionSettings;
   /** Returns the resources in other API groups that are reviewed as workloads. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
@@ -86,7 +86,7 @@ interface PsaWebhookOptions {
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Defaults workload templates where SCCs or pod defaults apply. Absent if they apply to no namespace. */
   readonly workloads?: WorkloadAdmission;
-  /** Warns about pods that planned enforcement will deny. Absent if none is planned. */
+  /** Warns about pods that planned enforcement will deny. Absent if no enforcement is planned. */
   readonly preview?: PreviewEnforcement | undefined;
   /** Warns about namespace edits that a controller will revert. Absent if there is no such controller. */
   readonly previewLabels?: PreviewLabels | undefined;
