@@ -126,7 +126,7 @@ function toSubdomain(name: string): string {
   return /^[a-z0-9.-]+$/.test(name) ? name : name.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 }
 
-/** Formats a MicroTime, which has six fractional digits. */
-function microTime(date: Date): string {
+/** Formats a time as Kubernetes' MicroTime: RFC 3339 in UTC with microseconds. */
+export function microTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');
 }

@@ -60,8 +60,8 @@ export const admissionPolicies: ControllerDefinition = {
     {
       role: 'admission-policies',
       clusterRules: [
-        // Server-side apply can create an object with permissions for only its name. This matters because admission
-        // policies cannot restrict writes to other admission policies.
+        // Server-side apply can create an object if the role permits only its name. Restricting names is
+        // necessary because admission policies cannot restrict writes to other admission policies.
         ...POLICY_KINDS.map((kind) => rule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
         rule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
@@ -80,12 +80,15 @@ export const admissionPolicies: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** How long the leader must be silent before other replicas act. A leader renews its Lease every 2 seconds. */
+/**
+ * Other replicas act if the leader has not renewed its Lease for this time. A leader renews it every 2
+ * seconds.
+ */
 const STANDBY_MS = 5_000;
 
 /**
- * Otherwise, if the leader fails, a deleted policy would be missing until the Lease expires. Several replicas may
- * create it concurrently, because applying identical content changes nothing.
+ * Recreates deleted policies after the leader has failed, without waiting for its Lease to expire. Several
+ * replicas may create the same policy concurrently, because applying identical content changes nothing.
  */
 export const admissionPolicyStandby: ControllerDefinition = {
   name: 'admission-policy-standby',
@@ -175,8 +178,8 @@ function createFloorRequirements({ settings, service, version, apiServerVersion 
 // The policies in the cluster.
 
 /**
- * Creates a function that returns a digest of the policies, which changes when one of them is recreated or modified. It
- * returns `undefined` unless the settings require policies and all of these are current.
+ * Creates a function that returns a digest of the policies, which changes when one of them is recreated or
+ * modified. It returns `undefined` unless the settings require policies and all of them are current.
  */
 export function createFloorState(context: RequirementContext) {
   const getRequired = createFloorRequirements(context);

@@ -74,10 +74,13 @@ export const configObserver: ControllerDefinition = {
 const KEY = 'cluster';
 /** Check interval for time-dependent state, such as settled labels and expired Leases. */
 const CHECK_MS = 5_000;
-/** Maximum gap between checks. After a longer gap, labels may have been missing in between. */
+/**
+ * Maximum time between checks. After a longer time, labels may have been missing in the meantime, so the
+ * settle time starts again.
+ */
 const MAX_PAUSE_MS = 4 * CHECK_MS;
 
-/** Cluster state at one moment. */
+/** Cluster state at one point in time. */
 interface Observation {
   readonly settings: RolloutSettings;
   readonly view: RolloutView;
@@ -89,7 +92,7 @@ interface Observation {
   readonly currentEnforce: DefaultLevel;
 }
 
-/** An observation and what follows from it. */
+/** An observation and the plan that is based on it. */
 interface EnforcementStep extends Observation {
   readonly effect: Pick<EnforcementPlan, 'enforce' | 'syncer'>;
   readonly namespace: string;
@@ -98,9 +101,9 @@ interface EnforcementStep extends Observation {
 }
 
 /**
- * Raises the default once enforcement is desired, all managed namespaces have been labeled for the settle time, and the
- * minimum interval since the last raise has passed. Lowers it immediately when enforcement is no longer desired. The
- * syncer removes labels only once no replica uses the raised default.
+ * Raises the default once enforcement is desired, all managed namespaces have been labeled for the settle
+ * time, and the minimum time since the previous raise has passed. Lowers it immediately when enforcement is
+ * no longer desired. The syncer removes labels only once no replica uses the raised default.
  */
 function createReconciler({ settings, service, version, date }: ControllerContext): Reconciler {
   const { namespace } = service;
@@ -182,7 +185,7 @@ function createTiming() {
 
 /** Names of namespaces whose labels delay a change. */
 interface NamespaceLabels {
-  /** Managed namespaces that lack the label they need before the default is raised. */
+  /** Managed namespaces that must be labeled before the default is raised. */
   readonly unlabeled: readonly string[];
   /** Namespaces whose enforce label the syncer owns. */
   readonly unreleased: readonly string[];

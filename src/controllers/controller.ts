@@ -1,5 +1,6 @@
 /** The controller interfaces, and helpers that controllers share. */
 import { setImmediate } from 'node:timers/promises';
+import { ignoreNotFound } from '../cluster/client.ts';
 import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
@@ -36,10 +37,11 @@ export interface ControllerDefinition {
   /** True if `create` reads the settings for SCC admission, ranges or defaults. */
   readonly readsSettings?: boolean;
   isEnabled(features: Features): boolean;
-  create(context: ControllerContext): Reconciler;
+  /** Creates the reconciler without side effects. Each start creates a new one, so no state outlives a leadership. */
+  create(context: ControllerContext, store: Store): Reconciler;
 }
 
-/** Dependencies of `create`. Each reconcile also gets the cluster and the logger. */
+/** Dependencies of `create`. Each reconcile also receives the cluster and the logger. */
 export interface ControllerContext {
   readonly settings: Observable<Settings>;
   /** State of the document that contains the settings. */
@@ -91,7 +93,7 @@ export interface ServedPair {
   use(pair: KeyPair): void;
 }
 
-/** Reconciles the keys that sources produce. Duplicate waiting keys are merged. */
+/** Reconciles the keys that its sources produce. A key that is already waiting is not added again. */
 export interface Reconciler {
   readonly sources: readonly Source[];
   /** Keys to enqueue at startup, before the keys from the sources. */
@@ -107,11 +109,14 @@ export interface Reconciler {
    * because a deleted object needs no reconciliation.
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
-  /** Deletes the state that the controller has published. Called once, after the last reconcile. */
+  /** Deletes the state that the controller has published. Called after the last reconcile. */
   onStop?(context: Pick<ReconcileContext, 'cluster' | 'logger' | 'clock'>): Promise<void>;
 }
 
-export interface Controller extends Reconciler, Pick<ControllerDefinition, 'name' | 'runsOn'> {}
+/** A controller that can be started several times. */
+export interface Controller extends Pick<ControllerDefinition, 'name' | 'runsOn'> {
+  create(store: Store): Reconciler;
+}
 
 /** The context of a reconcile. On the leader, writes fail as soon as leadership is lost. */
 export interface ReconcileContext {
@@ -144,7 +149,7 @@ interface ValueSource {
   subscribe(enqueue: (keys: readonly string[]) => void): () => void;
 }
 
-/** Why a source is evaluated. */
+/** The event that a source maps to keys. */
 interface SourceEvent<K extends Kind> {
   /**
    * `put` means created or updated, `remove` means deleted, and `sync` means that the object exists at startup or
@@ -238,22 +243,13 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.code === 404;
 }
 
-/** Resolves to `undefined` instead of rejecting if the error is an `ApiError` 404. */
-export async function orUndefined<T>(result: Promise<T>): Promise<T | undefined> {
-  try {
-    return await result;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-
 /**
- * Makes one of the installation's ClusterRoles the owner of an object, so the garbage collector deletes the object with
- * the role. Without the role, no replica could delete it. Replicas outside the cluster may have no ClusterRole.
+ * Makes one of the installation's ClusterRoles the owner of an object, so the garbage collector deletes the
+ * object with the role. Without the role, no replica has permission to delete it. Replicas outside the
+ * cluster may have no ClusterRole.
  */
 export async function withOwner(metadata: ObjectMeta, role: string, cluster: Cluster): Promise<ObjectMeta> {
-  const owner = await orUndefined(cluster.get('ClusterRole', role));
+  const owner = await ignoreNotFound(cluster.get('ClusterRole', role));
   const uid = owner?.metadata?.uid;
   if (uid === undefined) return metadata;
   const others = (metadata.ownerReferences ?? []).filter(({ name }) => name !== role);

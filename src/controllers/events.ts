@@ -3,6 +3,7 @@ import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { typeMeta } from '../kube/resources.ts';
+import { truncate } from '../kube/text.ts';
 import type { KubeObject, ObjectMeta } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -14,10 +15,28 @@ export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 
 /** Records an event for an object in the background. Failures are logged. */
 export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEvent) => void;
 
-/** Maximum message length. The API server rejects longer messages. */
-const MAX_EVENT_MESSAGE = 1000;
+/** The API server rejects notes of more than 1 KiB. */
+const MAX_NOTE = 1000;
 
-/** Creates an event recorder for a controller. `track` gets the promise of each write. */
+/** Selects the events that have not been recorded yet, so each event is recorded only once while its cause persists. */
+export function createEventFilter() {
+  const recorded = new Map<string, ReadonlySet<string>>();
+  const isNew = (key: string, { message }: Message): boolean => recorded.get(key)?.has(message) !== true;
+  return {
+    hasNew: (key: string, events: readonly Message[]) => events.some((event) => isNew(key, event)),
+    /** Records the current events of a key. Returns the events that have not been recorded before. */
+    takeNew<T extends Message>(key: string, events: readonly T[]): readonly T[] {
+      const fresh = events.filter((event) => isNew(key, event));
+      if (events.length === 0) recorded.delete(key);
+      else recorded.set(key, new Set(events.map(({ message }) => message)));
+      return fresh;
+    },
+  };
+}
+
+type Message = Pick<ControllerEvent, 'message'>;
+
+/** Creates an event recorder for a controller. `track` receives the promise of each write. */
 export function createEventRecorder(
   cluster: Pick<Cluster, 'recordEvent'>,
   reportingController: string,
@@ -32,7 +51,6 @@ export function createEventRecorder(
       ...(uid === undefined ? {} : { uid }),
     };
     const regarding = { ...typeMeta(kind), metadata: identity };
-    const note = message.length > MAX_EVENT_MESSAGE ? `${message.slice(0, MAX_EVENT_MESSAGE - 1)}…` : message;
-    track(writeEvent(cluster, logger, { ...event, note, regarding, reportingController }));
+    track(writeEvent(cluster, logger, { ...event, note: truncate(message, MAX_NOTE), regarding, reportingController }));
   };
 }

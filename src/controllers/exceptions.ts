@@ -26,6 +26,7 @@ import {
   watch,
   watchChanges,
 } from './controller.ts';
+import { createEventFilter } from './events.ts';
 import { statusRule } from './permissions.ts';
 
 const NAME = 'exception-controller';
@@ -49,8 +50,7 @@ const MAX_WORKLOADS = 20;
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, date, metrics } = context;
   const uses = createUseCounter();
-  /** The last announcement of each exception, along with the exception's UID and expiry time. */
-  const announced = new Map<string, string>();
+  const events = createEventFilter();
   return {
     resyncMs: RESYNC_MS,
     sources: [
@@ -65,7 +65,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const labels = { exception: key };
       if (!object || !exception) {
         metrics.podSecurity.exceptionExpiry.remove(labels);
-        announced.delete(key);
+        events.takeNew(key, []);
         return undefined;
       }
       const nowMs = date().getTime();
@@ -75,17 +75,13 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (problem === undefined) metrics.podSecurity.exceptionExpiry.set(labels, exception.rule.expiresAtMs / 1000);
       else metrics.podSecurity.exceptionExpiry.remove(labels);
       await writeStatus(object, { exception, problem, pods, added, nowMs }, context, reconcileContext);
-      const announcement = announce(exception, problem, nowMs);
-      const id = `${object.metadata?.uid} ${announcement?.reason} ${exception.spec.expiresAt}`;
-      if (announcement && announced.get(key) !== id) {
-        announced.set(key, id);
-        record(object, announcement, pods, reconcileContext);
+      for (const event of events.takeNew(key, expiryEvents(exception, problem, nowMs))) {
+        record(object, event, pods, reconcileContext);
       }
       const leftMs = exception.rule.expiresAtMs - nowMs;
       return leftMs > 0 && leftMs < RESYNC_MS ? { requeueAfterMs: leftMs } : undefined;
     },
     onStop() {
-      announced.clear();
       metrics.podSecurity.exceptionExpiry.reset();
       return Promise.resolve();
     },
@@ -216,17 +212,15 @@ function findShadow(
   return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream.level} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${labels} --overwrite`;
 }
 
-/** Returns the event to record before or after an exception expires. */
-function announce({ spec, rule }: PreparedException, problem: ExceptionProblem | undefined, nowMs: number) {
+/** Returns the event to record shortly before or after an exception expires. */
+function expiryEvents({ spec, rule }: PreparedException, problem: ExceptionProblem | undefined, nowMs: number) {
   const { expiresAt } = spec;
   if (problem?.reason === 'Expired') {
-    return {
-      reason: 'ExceptionExpired',
-      message: `expired at ${expiresAt}: running pods continue, and new pods are denied`,
-    };
+    const message = `expired at ${expiresAt}: running pods continue, and new pods are denied`;
+    return [{ reason: 'ExceptionExpired', message }];
   }
-  if (problem !== undefined || rule.expiresAtMs - nowMs > EXPIRY_NOTICE_MS) return undefined;
-  return { reason: 'ExceptionExpires', message: `expires at ${expiresAt}: new pods are denied afterwards` };
+  if (problem !== undefined || rule.expiresAtMs - nowMs > EXPIRY_NOTICE_MS) return [];
+  return [{ reason: 'ExceptionExpires', message: `expires at ${expiresAt}: new pods are denied afterwards` }];
 }
 
 function record(

@@ -62,7 +62,7 @@ export function createController(
   { name, runsOn, create }: ControllerDefinition,
   context: ControllerContext,
 ): Controller {
-  return { name, runsOn, ...create(context) };
+  return { name, runsOn, create: (store) => create(context, store) };
 }
 
 /**

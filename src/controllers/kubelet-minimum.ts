@@ -217,8 +217,8 @@ function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptio
 }
 
 /**
- * Returns an ID that changes when a machine reregisters or reboots. Simulated nodes report no boot ID. Prefixes of both
- * random identifiers are unique enough within a pool.
+ * Returns an ID that changes when a machine registers again or reboots. Simulated nodes report no boot ID.
+ * Within a pool, prefixes of the two random identifiers are unique enough.
  */
 function bootIdentity({ metadata, status }: Node): string {
   const { bootID }: { readonly bootID?: string } = status?.nodeInfo ?? {};

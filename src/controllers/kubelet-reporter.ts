@@ -1,9 +1,9 @@
 /** Reports whether each node's kubelet meets the minimum version. */
+import { httpStatusCode } from '../cluster/connection.ts';
 import { minimumInForce, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
 import type { KubeletSettings } from '../config/settings.ts';
 import type { ConditionState } from '../kube/conditions.ts';
 import { objectName } from '../kube/resources.ts';
-import { ApiError } from '../kube/status.ts';
 import type { Node } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT, NODE_REPORTER } from '../kube/well-known.ts';
@@ -105,7 +105,7 @@ async function writeReport(node: Node, report: ConditionState | undefined, conte
     if (!isReported) await writeCondition(node, report, context);
     if (annotation !== undefined) await writeAnnotation(node, undefined, context);
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status.code !== 403) throw error;
+    if (httpStatusCode(error) !== 403) throw error;
     await writeAnnotation(node, state, context);
     context.logger.warn(
       { node: node.metadata?.name, state },

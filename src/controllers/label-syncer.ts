@@ -1,7 +1,7 @@
+import { httpStatusCode } from '../cluster/connection.ts';
 import { createLabelPlanner, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { select } from '../config/settings.ts';
-import { ApiError } from '../kube/status.ts';
 import type { Namespace } from '../kube/types.ts';
 import {
   LABEL_SYNC_MANAGER,
@@ -25,6 +25,7 @@ import {
   watch,
   watchValue,
 } from './controller.ts';
+import { createEventFilter } from './events.ts';
 import { rule } from './permissions.ts';
 import { awaitsStandardSccs } from './standard-sccs.ts';
 
@@ -37,7 +38,7 @@ export const labelSyncer: ControllerDefinition = {
     {
       role: 'label-syncer',
       clusterRules: [rule(['patch'], ['Namespace'])],
-      // Break-glass needs the last rule if it runs with a replica's permissions.
+      // Break-glass writes the last label if it runs with a replica's permissions.
       namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
       isNeeded: ({ rollout }) => rollout,
     },
@@ -92,8 +93,8 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
       try {
         await (key === ALL ? syncAll(syncer, context) : sync(syncer, key, context));
       } catch (error) {
-        const isConflict = error instanceof ApiError && error.status.code === 409;
-        if (key !== ALL) (isConflict ? syncer.metrics.conflicts : syncer.metrics.errors).cell({}).count++;
+        if (key !== ALL)
+          (httpStatusCode(error) === 409 ? syncer.metrics.conflicts : syncer.metrics.errors).cell({}).count++;
         throw error;
       }
       return undefined;
@@ -101,7 +102,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   };
 }
 
-/** Returns a function that plans a namespace based on the current cluster state. */
+/** Returns a function that plans the labels of a namespace based on the current cluster state. */
 function createPlanner({ settings, service, version }: Syncer, store: Store): (namespace: Namespace) => LabelSyncPlan {
   const { rollout, scc } = settings.value;
   const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
@@ -113,7 +114,10 @@ function createPlanner({ settings, service, version }: Syncer, store: Store): (n
   return createLabelPlanner(store, { mode, settings: managementSettings(scc) });
 }
 
-/** Plans all namespaces and enqueues those that need a write or an event. A change during the loop enqueues `ALL`. */
+/**
+ * Plans the labels of all namespaces, and enqueues each namespace that needs a write or an event. A change
+ * during the loop enqueues `ALL`.
+ */
 async function syncAll(syncer: Syncer, context: ReconcileContext): Promise<void> {
   const { metrics, events } = syncer;
   const { store } = context.cluster;
@@ -159,21 +163,4 @@ function watchAffected(kind: AffectingKind): Source {
     const affected = getAffectedNamespaces(kind, object, store, event);
     return affected === 'all' ? [ALL] : [...affected];
   });
-}
-
-type SyncEvent = LabelSyncPlan['events'][number];
-
-/** Selects the events that have not been recorded yet, so each event is recorded only once while its cause persists. */
-function createEventFilter() {
-  const recorded = new Map<string, ReadonlySet<string>>();
-  const isNew = (name: string, { message }: SyncEvent): boolean => recorded.get(name)?.has(message) !== true;
-  return {
-    hasNew: (name: string, events: readonly SyncEvent[]) => events.some((event) => isNew(name, event)),
-    takeNew(name: string, events: readonly SyncEvent[]): readonly SyncEvent[] {
-      const fresh = events.filter((event) => isNew(name, event));
-      if (events.length === 0) recorded.delete(name);
-      else recorded.set(name, new Set(events.map(({ message }) => message)));
-      return fresh;
-    },
-  };
 }

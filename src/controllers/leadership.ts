@@ -1,12 +1,14 @@
-import { type Clock, withTimeout } from '../cluster/clock.ts';
+import { ignoreNotFound } from '../cluster/client.ts';
+import { type Clock, sleep, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { ApiError } from '../kube/status.ts';
+import { httpStatusCode } from '../cluster/connection.ts';
+import { microTime } from '../cluster/event-recorder.ts';
 import type { Lease, ObjectMeta } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type Controller, orUndefined } from './controller.ts';
+import type { Controller } from './controller.ts';
 import { createEventRecorder } from './events.ts';
 import { type RunningControllers, type RuntimeOptions, startControllers } from './runtime.ts';
 
@@ -17,11 +19,6 @@ const LABELS = { [PART_OF_LABEL]: PART_OF };
 /** Returns the holder of the Lease, or an empty string if there is none. */
 function getHolder(lease: Lease): string {
   return lease.spec?.holderIdentity ?? '';
-}
-
-/** Formats a time as Kubernetes' MicroTime: RFC 3339 in UTC with microseconds. */
-function microTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
 }
 
 interface Holding {
@@ -75,7 +72,7 @@ function nextTime(before: string | undefined, time: string): string {
 export interface LeaseTimes {
   /** Candidates acquire the Lease if it has not changed for this time. */
   readonly leaseDurationMs?: number;
-  /** The leader stops this long after sending its last successful renewal. */
+  /** The leader stops leading this long after it sent its last successful renewal. */
   readonly renewDeadlineMs?: number;
   /** Interval between attempts to acquire or renew the Lease. Candidates add a random delay. */
   readonly retryPeriodMs?: number;
@@ -124,8 +121,8 @@ function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
 }
 
 /**
- * Records the time unless the Lease already records an earlier time, because no leader has reported the pods since
- * then.
+ * Records the time of the former leader's last renewal. Keeps an earlier time, because no leader has reported
+ * the pods that were admitted since then.
  */
 function withFormerLeader(metadata: ObjectMeta = {}, time: string | undefined): ObjectMeta {
   if (time === undefined || metadata.annotations?.[FORMER_LEADER_ANNOTATION] !== undefined) return metadata;
@@ -143,14 +140,14 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   const by = { fieldManager: name };
   const observed = createLeaseObserver(clock, leaseDurationMs);
   /**
-   * Time of the last renewal before this candidate tried to acquire the Lease. The former leader may be this process,
-   * if it lost leadership because it was suspended or could not reach the API server.
+   * Time of the last renewal before this candidate tried to acquire the Lease. This process may itself be the
+   * former leader, for example if it was suspended or could not reach the API server.
    */
   let formerTime: string | undefined;
 
   const isReleased = (holder: string): boolean => holder === '' || holder === identity || isEnded(holder);
   const read = async (signal: AbortSignal): Promise<Lease | undefined> => {
-    const lease = await orUndefined(cluster.get('Lease', name, namespace));
+    const lease = await ignoreNotFound(cluster.get('Lease', name, namespace));
     signal.throwIfAborted();
     observed.observe(lease);
     return lease;
@@ -234,7 +231,7 @@ export interface LeaderElection {
 }
 
 const TOO_LATE = 'the lease was not renewed in time';
-/** Attempts to release the Lease, because a renewal in flight can cause a conflict. */
+/** Maximum number of attempts to release the Lease. A renewal in flight can cause a conflict. */
 const RELEASE_ATTEMPTS = 3;
 
 /** Creates a candidate's term of leadership. It ends at the renew deadline after the last renewal. */
@@ -302,20 +299,18 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   const lock = createLeaseLock(options, leaseDurationMs, logger);
   const term = createTerm(options, renewDeadlineMs, logger);
   const { isLeading, lose } = term;
-  const pause = createPause(clock);
+  const stopping = new AbortController();
+  const { signal } = stopping;
   let campaign = Promise.resolve();
-  let isStopped = false;
   let stopped: Promise<void> | undefined;
   const known = { leader: '', problem: '' };
 
   const attempt = async (): Promise<void> => {
     try {
-      const sinceMs = await withTimeout(clock, renewDeadlineMs / 2, (signal) =>
-        lock.acquireOrRenew(isLeading(), signal),
-      );
+      const sinceMs = await withTimeout(clock, renewDeadlineMs / 2, (limit) => lock.acquireOrRenew(isLeading(), limit));
       known.problem = '';
       if (sinceMs === undefined) lose('another candidate acquired the lease');
-      else await term.lead(sinceMs, () => isStopped);
+      else await term.lead(sinceMs, () => signal.aborted);
     } catch (err) {
       const { message } = err as Error;
       logger[message === known.problem ? 'debug' : 'warn']({ err }, 'failed to acquire or renew the lease, retrying');
@@ -325,64 +320,36 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     known.leader = lock.holder();
   };
   const run = async (): Promise<void> => {
-    while (!isStopped) {
+    while (!signal.aborted) {
       const startMs = clock.now();
       isLeading();
       await term.workEnded();
-      if (isStopped) return;
+      if (signal.aborted) return;
       await attempt();
-      if (isStopped) return;
       const renewMs = startMs + retryPeriodMs - clock.now();
-      await pause.sleep(isLeading() ? Math.max(0, renewMs) : retryPeriodMs * (1 + JITTER * random()));
+      await sleep(clock, isLeading() ? Math.max(0, renewMs) : retryPeriodMs * (1 + JITTER * random()), signal);
+    }
+  };
+  const release = async (attempts = RELEASE_ATTEMPTS): Promise<void> => {
+    try {
+      await withTimeout(clock, renewDeadlineMs / 2, lock.release);
+      if (lock.holder() === '') logger.info('lease released');
+    } catch (err) {
+      if (attempts > 1 && httpStatusCode(err) === 409) return release(attempts - 1);
+      logger.warn({ err }, 'failed to release the lease, which will expire');
     }
   };
   const stop = async (): Promise<void> => {
-    isStopped = true;
-    pause.end();
+    stopping.abort();
     lose('this replica stops');
     await Promise.all([campaign, term.workEnded()]);
-    if (lock.holder() === identity) await release(lock, { clock, timeoutMs: renewDeadlineMs / 2, logger });
+    if (lock.holder() === identity) await release();
   };
   return {
     start: () => void (campaign = run()),
     isLeading,
     stop: () => (stopped ??= stop()),
   };
-}
-
-/** Creates the pause between attempts, which ends early if the candidate stops. */
-function createPause(clock: Clock) {
-  let end = (): void => undefined;
-  return {
-    end: (): void => end(),
-    sleep: (ms: number): Promise<void> =>
-      new Promise((resolve) => {
-        const cancel = clock.after(ms, resolve);
-        end = () => {
-          cancel();
-          resolve();
-        };
-      }),
-  };
-}
-
-interface ReleaseOptions extends Pick<LeaderElectionOptions, 'clock' | 'logger'> {
-  readonly timeoutMs: number;
-}
-
-async function release(
-  lock: ReturnType<typeof createLeaseLock>,
-  options: ReleaseOptions,
-  attempts = RELEASE_ATTEMPTS,
-): Promise<void> {
-  const { clock, timeoutMs, logger } = options;
-  try {
-    await withTimeout(clock, timeoutMs, lock.release);
-    if (lock.holder() === '') logger.info('lease released');
-  } catch (err) {
-    if (attempts > 1 && err instanceof ApiError && err.status.code === 409) return release(lock, options, attempts - 1);
-    logger.warn({ err }, 'failed to release the lease, which will expire');
-  }
 }
 
 async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {

@@ -1,3 +1,4 @@
+import { ignoreNotFound } from '../cluster/client.ts';
 import { select } from '../config/settings.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -29,7 +30,6 @@ import {
   type ControllerContext,
   type ControllerDefinition,
   isNotFound,
-  orUndefined,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
@@ -85,7 +85,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   let active: Active | undefined;
 
   /**
-   * Enqueues all namespaces, as on startup, when the Operator Lifecycle Manager is installed or the settings change.
+   * Enqueues all namespaces when the Operator Lifecycle Manager has been installed or the settings have
+   * changed.
    */
   const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, enqueue } = context;
@@ -124,11 +125,6 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
         return [triggers.add(name, type === 'sync' ? 'resync' : 'namespace')];
       }),
     ],
-    onStop() {
-      active = undefined;
-      labeler.reset();
-      return Promise.resolve();
-    },
     async reconcile(key, context) {
       const isIdle = active === undefined;
       if (key === ALL || isIdle === context.cluster.serves(KIND)) {
@@ -141,7 +137,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
 }
 
 function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
-  /** When to remove the label of each namespace that has no operators, in milliseconds. */
+  /** For each namespace without operators, the time in milliseconds at which its label is removed. */
   const releases = new Map<string, number>();
   /** Returns the delay before a decision takes effect, in milliseconds. */
   const findDelayMs = (name: string, { action }: LabelerDecision, nowMs: number): number => {
@@ -151,11 +147,10 @@ function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
     return Math.max(0, (dueMs ?? nowMs) - nowMs);
   };
   return {
-    reset: () => releases.clear(),
     async label(name: string, active: Active | undefined, context: ReconcileContext): Promise<ReconcileResult> {
       const { cluster, logger, recordEvent, now } = context;
       // The event for an operator may arrive before the event for its namespace.
-      const namespace = cluster.store.get('Namespace', name) ?? (await orUndefined(cluster.get('Namespace', name)));
+      const namespace = cluster.store.get('Namespace', name) ?? (await ignoreNotFound(cluster.get('Namespace', name)));
       if (!namespace || !active) {
         triggers.take(name);
         releases.delete(name);
@@ -198,7 +193,7 @@ async function applyCondition({ cluster }: ReconcileContext, state: ConditionSta
   await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
 }
 
-/** The events for each namespace since its last decision. */
+/** The events for each namespace since the previous decision about it. */
 function createTriggers() {
   const byNamespace = new Map<string, ReadonlySet<LabelerTrigger>>();
   const get = (name: string): ReadonlySet<LabelerTrigger> => byNamespace.get(name) ?? new Set();
@@ -221,7 +216,7 @@ function createTriggers() {
 
 async function hasOpenShiftLabeler({ cluster }: ReconcileContext): Promise<boolean> {
   const { name, namespace } = OPENSHIFT_OLM;
-  return (await orUndefined(cluster.get('Deployment', name, namespace))) !== undefined;
+  return (await ignoreNotFound(cluster.get('Deployment', name, namespace))) !== undefined;
 }
 
 function describeCondition(mode: LabelerMode | undefined, hasLabeler: boolean): ConditionState {

@@ -45,7 +45,10 @@ export interface PermissionSet {
   readonly clusterRules?: readonly PolicyRule[];
   /** Rules that apply in the installation namespace. */
   readonly namespaceRules?: readonly PolicyRule[];
-  /** Namespace labels and annotations that the controller writes. RBAC cannot restrict patches to these. */
+  /**
+   * Namespace labels and annotations that the controller writes. RBAC cannot restrict patches to these labels
+   * and annotations.
+   */
   readonly namespaceKeys?: readonly string[];
   /** If absent, the rules are needed whenever the controller is enabled. */
   isNeeded?(features: Features): boolean;

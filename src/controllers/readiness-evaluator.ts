@@ -67,8 +67,6 @@ export function* evaluateFromStore(
   const canUse = canUseScc(store);
   const findAccount = (account: string) => store.get('ServiceAccount', account, name);
   const { scc } = management;
-  const { compatibility, preferUserNamespaces } = scc;
-  const deviations = { compatibility, preferUserNamespaces };
   const context = {
     namespace,
     sccMode: mode,
@@ -76,7 +74,8 @@ export function* evaluateFromStore(
     canUse,
     findAccount,
     defaults: defaults && { defaults, scc },
-    ...deviations,
+    compatibility: scc.compatibility,
+    preferUserNamespaces: scc.preferUserNamespaces,
   };
   return yield* evaluateStepwise({
     ...{ namespace, current, planned, isSelected: isOpen, emulationVersion, pods },
@@ -110,7 +109,7 @@ function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]):
 /** Called with the evaluation of a namespace, or `undefined` if the namespace was deleted or is exempt. */
 type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
 
-/** Evaluates the namespaces that are not exempt. Yields to other work whenever a time budget is used up. */
+/** Evaluates the namespaces that are not exempt. Yields to other work whenever its time slice ends. */
 export async function evaluateNamespaces(
   settings: EvaluationSettings,
   names: readonly string[],
@@ -179,8 +178,8 @@ export async function continueSweep(
 }
 
 /**
- * The API server determines whether a namespace violates the level. The violating workloads, and namespaces that keep
- * their level, are evaluated in-process.
+ * The API server determines whether a namespace violates the level. The workloads of a violating namespace,
+ * and namespaces that keep their level, are evaluated in-process.
  */
 async function evaluateByDryRun(
   name: string,
@@ -215,7 +214,7 @@ async function evaluateByDryRun(
   return { ...clean, verdict: 'inconclusive', error };
 }
 
-/** Field manager for dry runs, the same as in OpenShift. */
+/** Field manager for dry runs. OpenShift's controller has the same name. */
 const DRY_RUN_MANAGER = 'pod-security-readiness-controller';
 
 /**
@@ -252,7 +251,7 @@ async function dryRun(
   };
 }
 
-/** Matches the warning that a namespace violates the level. The warnings that follow name the pods. */
+/** Matches the warning that a namespace violates the level. Further warnings name the pods. */
 const VIOLATES = /^existing pods in namespace ".*" violate the new PodSecurity enforce level "/;
 const PARTIAL = /^new PodSecurity enforce level only checked against the first \d+ of \d+ existing pods$/;
 const UNLISTED = 'failed to list pods while checking new PodSecurity enforce level';

@@ -1,5 +1,6 @@
 /** Keeps the readiness controller's reports up to date, using the first report API that the cluster serves. */
 import { createHash } from 'node:crypto';
+import { ignoreNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
@@ -23,7 +24,7 @@ import {
   type ReportedWorkload,
   type ReportOwner,
 } from '../policy/rollout/reports.ts';
-import { isNotFound, orUndefined, type ReconcileContext, type ReconcileResult } from './controller.ts';
+import { isNotFound, type ReconcileContext, type ReconcileResult } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
@@ -49,7 +50,7 @@ interface ReportWriterOptions {
 interface ReportWriter extends ReportWriterOptions {
   /** Namespaces whose reports may be outdated. */
   readonly queue: Set<string>;
-  /** Digests of the last written namespace reports and cluster report. */
+  /** Digest of each namespace report and of the cluster report, as last written. */
   readonly written: Map<string, string>;
   /** The API in use, and its cluster report. */
   api: ReportApi | undefined;
@@ -133,7 +134,7 @@ async function writeClusterReport(writer: ReportWriter, { cluster, logger, now }
       const object = await cluster.apply(candidate.cluster, report, OPTIONS);
       if (candidate !== writer.api || object.metadata?.uid !== writer.owner?.uid) {
         if (writer.api && candidate !== writer.api) {
-          await orUndefined(cluster.remove(writer.api.cluster, REPORT_NAME));
+          await ignoreNotFound(cluster.remove(writer.api.cluster, REPORT_NAME));
         }
         writer.written.clear();
         for (const namespace of cluster.store.list('Namespace')) writer.queue.add(objectName(namespace));
@@ -178,10 +179,10 @@ async function writeReport(
   // Keep the last report while the result is unknown.
   if (evaluation?.verdict === 'inconclusive') return;
   if (!evaluation) {
-    // The namespace was deleted, and its report with it.
+    // The report was deleted together with its namespace.
     const exists = cluster.store.get('Namespace', name) !== undefined;
     if (exists && written.get(name) !== ABSENT) {
-      await orUndefined(cluster.remove(api.namespaced, REPORT_NAME, name));
+      await ignoreNotFound(cluster.remove(api.namespaced, REPORT_NAME, name));
       written.set(name, ABSENT);
     } else if (!exists) written.delete(name);
     return;
@@ -204,7 +205,7 @@ const CLUSTER = '';
 
 /** Deletes the cluster reports. The garbage collector then deletes the namespace reports, which they own. */
 export async function removeReports(cluster: Pick<Cluster, 'remove'>): Promise<void> {
-  for (const api of REPORT_APIS) await orUndefined(cluster.remove(api.cluster, REPORT_NAME));
+  for (const api of REPORT_APIS) await ignoreNotFound(cluster.remove(api.cluster, REPORT_NAME));
 }
 
 function isUnavailable(error: unknown): error is ApiError {

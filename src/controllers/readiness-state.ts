@@ -25,14 +25,13 @@ export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
   const findings = createFindings(wasViolating);
   return {
     findings,
-    podSecurity,
     reports: createReportWriter({
       ...{ evaluations: findings.all, findEvaluation: findings.get, nowMs },
       exemptions: () => podSecurity().exemptions,
     }),
     requestedMs: createRequestReader(),
     settling: createSettling(),
-    /** Violating namespaces without a recorded event. */
+    /** Violating namespaces whose event has not been recorded yet. */
     unrecorded: [] as string[],
     refusals: createRefusals(wasViolating),
     evaluatedMs: new Map<string, number>(),
@@ -56,8 +55,8 @@ export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
 const MAX_REFUSALS = 500;
 
 /**
- * Newly denied workloads whose events have not been recorded yet. @param wasViolating returns whether an earlier
- * process has already recorded events for the namespace
+ * Newly denied workloads whose events have not been recorded yet. @param wasViolating returns true if an
+ * earlier process has recorded events for the namespace
  */
 function createRefusals(wasViolating: (name: string) => boolean) {
   const waiting: WorkloadRefusal[] = [];
@@ -66,7 +65,7 @@ function createRefusals(wasViolating: (name: string) => boolean) {
       { name: namespace, isSelected, workloads }: NamespaceEvaluation,
       before: NamespaceEvaluation | undefined,
     ): void {
-      // It is unknown whether events were recorded earlier for a namespace that has its own level.
+      // For a namespace that has its own level, it is unknown whether events were recorded earlier.
       if (before === undefined && (!isSelected || wasViolating(namespace))) return;
       const isDenied = ({ verdict }: ViolatingWorkload): boolean => verdict !== 'restart';
       const known = new Set(before?.workloads.filter(isDenied).map(({ kind, name }) => `${kind}/${name}`));
@@ -79,8 +78,9 @@ function createRefusals(wasViolating: (name: string) => boolean) {
 }
 
 /**
- * The current evaluation of each namespace, and since when any of them has differed from the last sweep. @param
- * wasViolating an earlier process's result for the namespace, which is used until the first sweep
+ * The current evaluation of each namespace, and the time since which an evaluation has differed from the last
+ * sweep. @param wasViolating returns the result of an earlier process for the namespace, which is used until
+ * the first sweep
  */
 function createFindings(wasViolating: (name: string) => boolean) {
   const current = new Map<string, NamespaceEvaluation>();

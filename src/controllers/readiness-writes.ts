@@ -1,4 +1,5 @@
 /** Writes the readiness controller's decisions and events. */
+import { ignoreNotFound } from '../cluster/client.ts';
 import { refusalEvent } from '../cluster/workload-events.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Condition } from '../kube/conditions.ts';
@@ -11,7 +12,7 @@ import type { Namespace } from '../kube/types.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
-import { orUndefined, type ReconcileContext } from './controller.ts';
+import { type ReconcileContext } from './controller.ts';
 import type { ControllerEvent } from './events.ts';
 
 const OPTIONS = { fieldManager: ROLLOUT_MANAGER };
@@ -22,7 +23,7 @@ const metadata = { name: PSA_ENFORCEMENT_CONFIG };
  * `undefined` if the cluster does not serve the kind.
  */
 export async function createConfig({ cluster, logger }: ReconcileContext): Promise<PSAEnforcementConfig | undefined> {
-  const created = await orUndefined(cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, OPTIONS));
+  const created = await ignoreNotFound(cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, OPTIONS));
   if (created) logger.info('PSAEnforcementConfig created');
   return created;
 }

@@ -81,7 +81,6 @@ export const readiness: ControllerDefinition = {
 };
 
 /** Keys that are not namespace names. */
-const START = '*start';
 const CONFIG = '*config';
 const SWEEP = '*sweep';
 const ALL = '*all';
@@ -105,8 +104,8 @@ interface Readiness {
   readonly evaluation: EvaluationSettings;
   /** From -0.1 to 0.1. */
   readonly jitter: number;
-  /** State, which is replaced each time the controller starts. */
-  state: ReadinessState;
+  readonly store: Store;
+  readonly state: ReadinessState;
 }
 
 /**
@@ -114,9 +113,9 @@ interface Readiness {
  * Disabled phase, there is no planned level and no decision, so it evaluates only the current level.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-function createReconciler(given: ControllerContext): Reconciler {
+function createReconciler(given: ControllerContext, store: Store): Reconciler {
   const { settings } = given;
-  const controller = createReadiness(given);
+  const controller = createReadiness(given, store);
   const onAffected = (affected: AffectedNamespaces): readonly string[] => {
     if (affected !== 'all') return [...affected];
     controller.state.isAllStale = true;
@@ -124,7 +123,7 @@ function createReconciler(given: ControllerContext): Reconciler {
     return [ALL];
   };
   return {
-    initialKeys: [START],
+    initialKeys: [CONFIG],
     // A second worker reacts to changes of the configuration object during a long sweep.
     concurrency: 2,
     sources: [
@@ -136,9 +135,6 @@ function createReconciler(given: ControllerContext): Reconciler {
     ],
     async reconcile(key, context): Promise<ReconcileResult> {
       switch (key) {
-        case START:
-          start(controller, context);
-          return undefined;
         case CONFIG:
           return reconcileConfig(controller, context);
         case SWEEP:
@@ -153,6 +149,7 @@ function createReconciler(given: ControllerContext): Reconciler {
       return key === ALL ? evaluateAll(controller, context) : evaluateOne(controller, key, context);
     },
     async onStop({ cluster, logger }) {
+      resetMetrics(controller.metrics);
       if (!settings.value.disabledControllers.includes(ROLLOUT_MANAGER)) return;
       try {
         await removeReports(cluster);
@@ -163,17 +160,19 @@ function createReconciler(given: ControllerContext): Reconciler {
   };
 }
 
-function createReadiness(given: ControllerContext): Readiness {
-  const { settings, metrics, random } = given;
+function createReadiness(given: ControllerContext, store: Store): Readiness {
+  const { settings, metrics, random, date, service, version } = given;
   const { scc, defaults } = settings.value;
   const management = managementSettings(scc);
-  const podSecurity = (): PodSecurity => controller.state.podSecurity();
-  const controller: Readiness = {
+  const scope = { store, namespace: service.namespace, version };
+  const podSecurity = (): PodSecurity => effectivePodSecurity(scope, settings.value);
+  return {
     given,
+    store,
     metrics: metrics.rollout.readiness,
     evaluation: {
       ...{ podSecurity, management, defaults },
-      exceptions: (name, store) => activeExceptions(store, settings.value.exceptions, name, given.date().getTime()),
+      exceptions: (name, store) => activeExceptions(store, settings.value.exceptions, name, date().getTime()),
       policies(namespace, store) {
         if (isPlanned(given)) return namespacePolicies(namespace, store, { podSecurity: podSecurity(), management });
         const { enforce } = resolvePolicies(namespace.metadata?.labels, podSecurity().defaults);
@@ -181,13 +180,8 @@ function createReadiness(given: ControllerContext): Readiness {
       },
     },
     jitter: random() * 0.2 - 0.1,
-    state: createState({
-      getConfig: () => undefined,
-      podSecurity: () => settings.value.podSecurity,
-      nowMs: () => given.date().getTime(),
-    }),
+    state: createState({ getConfig: () => getConfig(store), podSecurity, nowMs: () => date().getTime() }),
   };
-  return controller;
 }
 
 /** Returns false in the Disabled phase, because namespace levels do not change then. */
@@ -199,24 +193,12 @@ function nowMs({ given }: Readiness): number {
   return given.date().getTime();
 }
 
-function getView({ given: { service, version, settings } }: Readiness, store: Store): RolloutView {
+function getView({ store, given: { service, version, settings } }: Readiness): RolloutView {
   return getRolloutView({ store, namespace: service.namespace, version }, settings.value.rollout);
 }
 
 function getConfig(store: Store): PSAEnforcementConfig | undefined {
   return store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-}
-
-function start(controller: Readiness, { cluster: { store }, signal, enqueue }: ReconcileContext): void {
-  const { settings, service, version } = controller.given;
-  const scope = { store, namespace: service.namespace, version };
-  controller.state = createState({
-    getConfig: () => getConfig(store),
-    podSecurity: () => effectivePodSecurity(scope, settings.value),
-    nowMs: () => nowMs(controller),
-  });
-  signal.addEventListener('abort', () => resetMetrics(controller.metrics), { once: true });
-  enqueue(CONFIG);
 }
 
 // Evaluations.
@@ -279,7 +261,7 @@ async function runSweep(controller: Readiness, context: ReconcileContext): Promi
     state.allMs = context.now();
     state.isAllStale = false;
   }
-  const currentEnforce = getView(controller, store).published;
+  const currentEnforce = getView(controller).published;
   const more = await continueSweep(running, { ...evaluation, currentEnforce }, context);
   if (more) return more;
   if (isPlanned(given)) completeSweep(controller, running, context);
@@ -316,11 +298,11 @@ async function reconcileConfig(controller: Readiness, context: ReconcileContext)
   const { state, metrics, given, jitter } = controller;
   const current = given.settings.value.rollout;
   const { store } = context.cluster;
-  checkBasis(controller, store);
+  checkBasis(controller);
   if (!isPlanned(given)) return reconcileDisabled(controller, context);
   const object = getConfig(store);
   if (!object) {
-    const wasEnforcing = getView(controller, store).published === 'restricted';
+    const wasEnforcing = getView(controller).published === 'restricted';
     const created = await createConfig(context);
     if (created && wasEnforcing) recordDeletion(created, context);
     return { requeueAfterMs: created ? CHECK_MS : UNSERVED_MS };
@@ -338,7 +320,7 @@ async function reconcileConfig(controller: Readiness, context: ReconcileContext)
   if (delayMs === 0 && !state.running) context.enqueue(SWEEP);
   else if (state.isAllStale) context.enqueue(ALL);
   if (state.reports.isRetryDue(context.now())) context.enqueue(REPORTS);
-  const view = getView(controller, store);
+  const view = getView(controller);
   if (!isAwaited) await decide(controller, object, view, context);
   setStatusMetrics(metrics, getConfig(store) ?? object, view);
   if (state.measured !== state.findings.revision()) {
@@ -349,8 +331,8 @@ async function reconcileConfig(controller: Readiness, context: ReconcileContext)
 }
 
 /** Marks all evaluations as outdated if one of their common dependencies has changed. */
-function checkBasis({ state, given }: Readiness, { emulationVersion }: Store): void {
-  const basis = [state.podSecurity(), emulationVersion, isPlanned(given)];
+function checkBasis({ state, given, store, evaluation }: Readiness): void {
+  const basis = [evaluation.podSecurity(), store.emulationVersion, isPlanned(given)];
   if (basis.every((value, index) => value === state.basis[index])) return;
   state.basis = basis;
   state.isAllStale = true;

@@ -1,4 +1,4 @@
-/** Reads and builds the Leases that replicas publish their state in. */
+/** Reads the Leases in which replicas publish their state. */
 import type { Lease } from '../kube/types.ts';
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import { createStopwatch, type Stopwatch } from './stopwatch.ts';

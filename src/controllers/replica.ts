@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { ignoreNotFound } from '../cluster/client.ts';
 import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { formatExemptionUses } from '../cluster/exemptions.ts';
@@ -32,7 +33,6 @@ import {
   type ControllerContext,
   type ControllerDefinition,
   isNotFound,
-  orUndefined,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
@@ -47,7 +47,7 @@ import { createStopwatch } from './stopwatch.ts';
 
 const NAME = 'replica-controller';
 
-/** Every installation has these rules, because leader election also needs Leases. */
+/** Every installation has permission for Leases, because leader election also needs them. */
 export const replica: ControllerDefinition = {
   name: NAME,
   description: 'publishes the state of each replica in a Lease, and loads the managed serving certificate',
@@ -70,8 +70,8 @@ const RENEW_MS = 15_000;
 /** Interval for checking the certificate, because certificates become valid and expire over time. */
 const CHECK_AGAIN: ReconcileResult = { requeueAfterMs: 60_000 };
 /**
- * Leases of other replicas are deleted if they have not been renewed for this time. They do not disappear on their own,
- * because a replacement pod has a new name.
+ * A Lease of another replica is deleted if it has not been renewed for this time. A replacement pod has a new
+ * name, so it does not reuse the Lease.
  */
 const STALE_MS = 600_000;
 /** Time limit for deleting the Lease when the process ends. */
@@ -108,7 +108,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     },
     async onStop({ cluster, logger, clock }) {
       try {
-        await withTimeout(clock, LEAVE_MS, () => orUndefined(cluster.remove('Lease', name, namespace)));
+        await withTimeout(clock, LEAVE_MS, () => ignoreNotFound(cluster.remove('Lease', name, namespace)));
       } catch (err) {
         logger.debug({ err }, 'failed to delete the Lease of this replica, but it will expire');
       }
@@ -157,14 +157,17 @@ function createLeaseWriter(context: ControllerContext) {
       const spec = acquiredSpec(known, { identity, durationMs: REPLICA_LEASE_MS, date: date() });
       await writeLease(cluster, { ...known, metadata, spec }, known !== undefined);
       for (const other of observeReplicas(cluster.store.list('Lease', namespace), now())) {
-        if (other.silentMs >= STALE_MS) await orUndefined(cluster.remove('Lease', other.name, namespace));
+        if (other.silentMs >= STALE_MS) await ignoreNotFound(cluster.remove('Lease', other.name, namespace));
       }
       return { requeueAfterMs: RENEW_MS };
     },
   };
 }
 
-/** Creates a function that serves the certificate from the Secret once all API servers trust it. */
+/**
+ * Creates a function that serves the certificate from the Secret once all API servers trust it, or immediately if they
+ * do not trust the current certificate.
+ */
 function createCertificateLoader({ service, certificate: { served }, date }: ControllerContext) {
   const { namespace, name } = secretRef(service);
   const trust = createStopwatch();
@@ -189,9 +192,13 @@ function createCertificateLoader({ service, certificate: { served }, date }: Con
     }
     reported = '';
     const current = served.isTemporary() ? undefined : served.current();
-    const delayMs = servingDelayMs({ current, offered, configurations, unchangedMs, service, now: date() });
-    if (delayMs === undefined) return CHECK_AGAIN;
-    if (delayMs > 0) return { requeueAfterMs: delayMs };
+    const isTrusted = (pair: KeyPair): boolean =>
+      findTrustProblems({ pair, configurations, service, now: date() }).length === 0;
+    if (current && pemFingerprint(current.cert) === pemFingerprint(offered.cert)) return CHECK_AGAIN;
+    if (current && isTrusted(current)) {
+      if (!isTrusted(offered)) return CHECK_AGAIN;
+      if (unchangedMs < PROPAGATION_MS) return { requeueAfterMs: PROPAGATION_MS - unchangedMs };
+    }
     served.use(offered);
     context.enqueue(LEASE);
     return undefined;
@@ -202,7 +209,10 @@ function settingsAnnotation({ generation }: SettingsStatus): Readonly<Record<str
   return generation === undefined ? {} : { [SETTINGS_GENERATION_ANNOTATION]: String(generation) };
 }
 
-/** Counts the uses of exemptions, and of SCCs by created pods, since the process started. */
+/**
+ * Counts how often exemptions were used, and how often each SCC admitted a new pod, since the process
+ * started.
+ */
 function* exemptionUses({ podSecurity, scc }: Metrics): Generator<readonly [name: string, count: number]> {
   for (const { labels, count } of podSecurity.exemptionUses.all()) yield [`${labels.exemption}/${labels.name}`, count];
   const byScc = new Map<string, number>();
@@ -265,29 +275,5 @@ function readPair(secret: Secret | undefined, now: Date): KeyPair | { readonly p
   return problem === undefined ? pair : { problem };
 }
 
-interface ServingChoice {
-  /** The served key pair. Absent if it is temporary. */
-  readonly current: KeyPair | undefined;
-  readonly offered: KeyPair;
-  readonly configurations: readonly WebhookConfiguration[];
-  /** Time since the trusted CAs last changed. */
-  readonly unchangedMs: number;
-  readonly service: Service;
-  readonly now: Date;
-}
-
 /** Time that API servers need to observe a changed caBundle. */
 const PROPAGATION_MS = 10_000;
-
-/**
- * Returns the delay before serving the offered key pair, where 0 means immediately, or `undefined` until more webhooks
- * trust it.
- */
-function servingDelayMs(choice: ServingChoice): number | undefined {
-  const { current, offered, unchangedMs } = choice;
-  if (!current) return 0;
-  if (pemFingerprint(current.cert) === pemFingerprint(offered.cert)) return undefined;
-  const isTrusted = (pair: KeyPair): boolean => findTrustProblems({ ...choice, pair }).length === 0;
-  if (!isTrusted(current)) return 0;
-  return isTrusted(offered) ? Math.max(0, PROPAGATION_MS - unchangedMs) : undefined;
-}

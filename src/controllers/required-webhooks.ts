@@ -12,21 +12,14 @@ import {
   unchangedNamespaces,
   type WebhookRegistration,
 } from '../kube/webhooks.ts';
-import {
-  FAIL_OPEN,
-  KUBE_SYSTEM,
-  NAMESPACE_NAME_LABEL,
-  type OptionalFeature,
-  POD_SECURITY_LABELS,
-  TIER_LABEL,
-} from '../kube/well-known.ts';
+import { FAIL_OPEN, KUBE_SYSTEM, NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, TIER_LABEL } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { SCC_MODE_LABEL, type SccSettings, selectEnforcedNamespaces, selectSccNamespaces } from '../policy/scc/mode.ts';
 import type { Service } from '../tls/trust.ts';
 import type { ControllerContext } from './controller.ts';
 
-/** What an installation reviews and enforces. */
+/** The reviews and enforcement of an installation. */
 export interface Enforcement {
   /** True if the default level can deny pods in namespaces that have no Pod Security labels. */
   readonly podSecurity: boolean;
@@ -45,7 +38,7 @@ export interface Enforcement {
   /** Namespaces where the webhook defaults new pods. If absent, it defaults no pods. */
   readonly defaults?: readonly Requirement[] | undefined;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** True if SCCs are enforced in some namespace or by default. */
+  /** True if SCCs are enforced by default or in at least one namespace. */
   readonly someSccs: boolean;
   /**
    * True if the floor policies apply to pods while no replica responds. In that case, the Pod Security webhooks fail
@@ -89,20 +82,26 @@ export function requiredConfigurations(
   );
 }
 
-export type OptionalEnforcement = Pick<Enforcement, OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites'>;
-
-/** Optional features for which the settings register webhooks. */
-export function enabledOptionalFeatures(
+/**
+ * Returns the enforcement that the settings require. `state` contains the values that depend on the cluster.
+ */
+export function requiredEnforcement(
+  { exceptions, rollout, kubelet, olm, scc, podSecurity, workloadResources }: Settings,
   features: ControllerContext['features'],
-  settings: Settings,
-): OptionalEnforcement {
-  const { isOn, admission } = settings.kubelet;
-  const kubelet = features.kubelet && isOn;
+  state: Pick<Enforcement, 'podSecurity' | 'someSccs' | 'floor' | 'defaults'>,
+): Enforcement {
+  const hasKubelet = features.kubelet && kubelet.isOn;
   return {
-    kubelet,
-    kubeletCertificates: kubelet && admission.certificates,
-    kubeletNodeWrites: kubelet && admission.nodeWrites,
-    olm: features.olm && settings.olm.hardening.mode !== 'off',
+    exceptions: exceptions.mode !== 'off',
+    rollout: rollout.phase !== 'Disabled',
+    kubelet: hasKubelet,
+    kubeletCertificates: hasKubelet && kubelet.admission.certificates,
+    kubeletNodeWrites: hasKubelet && kubelet.admission.nodeWrites,
+    olm: features.olm && olm.hardening.mode !== 'off',
+    scc,
+    exemptions: podSecurity.configuration.exemptions,
+    workloads: workloadResources,
+    ...state,
   };
 }
 
@@ -147,7 +146,7 @@ function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly
   if (!isEnforced) return [{ ...openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)]), mayDeny: true }];
   return [
     ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
-    // To start a cluster, the pods in kube-system must be able to start first.
+    // When a cluster starts, the pods in kube-system must be able to start first.
     { ...openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]), mayDeny: true },
   ];
 }
@@ -263,11 +262,11 @@ function workloadRule({ group, version, resource }: WorkloadResource): WebhookRe
   return { apiGroups: [group], apiVersions: [version], operations, resources: [resource], scope: 'Namespaced' };
 }
 
-/** Timeout if pods may start without review. */
+/** Maximum timeout of other fail-open webhooks. */
 const FAIL_OPEN_SECONDS = 5;
 /**
- * Timeout of fail-open webhooks that deny pods and are not backed by the floor. It allows for the time that a busy API
- * server needs to send several large reviews.
+ * Timeout of fail-open webhooks that deny pods and that the floor does not back. It is long enough for a busy
+ * API server to send several large reviews.
  */
 const ENFORCING_FAIL_OPEN_SECONDS = 15;
 

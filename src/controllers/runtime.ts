@@ -1,17 +1,18 @@
 /** Runs controllers: sources fill a work queue, whose keys are reconciled and retried. */
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { httpStatusCode } from '../cluster/connection.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Controller, ReconcileContext, Source } from './controller.ts';
+import type { Controller, ReconcileContext, Reconciler, Source } from './controller.ts';
 import { createEventRecorder } from './events.ts';
 
 const FIRST_RETRY_MS = 5;
 /** Default for the maximum retry delay of a key. */
 const MAX_RETRY_MS = 1_000_000;
-/** Limit for the retries of all keys of a controller. Conflicts do not count. */
+/** Rate limit for the retries of all keys of a controller, excluding conflicts. */
 const RETRY_RATE = { burst: 100, perSecond: 10 };
 
 /**
@@ -138,7 +139,7 @@ export interface RunningController {
   stop(): Promise<void>;
 }
 
-/** A set of controllers that can change, and that are stopped together. */
+/** A set of controllers that can be changed and that stop together. */
 export interface RunningControllers extends RunningController {
   /** Stops running controllers that are not in the list, then starts the others. */
   update(controllers: readonly Controller[]): void;
@@ -174,11 +175,12 @@ export function startControllers(controllers: readonly Controller[], options: Ru
 }
 
 /** Starts a controller. A stopped controller can be started again. */
-export function startController(controller: Controller, options: RuntimeOptions): RunningController {
+export function startController({ name, create }: Controller, options: RuntimeOptions): RunningController {
   const { cluster, clock } = options;
-  const { name, sources, resyncMs } = controller;
+  const reconciler = create(cluster.store);
+  const { sources, resyncMs } = reconciler;
   const logger = options.logger.child({ logger: 'controller', controller: name });
-  const workers = createWorkers(controller, { ...options, logger });
+  const workers = createWorkers({ ...reconciler, name }, { ...options, logger });
   const startedSources = sources.map((source) => startSource(source, { cluster, logger, add: workers.add }));
   const syncAll = (): void => {
     for (const { sync } of startedSources) sync();
@@ -191,7 +193,7 @@ export function startController(controller: Controller, options: RuntimeOptions)
     });
   };
 
-  for (const key of controller.initialKeys ?? []) workers.add(key);
+  for (const key of reconciler.initialKeys ?? []) workers.add(key);
   syncAll();
   if (resyncMs !== undefined) resyncEvery(resyncMs);
   logger.info('controller started');
@@ -201,7 +203,7 @@ export function startController(controller: Controller, options: RuntimeOptions)
       for (const { stop } of startedSources) stop();
       cancelResync?.();
       await workers.stop();
-      await controller.onStop?.({ cluster, logger, clock });
+      await reconciler.onStop?.({ cluster, logger, clock });
       logger.info('controller stopped');
     },
   };
@@ -236,8 +238,10 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
   };
 }
 
+interface NamedReconciler extends Reconciler, Pick<Controller, 'name'> {}
+
 /** Creates a controller's workers, which start when the first key arrives. */
-function createWorkers(controller: Controller, { cluster, logger, metrics, clock }: RuntimeOptions) {
+function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, clock }: RuntimeOptions) {
   const { name, concurrency = 1 } = controller;
   const stopping = new AbortController();
   const pending = createPending();
@@ -269,7 +273,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
     }
   };
   const work = async (): Promise<void> => {
-    // Let the code that changed the store continue first, followed by other work that is waiting for the thread.
+    // First, let the code that changed the store and other waiting work continue.
     await slices.next();
     for (;;) {
       while (slices.isOver()) await slices.next();
@@ -311,7 +315,7 @@ function createPending() {
 
 /** Creates the retry state for failed keys. Does not retry a key whose object was deleted. */
 function createRetry(
-  { name, maxRetryMs }: Controller,
+  { name, maxRetryMs }: NamedReconciler,
   queue: Pick<ReturnType<typeof createWorkQueue>, 'addAfter'>,
   { logger, metrics, clock }: Omit<RuntimeOptions, 'cluster'>,
 ) {
@@ -321,7 +325,7 @@ function createRetry(
   return {
     reset: delays.reset,
     add(key: string, err: unknown): void {
-      const code = err instanceof ApiError ? err.status.code : undefined;
+      const code = httpStatusCode(err);
       if (code === 404) {
         delays.reset(key);
         return;
@@ -340,7 +344,7 @@ function createRetry(
   };
 }
 
-/** How long after the first failure an unreachable webhook is not logged as an error. */
+/** An unreachable webhook is not logged as an error for this time after the first failure. */
 const WEBHOOK_START_MS = 1000;
 
 /**
@@ -351,7 +355,7 @@ function isWebhookStarting(err: unknown): boolean {
   return err instanceof ApiError && err.status.code === 500 && err.message.includes('failed calling webhook');
 }
 
-/** How long all workers of a controller together may use the thread before they yield to reviews. */
+/** All workers of a controller together yield to reviews after this time. */
 const SLICE_MS = 10;
 
 /** Time slices on the thread, which all workers of a controller share. */

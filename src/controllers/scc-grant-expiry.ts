@@ -1,4 +1,5 @@
 /** Deletes bindings that `scc grant --for` created once they expire, and announces this with events. */
+import { ignoreNotFound } from '../cluster/client.ts';
 import { grantEnd } from '../cluster/scc-grants.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectKey } from '../kube/resources.ts';
@@ -7,11 +8,11 @@ import { EXPIRY_NOTICE_MS } from '../kube/well-known.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
-  orUndefined,
   type ReconcileContext,
   type Reconciler,
   watch,
 } from './controller.ts';
+import { createEventFilter } from './events.ts';
 import { rule } from './permissions.ts';
 
 const KINDS = ['RoleBinding', 'ClusterRoleBinding'] as const satisfies readonly Kind[];
@@ -30,8 +31,7 @@ export const sccGrantExpiry: ControllerDefinition = {
 const RESYNC_MS = 60 * 60_000;
 
 function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler {
-  /** The expiry time that was announced for each binding. */
-  const announced = new Map<string, string>();
+  const events = createEventFilter();
   return {
     resyncMs: RESYNC_MS,
     sources: KINDS.map((kind) =>
@@ -42,7 +42,7 @@ function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler
       const binding: RoleBinding | ClusterRoleBinding | undefined = context.cluster.store.get(kind, name, namespace);
       const end = binding && grantEnd(binding);
       if (binding === undefined || end === undefined) {
-        announced.delete(key);
+        events.takeNew(key, []);
         return undefined;
       }
       const leftMs = Date.parse(end) - date().getTime();
@@ -51,16 +51,11 @@ function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler
         return undefined;
       }
       if (leftMs > EXPIRY_NOTICE_MS) return { requeueAfterMs: Math.min(leftMs - EXPIRY_NOTICE_MS, RESYNC_MS) };
-      if (announced.get(key) !== end) {
-        announced.set(key, end);
-        const message = `the binding will be deleted at ${end}. Running pods continue, but new pods can no longer use the SCC`;
-        context.recordEvent(kind, binding, { ...EVENT, reason: 'GrantExpires', message });
+      const message = `the binding will be deleted at ${end}. Running pods continue, but new pods can no longer use the SCC`;
+      for (const event of events.takeNew(key, [{ ...EVENT, reason: 'GrantExpires', message }])) {
+        context.recordEvent(kind, binding, event);
       }
       return { requeueAfterMs: Math.min(leftMs, RESYNC_MS) };
-    },
-    onStop() {
-      announced.clear();
-      return Promise.resolve();
     },
   };
 }
@@ -76,7 +71,7 @@ function parseKey(key: string): readonly [kind: BindingKind, name: string, names
 /** Deletes the binding unless its expiry time has changed. */
 async function remove(key: string, end: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const [kind, name, namespace] = parseKey(key);
-  const current = await orUndefined(cluster.get(kind, name, namespace));
+  const current = await ignoreNotFound(cluster.get(kind, name, namespace));
   if (!current || grantEnd(current) !== end) return;
   await cluster.remove(kind, name, namespace);
   logger.info({ kind, name, namespace, role: current.roleRef.name }, 'temporary grant deleted');

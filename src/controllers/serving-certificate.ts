@@ -1,3 +1,4 @@
+import { ignoreNotFound } from '../cluster/client.ts';
 import type { Store } from '../cluster/store.ts';
 import type { JsonObject, Secret } from '../kube/types.ts';
 import {
@@ -39,7 +40,6 @@ import {
   type ControllerContext,
   type ControllerDefinition,
   isNotFound,
-  orUndefined,
   type ReconcileContext,
   type Reconciler,
   watch,
@@ -95,21 +95,19 @@ const KEY = 'serving-certificate';
 const MAX_REQUEUE_MS = 3_600_000;
 const MAX_RETRY_MS = 30_000;
 
-/** What a leader has observed since it became leader. */
-function createObservations(signal: AbortSignal) {
-  return { signal, trusted: createStopwatch(), served: createStopwatch(), observeReplicas: createReplicaObserver() };
-}
-
 /**
- * Rotates certificates in an order that ensures that API servers always trust the served certificate: first, all
- * webhooks trust a new CA, then the CA signs certificates, then all replicas serve these certificates, and finally the
- * old CA is removed. Progress is derived from the cluster state, so another leader can continue at any point.
+ * Rotates certificates in an order that ensures that API servers always trust the served certificate: first,
+ * all webhooks trust a new CA, then the CA signs certificates, then all replicas serve these certificates,
+ * and finally the old CA is removed. The next step depends only on the cluster state, so another leader can
+ * continue at any point.
  */
 function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
   const { names } = certificate;
   const logDamage = createDamageLog();
-  let observed: ReturnType<typeof createObservations> | undefined;
+  const trusted = createStopwatch();
+  const served = createStopwatch();
+  const observeReplicas = createReplicaObserver();
 
   return {
     initialKeys: [KEY],
@@ -122,9 +120,6 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
     maxRetryMs: MAX_RETRY_MS,
     async reconcile(_key, context) {
       const { store } = context.cluster;
-      // A new leader has not observed the earlier changes.
-      if (observed?.signal !== context.signal) observed = createObservations(context.signal);
-      const { trusted, served, observeReplicas } = observed;
       const [now, nowMs] = [date(), context.now()];
       const { secret, configurations, trustedBundles, keyring, problems } = gather(store, ref, now);
       logDamage(secret ? problems : [], context);
@@ -254,8 +249,8 @@ async function applyBundle(
     try {
       const removals = webhooks.flatMap((webhook) => removedCertificates(decodeBundle(webhook.caBundle), bundle));
       if (removals.length > 0 && !(await isSecretCurrent(ref, context))) continue;
-      // The applied object is too incomplete to be created, so a configuration that was deleted in the meantime stays
-      // deleted.
+      // The API server cannot create a configuration from this incomplete object, so a deleted configuration
+      // stays deleted.
       const applied: JsonObject = {
         metadata: { name },
         webhooks: webhooks.map((webhook) => ({ name: webhook.name, clientConfig: { caBundle } })),
@@ -276,7 +271,7 @@ async function applyBundle(
  * rotation.
  */
 async function isSecretCurrent({ namespace, name }: SecretRef, { cluster }: ReconcileContext): Promise<boolean> {
-  const secret = await orUndefined(cluster.get('Secret', name, namespace));
+  const secret = await ignoreNotFound(cluster.get('Secret', name, namespace));
   const known = cluster.store.get('Secret', name, namespace)?.metadata?.resourceVersion;
   return secret !== undefined && secret.metadata?.resourceVersion === known;
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { ignoreNotFound } from '../cluster/client.ts';
 import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -16,7 +17,6 @@ import {
 import {
   type ControllerContext,
   type ControllerDefinition,
-  orUndefined,
   type ReconcileContext,
   type Reconciler,
   watch,
@@ -45,7 +45,7 @@ export const settingsStatus: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Interval for checking for stopped replicas. */
+/** Interval for detecting stopped replicas. */
 const CHECK = { requeueAfterMs: 30_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
@@ -72,7 +72,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      // The object has these initial settings, or had them until other clients changed it.
+      // True even if other clients have changed the settings since then.
       const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === initial.digest;
       if (!isApplied) await applyInitial(initial, context);
       if (!object) return CHECK;
@@ -124,7 +124,7 @@ async function applyInitial({ spec, digest }: InitialSettings, { cluster, logger
   const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
   try {
     // The API server responds with 404 until the CRD is installed.
-    await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS));
+    await ignoreNotFound(cluster.apply(KIND, { metadata, spec }, OPTIONS));
   } catch (error) {
     const conflicts = conflictingFields(error);
     if (conflicts.length === 0) throw error;

@@ -1,4 +1,6 @@
+import { ignoreNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { httpStatusCode } from '../cluster/connection.ts';
 import { select } from '../config/settings.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, type RangeAllocation } from '../kube/scc.ts';
@@ -26,7 +28,6 @@ import {
   type ControllerDefinition,
   createObject,
   isNotFound,
-  orUndefined,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
@@ -63,7 +64,8 @@ export const uidRangeAllocator: ControllerDefinition = {
 };
 
 /**
- * If the leader fails, pods would otherwise be denied until its Lease expires. Pod reviews wait up to 10 s for ranges.
+ * A standby allocates ranges if the leader has not done so within this time, because pod reviews wait only 10
+ * s for ranges.
  */
 const STANDBY_MS = 3000;
 
@@ -78,7 +80,7 @@ export const uidRangeStandby: ControllerDefinition = {
   create: (context) => createAllocatorReconciler(context, STANDBY_MS),
 };
 
-/** A block that is marked as taken but that no known namespace uses. */
+/** A block that is marked as taken but that no namespace is known to use. */
 interface Reservation {
   readonly block: number;
   readonly sinceMs: number;
@@ -92,20 +94,21 @@ interface TakenBlocks {
 }
 
 /**
- * Lifetime of a reservation. It is a minute shorter than the time after which a repair frees the block, so a write ends
- * before that.
+ * Lifetime of a reservation. It is a minute shorter than the time after which a repair frees the block, so
+ * pending writes end before the repair.
  */
 const RESERVED_MS = ORPHANED_MS - 60_000;
 
 /**
- * Manages the RangeAllocation. A block is marked as taken before a namespace gets it, so no block is allocated twice.
+ * Manages the RangeAllocation. A block is marked as taken before it is assigned to a namespace, so no block
+ * is allocated twice.
  */
 function createRangeState(settings: RangeSettings) {
   const { uidRange } = settings;
   const allocate = createAllocator(settings);
   /** Blocks reserved by namespace name, because the namespace's annotations may already have been written. */
   const reserved = new Map<string, Reservation>();
-  /** Taken blocks that any namespace may get. */
+  /** Taken blocks that may be assigned to any namespace. */
   let released: readonly Reservation[] = [];
   let orphans: Orphans = new Map();
   let uid: string | undefined;
@@ -120,11 +123,12 @@ function createRangeState(settings: RangeSettings) {
   };
   return {
     /**
-     * Repairs the object based on the annotations of all namespaces, and takes a block for each given namespace: its
-     * reserved block, a released block, or the next free block. If no block is free, the namespace gets none.
+     * Repairs the object based on the annotations of all namespaces, and takes a block for each given
+     * namespace: its reserved block, a released block, or the next free block. A namespace receives no block
+     * if none is free.
      */
     async take(names: readonly string[], { cluster, logger, now }: ReconcileContext): Promise<TakenBlocks> {
-      const state = await orUndefined(cluster.get(KIND, RANGE_ALLOCATION_NAME));
+      const state = await ignoreNotFound(cluster.get(KIND, RANGE_ALLOCATION_NAME));
       forgetDeleted(state);
       const read = state && readState(state, uidRange);
       if (read && 'error' in read) logger.warn({ reason: read.error }, 'replacing the RangeAllocation');
@@ -156,7 +160,10 @@ function createRangeState(settings: RangeSettings) {
         hasOrphans: orphans.size > 0,
       };
     },
-    /** Ends a namespace's reservation. If the namespace did not get its block, another namespace may get it. */
+    /**
+     * Ends a namespace's reservation. If the namespace did not receive its block, the block may be assigned
+     * to another namespace.
+     */
     endReservation(name: string, { isReceived }: { readonly isReceived: boolean }): void {
       const reservation = reserved.get(name);
       reserved.delete(name);
@@ -166,8 +173,8 @@ function createRangeState(settings: RangeSettings) {
 }
 
 /**
- * Returns the orphans and the reserved blocks. After the object is deleted, reservations are the only record that a
- * namespace may have got a block.
+ * Returns the orphans and the reserved blocks. After the object is deleted, only the reservations record that
+ * a namespace may have received a block.
  */
 function addReserved(orphans: Orphans, reserved: ReadonlyMap<string, Reservation>): Orphans {
   const all = new Map(orphans);
@@ -218,7 +225,10 @@ interface Needy {
   readonly need: Need;
 }
 
-/** Creates a function that returns what a namespace needs under the current settings. */
+/**
+ * Creates a function that returns whether a namespace needs a block or only annotations under the current
+ * settings.
+ */
 function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
   return (namespace: Namespace): Need | undefined => {
     const { scc, disabledControllers } = settings.value;
@@ -257,7 +267,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
     const isExceeded = blocks.size < names.length;
     if (isExceeded && !isFull && !isStandby) reportFull(ranges, context);
     isFull = isExceeded;
-    // A block that this write takes becomes an orphan if its namespace does not get it.
+    // A block that this write takes becomes an orphan if its namespace does not receive it.
     const mayHaveOrphans = hasOrphans || names.length > 0;
     repairDueMs = context.now() + (mayHaveOrphans ? ORPHANED_MS : REPAIR_MS);
     return blocks;
@@ -287,10 +297,6 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
       if (key === CHECK_RANGES) reported = reportProblems(reported, context);
       else context.enqueue(CHECK_RANGES, CHECK_DELAY_MS);
       return undefined;
-    },
-    onStop() {
-      repairDueMs = 0;
-      return Promise.resolve();
     },
   };
 }
@@ -329,7 +335,8 @@ async function receive(
     await annotate(namespace, annotations, context);
     state.endReservation(name, { isReceived: true });
   } catch (error) {
-    // After a client error, nothing was written. After any other error, the namespace may have got the block.
+    // After a client error, nothing was written. After any other error, the namespace may have received the
+    // block.
     if (error instanceof ApiError && error.status.code < 500) state.endReservation(name, { isReceived: false });
     if (!isNotFound(error)) throw error;
   }
@@ -364,7 +371,7 @@ async function forEachConcurrently<T>(items: readonly T[], call: (item: T) => Pr
 }
 
 function isConflict(error: unknown): boolean {
-  return error instanceof ApiError && error.status.code === 409;
+  return httpStatusCode(error) === 409;
 }
 
 /** Applies the annotations to a namespace. Rejects with a conflict if the namespace has changed since it was read. */

@@ -1,5 +1,8 @@
-/** Reports pods that were admitted without review but that the policy denies. Never changes or deletes pods. */
+/**
+ * Reports pods that were admitted without a review and that the policy denies. Never changes or deletes pods.
+ */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { ignoreNotFound } from '../cluster/client.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import { activeExceptions } from '../cluster/exceptions.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
@@ -25,7 +28,6 @@ import {
   type ControllerContext,
   type ControllerDefinition,
   forEachYielding,
-  orUndefined,
   type ReconcileContext,
   type Reconciler,
   watchChanges,
@@ -60,9 +62,9 @@ const CHECK_AGAIN = { requeueAfterMs: 60_000 };
 const MAX_PODS = 50;
 
 /**
- * When a leader starts, it evaluates the pods that were created or got an ephemeral container since the former leader's
- * last renewal. Afterwards, it evaluates each new pod. This includes pods that an API server admitted because it could
- * not reach a running replica.
+ * When a leader starts, it evaluates the pods that were created or received an ephemeral container since the
+ * former leader's last renewal. Afterwards, it evaluates each new pod. This includes pods that an API server
+ * admitted because it could not reach a running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const startMs = context.date().getTime();
@@ -116,9 +118,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       return undefined;
     },
     onStop() {
-      isStarted = false;
-      denied.clear();
-      report.clear();
+      context.metrics.unreviewedPods.set(0);
       return Promise.resolve();
     },
   };
@@ -161,8 +161,8 @@ function ephemeralTimes({ metadata, spec, status }: Pod): readonly (number | und
 }
 
 /**
- * Returns true if the pod has more ephemeral containers than before. Comparing counts suffices because they cannot be
- * removed.
+ * Returns true if the pod has more ephemeral containers than before. Comparing the counts is sufficient
+ * because ephemeral containers cannot be removed.
  */
 function hasNewEphemeralContainers(pod: Pod, before: Pod): boolean {
   return (pod.spec?.ephemeralContainers?.length ?? 0) > (before.spec?.ephemeralContainers?.length ?? 0);
@@ -176,7 +176,7 @@ function createReport(context: ControllerContext) {
     add(pods: readonly UnreviewedPod[]): void {
       for (const one of pods) reported.set(toKey(one), one);
     },
-    /** Returns the reported pods that still exist, and forgets the others. */
+    /** Returns the reported pods that still exist. Removes the other pods from the report. */
     listPods(store: Store): readonly (readonly [Pod, boolean])[] {
       return [...reported].flatMap(([key, { namespace, name, uid }]) => {
         const pod = store.get('Pod', name, namespace);
@@ -198,10 +198,6 @@ function createReport(context: ControllerContext) {
     },
     publish: (reconcileContext: ReconcileContext): Promise<void> =>
       publish([...reported.values()], context, reconcileContext),
-    clear(): void {
-      reported.clear();
-      context.metrics.unreviewedPods.set(0);
-    },
   };
 }
 
@@ -217,7 +213,7 @@ function findTakenLease(store: Store, namespace: string): Lease | undefined {
  * leader may have stopped before it reported them.
  */
 async function removeFormerLeader({ metadata }: Lease, { cluster }: ReconcileContext): Promise<void> {
-  const lease = await orUndefined(cluster.get('Lease', metadata?.name ?? '', metadata?.namespace));
+  const lease = await ignoreNotFound(cluster.get('Lease', metadata?.name ?? '', metadata?.namespace));
   if (!lease) return;
   const { [FORMER_LEADER_ANNOTATION]: _reported, ...annotations } = lease.metadata?.annotations ?? {};
   await cluster.update('Lease', { ...lease, metadata: { ...lease.metadata, annotations } }, { fieldManager: NAME });

@@ -1,7 +1,6 @@
 /** Manages the webhook configurations in the cluster. */
-import { effectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
+import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import type { Settings } from '../config/settings.ts';
 import { DEFAULTS_KINDS, DEFAULTS_POLICY, isFloorPolicy, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
@@ -32,12 +31,10 @@ import {
 import { configurationRules, type Features, isOptionalFeature, rule } from './permissions.ts';
 import {
   AKS_ANNOTATIONS,
-  enabledOptionalFeatures,
-  type Enforcement,
   openSeconds,
-  type OptionalEnforcement,
   type RequiredConfiguration,
   requiredConfigurations,
+  requiredEnforcement,
   type Webhook,
 } from './required-webhooks.ts';
 import { createStopwatch } from './stopwatch.ts';
@@ -73,9 +70,9 @@ export const webhookConfigurations: ControllerDefinition = {
 };
 
 /**
- * Minimum time that a replica must be ready and trusted before its webhooks fail closed, and that policies must be in
- * force before webhooks that rely on them fail open. The delay is necessary because API servers do not observe changes
- * immediately.
+ * Webhooks fail closed only after a replica has been ready and trusted for this time, and fail open only
+ * after the policies that back them have been in force for this time. The delay is necessary because API
+ * servers do not observe changes immediately.
  */
 const SETTLE_MS = 5_000;
 /** Check interval until a replica is ready. */
@@ -137,7 +134,10 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** The settings and objects that the configurations depend on. Each change may affect all configurations. */
+/**
+ * The settings and objects that the configurations depend on. A change to any of them may affect all
+ * configurations.
+ */
 function watchInputs({ settings, service, apiServerVersion }: ControllerContext): readonly Source[] {
   return [
     watchValue(settings, () => KEYS),
@@ -175,12 +175,15 @@ function createRequirements({ settings, service, version, webhooks, features }: 
   return (store: Store, policies: ObservedPolicies): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
+    const { scc, defaults } = settings.value;
     const { timeoutSeconds } = settings.value.webhooks;
-    const scope = { store, namespace: service.namespace, version };
-    const optional = enabledOptionalFeatures(features, settings.value);
-    const defaults = policies.hasDefaults ? undefined : selectedNamespaces(settings.value.defaults);
-    const floor = policies.floor !== undefined;
-    const enforcement = { ...getEnforcement(settings.value, scope), ...optional, defaults, floor };
+    const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
+    const enforcement = requiredEnforcement(settings.value, features, {
+      podSecurity: podSecurity.configuration.defaults.enforce !== 'privileged',
+      someSccs: scc.mode === 'enforce' || store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
+      defaults: policies.hasDefaults ? undefined : selectedNamespaces(defaults),
+      floor: policies.floor !== undefined,
+    });
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
   };
 }
@@ -189,7 +192,10 @@ function createRequirements({ settings, service, version, webhooks, features }: 
 interface ObservedPolicies {
   /** Digest of the policies that allow webhooks to fail open. Absent if webhooks must fail closed. */
   readonly floor: string | undefined;
-  /** True if API servers default pods. A registered webhook stays until they have had time to observe the policy. */
+  /**
+   * True if API servers default pods. A registered webhook is kept until they have had time to observe the
+   * policy.
+   */
   readonly hasDefaults: boolean;
   /** True if a policy will soon replace a webhook. */
   readonly isSettling: boolean;
@@ -225,23 +231,6 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
   };
 }
 
-function getEnforcement(
-  settings: Settings,
-  scope: RolloutScope,
-): Omit<Enforcement, keyof OptionalEnforcement | 'defaults' | 'floor'> {
-  const { rollout, scc, workloadResources: workloads, podSecurity, exceptions } = settings;
-  return {
-    exceptions: exceptions.mode !== 'off',
-    podSecurity: effectivePodSecurity(scope, settings).configuration.defaults.enforce !== 'privileged',
-    rollout: rollout.phase !== 'Disabled',
-    exemptions: podSecurity.configuration.exemptions,
-    scc,
-    someSccs:
-      scc.mode === 'enforce' || scope.store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
-    workloads,
-  };
-}
-
 /** Label on an EndpointSlice with the name of its Service. */
 const SERVICE_LABEL = 'kubernetes.io/service-name';
 
@@ -250,8 +239,7 @@ function belongsTo({ metadata }: EndpointSlice, { namespace, name }: Service): b
 }
 
 /**
- * Returns true if the Service has a ready endpoint. If a URL is set, assumes that it leads to this replica, which is
- * ready.
+ * Returns true if the Service has a ready endpoint. A URL is assumed to lead to this replica, which is ready.
  */
 function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext, 'service' | 'webhooks'>): boolean {
   if (webhooks.url !== undefined) return true;

@@ -1,9 +1,9 @@
 import type { V1MutatingWebhookConfiguration, V1ValidatingWebhookConfiguration } from '@kubernetes/client-node';
 import {
   AKS_ANNOTATIONS,
-  enabledOptionalFeatures,
   type Enforcement,
   requiredConfigurations,
+  requiredEnforcement,
 } from '../controllers/required-webhooks.ts';
 import { caInjection } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
@@ -33,20 +33,14 @@ export function webhookConfigurations(
 ): readonly WebhookConfiguration[] {
   const { namespace, webhooks } = settings;
   const policy = decodePolicy(settings);
-  const { rollout, scc, podSecurity, exceptions, workloadResources, defaults } = policy;
-  const enforcement: Enforcement = {
+  const { rollout, podSecurity, defaults } = policy;
+  const required = requiredEnforcement(policy, settings.features, {
     podSecurity: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
-    exceptions: exceptions.mode !== 'off',
-    rollout: rollout.phase !== 'Disabled',
-    ...enabledOptionalFeatures(settings.features, policy),
-    defaults: selectedNamespaces(defaults),
-    scc,
     someSccs: true,
+    defaults: selectedNamespaces(defaults),
     floor: false,
-    exemptions: podSecurity.configuration.exemptions,
-    workloads: workloadResources,
-    ...state,
-  };
+  });
+  const enforcement = { ...required, ...state };
   const service = { namespace, name: INSTALLATION.name };
   const target = {
     service,

@@ -624,14 +624,26 @@ suite('replicas that share a Lease', () => {
   const watcher = (identity: string, runsOn: Controller['runsOn']): Controller => ({
     name: `${runsOn}-demo`,
     runsOn,
-    initialKeys: ['start'],
-    sources: [
-      watch('ServiceAccount', ({ metadata }) => [metadata?.labels?.['demo'] ?? ''].filter((key) => key === name)),
-    ],
-    reconcile(key) {
-      seen.push(`${identity} ${runsOn} ${key}`);
-      return Promise.resolve(undefined);
-    },
+    create: () => ({
+      initialKeys: ['start'],
+      sources: [
+        watch('ServiceAccount', ({ metadata }) => [metadata?.labels?.['demo'] ?? ''].filter((key) => key === name)),
+      ],
+      reconcile(key) {
+        seen.push(`${identity} ${runsOn} ${key}`);
+        return Promise.resolve(undefined);
+      },
+    }),
+  });
+  /** A leader controller that reconciles one key. */
+  const leader = (reconcile: (context: ReconcileContext) => Promise<void>): Controller => ({
+    name: 'leader-demo',
+    runsOn: 'leader',
+    create: () => ({
+      initialKeys: ['start'],
+      sources: [],
+      reconcile: (_key, context) => reconcile(context).then(() => undefined),
+    }),
   });
   const both = (identity: string) => [watcher(identity, 'leader'), watcher(identity, 'replica')];
   const wakeAll = async (key: string): Promise<readonly string[]> => {
@@ -796,19 +808,14 @@ suite('replicas that share a Lease', () => {
       await started.cluster.create('ServiceAccount', account('held'), BY_TEST);
       let goOn = (): void => undefined;
       let outcome = '';
-      const writer: Controller = {
-        ...watcher('a', 'leader'),
-        sources: [],
-        async reconcile(_key, { cluster, signal }: ReconcileContext) {
-          await new Promise<void>((resolve) => (goOn = resolve));
-          outcome = await write(cluster).then(
-            () => 'written',
-            (error: unknown) => (error as Error).message,
-          );
-          outcome += signal.aborted ? ', aborted' : '';
-          return undefined;
-        },
-      };
+      const writer = leader(async ({ cluster, signal }) => {
+        await new Promise<void>((resolve) => (goOn = resolve));
+        outcome = await write(cluster).then(
+          () => 'written',
+          (error: unknown) => (error as Error).message,
+        );
+        outcome += signal.aborted ? ', aborted' : '';
+      });
       const first = replica('a', [writer]);
       await settle();
       const second = replica('b', both('b'));
@@ -830,14 +837,7 @@ suite('replicas that share a Lease', () => {
 
   test('running reconciles finish before the Lease is released', async () => {
     let goOn = (): void => undefined;
-    const slow: Controller = {
-      ...watcher('a', 'leader'),
-      sources: [],
-      async reconcile() {
-        await new Promise<void>((resolve) => (goOn = resolve));
-        return undefined;
-      },
-    };
+    const slow = leader(() => new Promise<void>((resolve) => (goOn = resolve)));
     const first = replica('a', [slow]);
     await settle();
     const stopping = first.stop();

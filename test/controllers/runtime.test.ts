@@ -4,6 +4,7 @@ import type { Cluster } from '../../src/cluster/cluster.ts';
 import {
   type Controller,
   type ReconcileContext,
+  type Reconciler,
   type ReconcileResult,
   watch,
 } from '../../src/controllers/controller.ts';
@@ -36,16 +37,18 @@ suite('the controller runtime', () => {
 
   const controller = (
     reconcile: (key: string, context: ReconcileContext) => Promise<ReconcileResult>,
-    parts: Partial<Controller> = {},
+    { name = 'demo', ...parts }: Partial<Reconciler & Controller> = {},
   ): Controller => ({
-    name: 'demo',
+    name,
     runsOn: 'leader',
-    sources: [],
-    ...parts,
-    reconcile(key, context) {
-      seen.push(key);
-      return reconcile(key, context);
-    },
+    create: () => ({
+      sources: [],
+      ...parts,
+      reconcile(key, context) {
+        seen.push(key);
+        return reconcile(key, context);
+      },
+    }),
   });
   const start = (one: Controller): RunningController => startController(one, { ...recorder, cluster, clock });
   const pass = async (running: RunningController, ms: number): Promise<void> => {
@@ -398,13 +401,25 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('several controllers run concurrently and can be started again', async () => {
-    const pair = [controller(fine, { initialKeys: ['a'] }), controller(fine, { name: 'other', initialKeys: ['b'] })];
+  test('several controllers run concurrently, and restart without their earlier state', async () => {
+    const counting = (name: string): Controller => ({
+      name,
+      runsOn: 'leader',
+      create() {
+        let count = 0;
+        return {
+          initialKeys: ['key'],
+          sources: [],
+          reconcile: () => Promise.resolve(void seen.push(`${name} ${++count}`)),
+        };
+      },
+    });
+    const pair = [counting('a'), counting('b')];
     for (let round = 1; round <= 2; round++) {
       const running = startControllers(pair, { ...recorder, cluster, clock });
       await running.idle();
       await running.stop();
-      assert.deepEqual(seen, Array.from({ length: round }, () => ['a', 'b']).flat());
+      assert.deepEqual(seen, Array.from({ length: round }, () => ['a 1', 'b 1']).flat());
     }
   });
 });

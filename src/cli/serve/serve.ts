@@ -252,7 +252,10 @@ async function start(context: Context, parts: Parts & { readonly port: number })
   const select = createSelector(context, parts);
   const selectStartable = (): readonly Controller[] => {
     const unsynced = served.unsyncedKinds();
-    return select().filter(({ sources }) => !sources.some((one) => 'kind' in one && unsynced.includes(one.kind)));
+    return select().filter(({ create }) => {
+      const { sources } = create(served.cluster.store);
+      return !sources.some((one) => 'kind' in one && unsynced.includes(one.kind));
+    });
   };
   const running = await served.run(selectStartable());
   const update = (): void => {
