@@ -15,7 +15,7 @@ import type { ApiRequest, Connection } from './connection.ts';
 import { readPages } from './lists.ts';
 import { parseServerVersion } from './server-version.ts';
 
-/** CustomResourceDefinitions. */
+/** The CustomResourceDefinition resource. */
 export const DEFINITIONS = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
 
 export interface AnyObject extends KubeObject {

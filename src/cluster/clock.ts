@@ -41,7 +41,7 @@ export async function withTimeout<T>(
     signal.addEventListener('abort', () => reject(signal.reason as Error));
   });
   const cancel = clock.after(limitMs, () =>
-    controller.abort(new Error(`no answer within ${Math.round(limitMs / 10) / 100} s`)),
+    controller.abort(new Error(`no response within ${Math.round(limitMs / 10) / 100} s`)),
   );
   try {
     return await Promise.race([call(signal), timedOut]);

@@ -94,7 +94,7 @@ async function readIfExists(file: string): Promise<Source | undefined> {
   return isMissing ? undefined : await readSource(file);
 }
 
-/** Uses a pod's service account. */
+/** Token of a pod's service account. */
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 function isPod(env: ClusterSource['env']): boolean {

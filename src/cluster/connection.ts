@@ -191,7 +191,9 @@ function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {
 function socketOptions({ server, serverName, skipVerification }: ClusterTarget, address: string): SocketOptions {
   const { protocol, hostname } = new URL(server);
   if (protocol === 'http:' || skipVerification) {
-    throw new ConnectionError(`no request to ${address}, because the connection to ${server} verifies no certificates`);
+    throw new ConnectionError(
+      `no request was sent to ${address}, because the connection to ${server} does not verify certificates`,
+    );
   }
   const { hostname: host, port } = new URL(`https://${address}`);
   const name = serverName ?? withoutBrackets(hostname);

@@ -108,8 +108,8 @@ export function listExemptions(input: ExemptionsInput): readonly PolicyExemption
   return [
     ...listDefaults(context),
     ...listNamespaces(context).filter(({ policy }) => hasWebhooks || policy !== 'webhook'),
-    ...listUsers(context),
-    ...listRuntimeClasses(context),
+    ...listNames(context, 'user'),
+    ...listNames(context, 'runtimeClass'),
     ...listSccs(context),
     ...listExceptions(context),
   ];
@@ -271,30 +271,21 @@ function labelSince(namespace: Namespace, key: string): Since {
   return latest(owners.map(({ time }) => time)) ?? createdAt(namespace);
 }
 
-function listUsers(context: Context): readonly PolicyExemption[] {
-  const path = ['podSecurity', 'exemptions', 'usernames'];
-  const since = settingSince(context, path);
-  return context.podSecurity.configuration.exemptions.usernames.toSorted(compareBytes).map((name) => ({
-    kind: 'user',
-    name,
-    policy: 'Pod Security',
-    source: `spec.${path.join('.')}`,
-    ...since,
-    ...countUses(context.uses, 'user', name),
-  }));
-}
+const NAME_SETTINGS = { user: 'usernames', runtimeClass: 'runtimeClasses' } as const;
 
-function listRuntimeClasses(context: Context): readonly PolicyExemption[] {
-  const path = ['podSecurity', 'exemptions', 'runtimeClasses'];
+/** Lists the exempt users or runtime classes. */
+function listNames(context: Context, kind: keyof typeof NAME_SETTINGS): readonly PolicyExemption[] {
+  const setting = NAME_SETTINGS[kind];
+  const path = ['podSecurity', 'exemptions', setting];
   const since = settingSince(context, path);
-  return context.podSecurity.configuration.exemptions.runtimeClasses.toSorted(compareBytes).map((name) => ({
-    kind: 'runtimeClass',
+  return context.podSecurity.configuration.exemptions[setting].toSorted(compareBytes).map((name) => ({
+    kind,
     name,
     policy: 'Pod Security',
     source: `spec.${path.join('.')}`,
     ...since,
-    pods: context.pods.filter(({ spec }) => spec?.runtimeClassName === name).length,
-    ...countUses(context.uses, 'runtimeClass', name),
+    ...(kind === 'user' ? {} : { pods: context.pods.filter(({ spec }) => spec?.runtimeClassName === name).length }),
+    ...countUses(context.uses, kind, name),
   }));
 }
 

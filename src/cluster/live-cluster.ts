@@ -29,7 +29,7 @@ export interface Scope {
   readonly isMetadataOnly?: boolean;
 }
 
-/** Watches the metadata of ClusterServiceVersions that are not copies. */
+/** The metadata of ClusterServiceVersions that are not copies. */
 export const CSV_SCOPE: Scope = {
   kind: 'ClusterServiceVersion',
   labelSelector: '!olm.copiedFrom',
@@ -288,7 +288,7 @@ function objectList(object: JsonObject, name: string): readonly JsonObject[] {
   return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
-/** The CRDs, of which only the names are needed. */
+/** Request for the CRDs. Only their names are needed. */
 const DEFINITIONS = {
   path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
   accept: METADATA_ONLY,

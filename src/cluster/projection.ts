@@ -12,7 +12,7 @@ import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../p
 
 /** Projection of a kind. */
 export interface Projection {
-  /** Returns the part to store, or `undefined` to not store the object. */
+  /** Returns the part to store, or `undefined` if the object is not stored. */
   project(object: JsonObject): Kinds[Kind] | undefined;
   /** Returns true if two projected objects have no relevant differences. */
   isSame(before: Kinds[Kind], after: Kinds[Kind]): boolean;

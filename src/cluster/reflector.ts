@@ -355,7 +355,7 @@ async function watch(connection: Pick<Connection, 'stream'>, request: WatchReque
   }
 }
 
-/** Yields lines until the connection breaks. Discards an incomplete line. */
+/** Yields the bytes of a stream until the connection breaks. */
 async function* untilBroken(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
   try {
     yield* stream;

@@ -121,7 +121,7 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
   };
 }
 
-/** Creates an index of a kind's objects by namespace. */
+/** Returns a function that finds or creates the table of a kind, which contains its objects by namespace. */
 function createTables(): (kind: Kind) => Map<string, ObjectsByName> {
   const tables = new Map<Kind, Map<string, ObjectsByName>>();
   return (kind) => {

@@ -417,7 +417,7 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
       'namespace',
       'verdict',
     ),
-    enforcementMode: gauge('psa_rollout_enforcement_mode', '1 for the decided mode, 0 for the others.', 'mode'),
+    enforcementMode: gauge('psa_rollout_enforcement_mode', '1 for the decided mode, 0 for all other modes.', 'mode'),
     enforcing: gauge(
       'psa_rollout_enforcing',
       '1 while the restricted level is enforced in namespaces without a label.',

@@ -14,6 +14,7 @@ import {
   hasSubject,
   type ServerNames,
 } from './issue.ts';
+import { coversHost, hasIssued } from './trust.ts';
 
 export interface CertificateFolderOptions extends ServerNames {
   readonly folder: string;
@@ -49,7 +50,8 @@ export async function ensureCertificates(options: CertificateFolderOptions): Pro
     create: () => createAuthority({ now, days: AUTHORITY_DAYS }),
   });
   const validity = { now, days: LEAF_DAYS };
-  const isSigned = (pair: KeyPair): boolean => lasts(pair, now) && isSignedBy(pair, authority);
+  const isSigned = (pair: KeyPair): boolean =>
+    lasts(pair, now) && hasIssued(new X509Certificate(authority.cert), new X509Certificate(pair.cert));
   const serving = await ensurePair(folder, 'tls', {
     isGood: (pair) => isSigned(pair) && hasNames(pair, options),
     create: () => createServing(authority, options, validity),
@@ -87,18 +89,9 @@ function lasts(pair: KeyPair, now: Date): boolean {
   return [now, renewal].every((time) => keyPairProblem(pair, names, time) === undefined);
 }
 
-function isSignedBy(pair: KeyPair, authority: KeyPair): boolean {
-  const issuer = new X509Certificate(authority.cert);
-  const cert = new X509Certificate(pair.cert);
-  return cert.checkIssued(issuer) && cert.verify(issuer.publicKey);
-}
-
 function hasNames(pair: KeyPair, { dnsNames, ipAddresses }: ServerNames): boolean {
   const cert = new X509Certificate(pair.cert);
-  return (
-    dnsNames.every((name) => cert.checkHost(name, { subject: 'never' }) !== undefined) &&
-    ipAddresses.every((address) => cert.checkIP(address) !== undefined)
-  );
+  return [...dnsNames, ...ipAddresses].every((name) => coversHost(cert, name));
 }
 
 async function readIfExists(path: string): Promise<string | undefined> {

@@ -365,9 +365,9 @@ describe('a request to the address of a specific API server', () => {
     ['the certificate is for another name', { server: 'https://other.test' }, `${REFUSED} api.test, not other.test`],
     ['the certificate is for another address', { server: 'https://10.0.0.1' }, `${REFUSED} 127.0.0.1, not 10.0.0.1`],
     [
-      'the connection verifies no certificates',
+      'the connection does not verify certificates',
       { server: 'https://api.test', 'insecure-skip-tls-verify': true, 'certificate-authority-data': undefined },
-      'no request to <address>, because the connection to https://api.test verifies no certificates',
+      'no request was sent to <address>, because the connection to https://api.test does not verify certificates',
     ],
   ];
   for (const [name, cluster, expected] of cases) {

@@ -325,7 +325,10 @@ test('a connection closes on a second request before the response to the first o
   assert.equal(await result, 'closed without a response');
   assert.match(await server.metrics.expose(), /^portcullis_webhook_requests_in_flight 1$/m);
   const [{ msg, reason } = {}] = server.log;
-  assert.deepEqual([msg, reason], ['malformed review', 'the request arrived before the response to the previous one']);
+  assert.deepEqual(
+    [msg, reason],
+    ['malformed review', 'the request arrived before the response to the previous request'],
+  );
 });
 
 test('after a connection is closed, another one is accepted', async (t) => {

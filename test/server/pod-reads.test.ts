@@ -103,7 +103,7 @@ suite('reads of pods', () => {
     const result = rig.exec('web');
     await eventually(() => assert.equal(rig.reads.length, 1));
     rig.reads[0]?.answer();
-    assert.equal(await result, 'failed to get pod: no answer within 0.05 s');
+    assert.equal(await result, 'failed to get pod: no response within 0.05 s');
   });
 
   test('waiting requests for a pod share a read, which starts after all of them', async (t) => {

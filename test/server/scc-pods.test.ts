@@ -356,7 +356,7 @@ suite('/scc/exec', () => {
       rig: get((signal) => pause(60_000, undefined, { signal })),
       request: connect('web'),
       timeoutMs: 800,
-      status: forbidden('failed to get pod: no answer within 0.3 s'),
+      status: forbidden('failed to get pod: no response within 0.3 s'),
     },
     {
       name: 'a response that is not the pod',
