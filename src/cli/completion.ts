@@ -102,27 +102,25 @@ async function findCandidates(
   const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === before[index]));
   if (entry === undefined) return startingWith(current, subcommands(before, commands));
   const { options, operands = '' } = (await entry.load()).command;
-  const [, flag] = /^(--[^=]+)=/.exec(current) ?? [];
-  if (flag !== undefined) {
-    const values = optionValues(findOption(flag, options));
-    return values === FILES
-      ? FILES
-      : startingWith(
-          current,
-          values.map((word) => ({ ...word, word: `${flag}=${word.word}` })),
-        );
-  }
-  const previous = findOption(before.at(-1) ?? '', options);
-  if (previous?.value !== undefined) {
-    const values = optionValues(previous);
-    return values === FILES ? FILES : startingWith(current, values);
+  const [prefix = '', flag] = /^(--[^=]+)=/.exec(current) ?? [];
+  const option = findOption(flag ?? before.at(-1) ?? '', options);
+  if (flag !== undefined || option?.value !== undefined) {
+    if (FILE_VALUES.has(option?.value ?? '')) return FILES;
+    return startingWith(
+      current,
+      (option?.choices ?? []).map((word) => candidate(prefix + word)),
+    );
   }
   if (current.startsWith('-')) return startingWith(current, flags(options));
   const choices = /^<([a-z]+(?:\|[a-z]+)+)>$/.exec(operands)?.[1]?.split('|') ?? [];
   return startingWith(
     current,
-    choices.map((word) => ({ word, description: '' })),
+    choices.map((word) => candidate(word)),
   );
+}
+
+function candidate(word: string): Candidate {
+  return { word, description: '' };
 }
 
 function startingWith(prefix: string, candidates: readonly Candidate[]): readonly Candidate[] {
@@ -146,12 +144,6 @@ function findOption(text: string, options: Options): Option<unknown> | undefined
 }
 
 const FILE_VALUES: ReadonlySet<string> = new Set(['FILE', 'PATH,...', 'DIR']);
-
-function optionValues(option: Option<unknown> | undefined): readonly Candidate[] | typeof FILES {
-  if (option?.value === undefined) return [];
-  if (FILE_VALUES.has(option.value)) return FILES;
-  return (option.choices ?? []).map((word) => ({ word, description: '' }));
-}
 
 function flags(options: Options): readonly Candidate[] {
   const own = Object.entries(options).map(([name, { help }]) => ({

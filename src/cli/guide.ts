@@ -30,7 +30,7 @@ const CHECK = 'check the rendered manifests';
 const KUSTOMIZATION_FILE = /^(?:kustomization\.ya?ml|Kustomization)$/;
 const YAML_FILE = /\.ya?ml$/;
 const WORKLOAD = new RegExp(`^kind: *["']?(?:${POD_SOURCES.join('|')})["']?\\s*(?:#.*)?$`, 'm');
-/** Limits the time in a directory that is not a repository, such as the home directory. */
+/** Limits the time of the search in directories such as the home directory. */
 const MAX_FILES = 100;
 
 /** Finds a Helm chart, a kustomization, or files with workloads in a directory and its direct subdirectories. */

@@ -1,4 +1,5 @@
-/** Starts servers on the addresses that command options set. */
+/** Starts servers on the addresses that command options set, and waits until the program is stopped. */
+import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { UserError } from '../kube/user-error.ts';
 import type { AdmissionServer } from '../server/server.ts';
@@ -10,6 +11,11 @@ interface ListenAddress {
   readonly option: string;
   /** The option that sets the host, if `option` sets only the port. */
   readonly hostOption?: string;
+}
+
+/** Resolves when the signal is aborted. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 /** Starts a server and returns its port. Rejects with a UserError if the address is unavailable. */
@@ -45,5 +51,5 @@ const REASONS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the address cannot be resolved',
 };
 
-/** Error codes that refer to the host. All others refer to the port. */
+/** Error codes that refer to the host. All other codes refer to the port. */
 const HOST_ERRORS: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);

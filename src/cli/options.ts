@@ -26,7 +26,7 @@ export interface OptionText {
   readonly short?: string;
   /** Environment variable that sets the value if the command line does not. */
   readonly env?: string;
-  /** The default as the help shows it, if it differs from the value, such as `10s` for 10000. */
+  /** The default in the help, if it differs from the value, such as `10s` for 10000. */
   readonly shown?: string;
   /** Value if the option is given as `--name` without a value. Other values must be given as `--name=value`. */
   readonly bare?: string;
@@ -39,7 +39,7 @@ export interface Option<T> extends OptionText {
   /** Placeholder of the value in the help. `undefined` for flags without a value. */
   readonly value?: string;
   readonly choices?: readonly string[];
-  /** The default as the help shows it. */
+  /** The default in the help. */
   readonly fallback?: string;
   /** Combines all occurrences, in order, into one value. Returns the default if there are none. */
   resolve(texts: readonly string[]): T;

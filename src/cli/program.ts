@@ -97,7 +97,7 @@ const GROUPS: Readonly<
     ['kubelet gates', 'Render feature gates for a minimum kubelet version', () => import('./kubelet/gates.ts')],
   ],
   'Installation:': [
-    ['install', 'Print the manifests of an installation for a cluster', () => import('./install/install.ts')],
+    ['install', 'Print the installation manifests for a cluster', () => import('./install/install.ts')],
     ['upgrade', 'Print the manifests to upgrade an installation to this version', () => import('./install/upgrade.ts')],
     ['doctor', 'Diagnose an installation and print fixes', () => import('./doctor/command.ts')],
     ['break-glass', 'Turn all enforcement off in an emergency, and back on', () => import('./install/break-glass.ts')],
@@ -323,7 +323,7 @@ function renameCalls(text: string, invocation: Invocation): string {
   const { name, prefix } = invocation;
   const words = prefix.map((word) => `${word} `).join('');
   const first = prefix.length > 0 ? '\\w' : `(?:${FIRST_WORDS})\\b`;
-  // Matches the program name, but not the namespace with the same name in kubectl arguments.
+  // Does not match the namespace with the same name in kubectl arguments.
   const calls = new RegExp(`(?<!kubectl |-n |--namespace |[\\w./=-])${PROGRAM} ${words}(?=${first})`, 'g');
   return text.replaceAll(calls, `${name} ${words}`);
 }

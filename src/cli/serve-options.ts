@@ -106,7 +106,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: `Minimum TLS version: ${TLS_VERSIONS.join(' or ')}`,
   }),
   'tls-cipher-suites': list('SUITE', oneOf(TLS_CIPHER_SUITES), {
-    help: 'Cipher suites of TLS 1.2, by IANA name. Default: the preferred suites of Go',
+    help: 'TLS 1.2 cipher suites, by IANA name. Default: the suites that Go prefers',
   }),
   'cert-dir': option('DIR', text, 'certs', {
     help: 'Directory for the certificates and the kubeconfig of the development cluster',
@@ -129,7 +129,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
 
 export type ServeValues = Values<typeof serveOptions>;
 
-function jsonObject(value: string): JsonObject {
+export function jsonObject(value: string): JsonObject {
   try {
     const parsed: unknown = JSON.parse(value);
     if (isObject(parsed)) return parsed;

@@ -32,7 +32,7 @@ const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])
   ['SecurityContextConstraints', STANDARD_SCCS.map(({ scc }) => scc)],
 ];
 
-/** Names of the objects that the replicas may write, for kinds that RBAC cannot restrict by name and content. */
+/** Names of the objects that the replicas may write. RBAC cannot restrict these kinds by name and content. */
 const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
   ...STANDARD.map(([kind, objects]) => [kind, objects.map(({ metadata }) => metadata?.name ?? '')] as const),
   ...Object.entries(INSTALLED_CONFIGURATIONS).map(([kind, names]) => [kind as ConfigurationKind, names] as const),
@@ -83,7 +83,7 @@ function standardFields(): Readonly<Record<string, Readonly<Record<string, unkno
   );
 }
 
-/** Kinds of the bindings that the replicas delete once they expire. */
+/** Kinds of bindings that the replicas delete when they expire. */
 const TEMPORARY: readonly Kind[] = ['RoleBinding', 'ClusterRoleBinding'];
 
 const RESOURCE = 'request.resource.resource';
@@ -132,7 +132,8 @@ function onlyKubeletReport(): string {
 }
 
 /**
- * Returns an expression that is true if no mutating webhook selects pods in namespaces whose pods must not be changed.
+ * Returns an expression that is true if no mutating webhook selects pods in the namespaces that these webhooks must
+ * exclude.
  */
 function excludesNamespaces(installation: string): string {
   const selector = 'webhook.namespaceSelector';
@@ -251,7 +252,7 @@ function validations(settings: ManifestSettings): Validations {
     })),
     {
       expression: `request.operation != 'DELETE' || (${IS_STANDARD_BINDING}) || (${IS_TEMPORARY})`,
-      message: `${REPLICAS} delete only standard bindings and those of "scc grant --for"`,
+      message: `${REPLICAS} delete only standard bindings and bindings from "scc grant --for"`,
     },
   ];
 }

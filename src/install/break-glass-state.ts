@@ -80,7 +80,7 @@ export function formatNote({ since = '', by, reason }: BreakGlassNote): string {
 }
 
 /**
- * Returns the write that turns a target off if a note is given, or on again otherwise. Returns `undefined` if nothing
+ * Returns the write that turns a target off (with a note) or on again (without one). Returns `undefined` if nothing
  * changes.
  */
 export function planSwitch(target: Target, note: BreakGlassNote | undefined): ObjectWrite | undefined {
@@ -110,7 +110,7 @@ function switchedFields(target: Target, isOn: boolean): object {
   return { webhooks };
 }
 
-/** A webhook or policy and its state, as reported by `break-glass status`. */
+/** State of a webhook or policy, as reported by `break-glass status`. */
 interface WebhookStatus {
   readonly configuration: string;
   readonly phase: 'policy' | 'validating' | 'mutating';
@@ -120,7 +120,7 @@ interface WebhookStatus {
   readonly failurePolicy: string;
 }
 
-/** The webhooks in a configuration, or a policy, and their states. */
+/** Returns the states of the webhooks in a configuration, or of a policy. */
 function targetStates(target: Target): readonly WebhookStatus[] {
   const { name: configuration } = target;
   const phase = targetPhase(target);

@@ -1,6 +1,6 @@
 /**
- * Generates the files for the authorization webhook: a static pod for each control plane node, and the API server
- * configuration.
+ * Generates the files for the authorization webhook, which are a static pod for each control plane node and the API
+ * server configuration.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
  */
 import type { V1ClusterRole, V1ClusterRoleBinding, V1Pod } from '@kubernetes/client-node';
@@ -19,7 +19,7 @@ const NAME = 'portcullis-authorizer';
 /** Directory on the control plane node, which the API server and the webhook mount at the same path. */
 const FOLDER = '/etc/kubernetes/authz';
 
-/** Certificates in the directory: the webhook's certificates, and the API server's client certificate. */
+/** Certificates of the webhook, and the client certificate of the API server. */
 export const CONTROL_PLANE_CERTIFICATES = {
   dnsNames: ['localhost'],
   ipAddresses: [ADDRESS],
@@ -43,7 +43,7 @@ export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
     },
     {
       path: 'authz/authorization.yaml',
-      purpose: `for ${FOLDER}: the file of --authorization-config of kube-apiserver`,
+      purpose: `for ${FOLDER}: the --authorization-config file of kube-apiserver`,
       text: `${FAILURE_POLICIES}${printYaml([AUTHORIZATION])}`,
     },
     {
@@ -109,10 +109,10 @@ const MATCH_CONDITIONS = [
 ];
 
 const FAILURE_POLICIES = `# failurePolicy, while the webhook does not respond: NoOpinion permits requests from nodes below the minimum,
-# Deny denies the requests from all nodes.
+# Deny denies requests from all nodes.
 `;
 
-/** Puts the webhook before the Node authorizer, which would allow the requests. */
+/** Lists the webhook before the Node authorizer, which would allow the requests. */
 const AUTHORIZATION: JsonObject = {
   apiVersion: 'apiserver.config.k8s.io/v1',
   kind: 'AuthorizationConfiguration',

@@ -57,7 +57,7 @@ export function replicaObjects(settings: ManifestSettings): readonly Manifest[] 
   ];
 }
 
-/** Ports of a replica: one for reviews over TLS, and one for probes and metrics over HTTP. */
+/** Ports of a replica for reviews over TLS, and for probes and metrics over HTTP. */
 export const PORTS = { reviews: { name: 'reviews', port: 8443 }, probes: { name: 'probes', port: 8081 } } as const;
 
 /** Service for reviews and metrics. */
@@ -78,8 +78,8 @@ function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
 }
 
 /**
- * Closes all ports except those for reviews and probes. These two are open to all sources, because no selector matches
- * API servers and kubelets, which use the node network.
+ * Closes all ports except the ports for reviews and probes. These two ports are open to all sources, because API
+ * servers and kubelets use the node network, which no selector matches.
  */
 function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPolicy> {
   const ports = [PORTS.reviews, PORTS.probes].map(({ name }) => ({ protocol: 'TCP', port: name }));
@@ -186,7 +186,7 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
   ];
 }
 
-/** Longer than a replica takes to stop (see `--shutdown-delay-duration`). */
+/** Longer than the shutdown of a replica (see `--shutdown-delay-duration`). */
 const GRACE_SECONDS = 60;
 
 /** Returns the Deployment. A rolling update starts a new replica before it stops an old one. */
@@ -269,7 +269,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
   };
 }
 
-/** Returns the environment variable with the settings that the leader creates the PortcullisConfiguration from. */
+/** Environment variable with the settings from which the leader creates the PortcullisConfiguration. */
 export const INITIAL_SETTINGS = 'PORTCULLIS_INITIAL_SETTINGS';
 
 function probe(path: string, timing: Pick<V1Probe, 'periodSeconds' | 'failureThreshold'>): Wire<V1Probe> {

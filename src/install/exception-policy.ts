@@ -27,7 +27,7 @@ const VARIABLES = [
   { name: 'oldAuthors', expression: authors('variables.old') },
 ];
 
-/** A username without quotes that is not only a separator of a JSON list. */
+/** Matches a username without quotes that contains more than the separators of a JSON list. */
 const PLAIN_NAME = '^[^"]*[^",\\s][^"]*$';
 
 const VALIDATIONS = [

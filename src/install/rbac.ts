@@ -35,7 +35,7 @@ const COMMON_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['PodSecurityException']),
   // A replica is ready only if the API servers trust its serving certificate.
   rule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
-  // The leader manages policies, and webhooks fail open only while these are in force.
+  // The leader manages the policies. Webhooks fail open only while the policies are in force.
   rule(WATCH_VERBS, [...POLICY_KINDS, ...DEFAULTS_KINDS]),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
@@ -65,23 +65,15 @@ const ENDPOINT_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['EndpointSlice
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 
-/** Returns a ClusterRole for the replicas and its binding. */
-function clusterRole(name: string, rules: readonly PolicyRule[], namespace: string) {
-  return roleWithBinding('ClusterRole', clusterMetadata(name), rules, namespace);
-}
-
-/** Returns a Role for the replicas in their namespace and its binding. */
-function role(name: string, rules: readonly PolicyRule[], namespace: string) {
-  return roleWithBinding('Role', namespacedMetadata(namespace, name), rules, namespace);
-}
-
-function roleWithBinding(
+/** Returns a role for the replicas and its binding. A Role is in the installation namespace. */
+function boundRole(
   kind: 'ClusterRole' | 'Role',
-  metadata: Manifest['metadata'],
+  name: string,
   rules: readonly PolicyRule[],
   namespace: string,
 ): readonly [ManifestOf<V1ClusterRole | V1Role>, ManifestOf<V1ClusterRoleBinding | V1RoleBinding>] {
-  const roleRef = { apiGroup, kind, name: metadata.name };
+  const metadata = kind === 'Role' ? namespacedMetadata(namespace, name) : clusterMetadata(name);
+  const roleRef = { apiGroup, kind, name };
   const subjects = [{ kind: 'ServiceAccount', name: INSTALLATION.name, namespace }];
   return [
     { apiVersion, kind, metadata, rules },
@@ -100,7 +92,7 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
 ];
 
-/** Rules that every replica needs for an optional feature, which cover the kinds that replicas watch. */
+/** Rules that every replica needs for an optional feature, to watch its kinds. */
 const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
   kubelet: [
     rule(WATCH_VERBS, ['Node']),
@@ -151,8 +143,8 @@ function permissionSets(settings: ManifestSettings, registry = CONTROLLERS): rea
 export function controllerRoles(settings: ManifestSettings, registry = CONTROLLERS): readonly Manifest[] {
   const { namespace } = settings;
   return permissionSets(settings, registry).flatMap(({ role: suffix, clusterRules, namespaceRules }) => [
-    ...(namespaceRules?.length ? role(`${name}-${suffix}`, namespaceRules, namespace) : []),
-    ...(clusterRules?.length ? clusterRole(`${name}-${suffix}`, clusterRules, namespace) : []),
+    ...(namespaceRules?.length ? boundRole('Role', `${name}-${suffix}`, namespaceRules, namespace) : []),
+    ...(clusterRules?.length ? boundRole('ClusterRole', `${name}-${suffix}`, clusterRules, namespace) : []),
   ]);
 }
 
@@ -163,21 +155,21 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
   const { namespace, features: installed, webhooks } = settings;
   return [
     serviceAccount(namespace),
-    ...role(name, [...LEASE_RULES, ...(webhooks === 'service' ? ENDPOINT_RULES : [])], namespace),
-    ...clusterRole(name, COMMON_RULES, namespace),
+    ...boundRole('Role', name, [...LEASE_RULES, ...(webhooks === 'service' ? ENDPOINT_RULES : [])], namespace),
+    ...boundRole('ClusterRole', name, COMMON_RULES, namespace),
     VIEW_SETTINGS,
     ...EXCEPTION_ROLES,
-    ...clusterRole(`${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
-    ...(installed.scc ? [...clusterRole(`${name}-scc`, SCC_RULES, namespace), VIEW_SCCS] : []),
+    ...boundRole('ClusterRole', `${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
+    ...(installed.scc ? [...boundRole('ClusterRole', `${name}-scc`, SCC_RULES, namespace), VIEW_SCCS] : []),
     ...(installed.rollout
       ? [
-          ...role(`${name}-rollout`, PUBLISHED_RULES, namespace),
-          ...clusterRole(`${name}-rollout`, ROLLOUT_RULES, namespace),
+          ...boundRole('Role', `${name}-rollout`, PUBLISHED_RULES, namespace),
+          ...boundRole('ClusterRole', `${name}-rollout`, ROLLOUT_RULES, namespace),
           VIEW_ENFORCEMENT,
         ]
       : []),
     ...OPTIONAL_FEATURES.filter((feature) => installed[feature]).flatMap((feature) =>
-      clusterRole(`${name}-${feature}`, OPTIONAL_RULES[feature], namespace),
+      boundRole('ClusterRole', `${name}-${feature}`, OPTIONAL_RULES[feature], namespace),
     ),
     ...controllerRoles(settings),
   ];

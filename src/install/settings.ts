@@ -18,7 +18,7 @@ import {
  */
 type WebhookAddress = 'service' | { readonly url: string };
 
-/** Whether the installation has each feature. */
+/** Installed features. */
 type InstalledFeatures = Readonly<Record<Feature, boolean>>;
 
 /** The settings that an installation's manifests are generated from. */
@@ -84,7 +84,7 @@ export function parseFeatures(values: readonly string[]): InstalledFeatures {
   return { scc: has('scc'), rollout: has('rollout'), kubelet: has('kubelet'), olm: has('olm') };
 }
 
-/** All features, for manifests that installations with different features share. */
+/** All features, for manifests that are shared by installations with different features. */
 export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
 
 /** The settings of a default installation. */
@@ -139,7 +139,7 @@ export function namespacedMetadata(namespace: string, name: string): Manifest['m
   return { name, namespace, labels: LABELS };
 }
 
-/** An object, in the form that is applied to a cluster. */
+/** An object to apply to a cluster. */
 export type Manifest = {
   readonly apiVersion: string;
   readonly kind: string;

@@ -1,4 +1,6 @@
-/** Compares the webhook configurations in a cluster with those that this version requires for the settings. */
+/**
+ * Compares the webhook configurations in a cluster with the configurations that this version requires for the settings.
+ */
 import type { Enforcement } from '../controllers/required-webhooks.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { otherConditions } from './break-glass-state.ts';

@@ -23,9 +23,9 @@ export type { Enforcement };
 type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
 /**
- * Returns the webhook configurations of an installation whose leader does not manage them. By default, they fail closed
- * for everything that the settings might enforce, because namespace labels and the rollout change at run time. `state`
- * overrides this.
+ * Returns the webhook configurations of an installation whose leader does not manage them. They fail closed for
+ * everything that the settings might enforce, because namespace labels and the rollout change at run time, unless
+ * `state` specifies the enforcement.
  */
 export function webhookConfigurations(
   settings: ManifestSettings,

@@ -274,7 +274,9 @@ suite('a change of components', { skip: needed }, () => {
     const remaining = async () => {
       const { stdout } = await runProgram(['doctor', '-o', 'json', `--kubeconfig=${kubeconfig}`]);
       const { findings } = JSON.parse(stdout) as { readonly findings: readonly Record<'message' | 'fix', string>[] };
-      return findings.filter(({ message }) => /remain from other settings|is unknown to this version/.test(message));
+      return findings.filter(({ message }) =>
+        /remain from other settings|is not defined in this version/.test(message),
+      );
     };
     const findings = await remaining();
     assert.notEqual(findings.length, 0);

@@ -323,21 +323,6 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     assert.doesNotMatch(managed.stdout, /--tls-cert-file=/);
   });
 
-  test('stored versions that this version does not define are rejected', async () => {
-    const path =
-      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
-    const answer = await plane.admin.send(
-      'PATCH',
-      `${path}/status`,
-      { status: { storedVersions: ['v1alpha1', 'v1'] } },
-      { 'content-type': 'application/merge-patch+json' },
-    );
-    assert.ok(answer.status < 300, answer.text);
-    const { code, stderr } = await run('upgrade');
-    const reason = `portcullisconfigurations.config.portcullis.dev: objects are stored as v1, which version ${VERSION} does not define: use a newer program`;
-    assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
-  });
-
   test('an argument that this version does not have is rejected', async () => {
     const label = { 'app.kubernetes.io/version': VERSION };
     const containers = [{ name: 'portcullis', args: ['serve', '--in-cluster', '--old-flag=1'] }];

@@ -43,7 +43,7 @@ function level(value: string): Level {
 const KNOWN_LABELS: ReadonlySet<string> = new Set(Object.values(POD_SECURITY_LABELS));
 const DEFAULT = { level: 'restricted', version: 'latest' } as const;
 
-/** Parses namespace labels. If there are any, one must be a valid Pod Security label. */
+/** Parses namespace labels. If the option is set, at least one label must be a Pod Security label. */
 function podSecurityLabels(pairs: readonly (readonly [key: string, value: string])[]): Labels {
   const labels = Object.fromEntries(pairs);
   const { errors } = resolvePolicies(labels, { enforce: DEFAULT, audit: DEFAULT, warn: DEFAULT });
@@ -63,30 +63,24 @@ function customKind(value: string): string {
 }
 
 const DETAILS = `
-For a directory, the command reads all .yaml, .yml and .json files in it and in its subdirectories. It checks
-pods and workloads against the policies of their namespace. If the manifests contain the Namespace, its labels
-set these policies. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the defaults.
-The command checks SecurityContextConstraints against the validation rules of the API server, and for fields
-that the API server would drop.
+Checks pods and workloads against the policies of their namespace. If the manifests contain the Namespace, its
+labels set the policies. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the
+defaults. The command also validates SecurityContextConstraints. It reads directories recursively.
 
-In kinds of other API groups, such as Rollout and CloneSet, the command finds pod templates by kind or by
-structure, and checks them like those of Deployments. Containers outside a template are an error unless
---skip-kind lists the kind.
+For kinds of other API groups, such as Rollout, the command finds pod templates by kind or by structure.
+Containers outside a template are an error unless --skip-kind lists the kind.
 
-PodSecurityExceptions among the manifests apply to the enforced level as if they were approved. --at evaluates
-them at another date, to find the pods that are denied after they expire.
+PodSecurityExceptions in the manifests apply as if they were approved. --at evaluates them at another date.
 
---fix changes the files so they pass, and reports the violations that it cannot fix, with the available choices.
-Comments, order and style are preserved. For standard input, it prints the fixed manifests. --fix=diff prints a
-unified diff, and --fix=patch prints patches for a kustomization. A symbolic link that points outside a -f
-directory is an error. The exit code reflects the fixed manifests.
+--fix changes the files so they pass, and preserves comments, order and style. For standard input, it prints the
+fixed manifests. --fix=diff prints a unified diff, and --fix=patch prints patches for a kustomization. The exit
+code is for the fixed manifests.
 
---platform=openshift, --sccs and --config also evaluate SCC admission. A pod that no SCC admits for its service
-account is a violation, and other pods are evaluated with the fields that their SCC sets. The evaluation
-includes grants in the manifests.
+--platform=openshift, --sccs and --config also evaluate SCC admission, with the grants in the manifests. A pod
+that no SCC admits for its service account is a violation.
 
-The exit code is 1 for violations in the --fail-on mode or a stronger one (enforce, warn, audit), and 2 for
-documents that cannot be read or evaluated. All others are still checked.
+The exit code is 1 for violations in the --fail-on mode or a stronger mode (enforce, warn, audit), and 2 for
+documents that the command cannot read or evaluate.
 
 Examples:
   portcullis check -f deploy/

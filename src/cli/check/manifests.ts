@@ -96,7 +96,8 @@ export function createFailureFinder(manifests: Manifests, settings: CheckSetting
 }
 
 function createContext(manifests: Manifests, settings: CheckSettings): CheckContext {
-  // If several Namespace objects have the same name, the last one applies, as if all were applied in order.
+  // If several Namespace objects have the same name, the last object wins, as if all manifests were applied
+  // in order.
   const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
   const getNamespaceLabels = (name: string): Labels => {
     const namespace = namespaces.get(name);

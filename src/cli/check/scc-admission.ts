@@ -1,6 +1,4 @@
-/**
- * Reviews the pods in manifests with SCC admission, based on exported SCCs and grants or on the standard SCCs.
- */
+/** Reviews the pods in manifests with SCC admission, based on exported SCCs and grants or on the standard SCCs. */
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { LocatedPod } from '../../config/fix.ts';
 import { manifestName, type ManifestObject } from '../../config/objects.ts';
@@ -33,12 +31,12 @@ interface SccReviewOptions {
   readonly isOpenShift: boolean;
 }
 
-/** Creator of bare pods, who is unknown. */
+/** Creator of bare pods, because the manifests do not contain it. */
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
  * Creates the function that reviews pods. If the objects contain no SCCs, it uses the standard SCCs and their grants.
- * The manifests may lack service accounts because a chart may use existing ones.
+ * The manifests may lack service accounts because a chart may use existing service accounts.
  * @throws {UserError} for invalid settings, and for SCCs, grants and namespaces that no API server accepts
  */
 export async function createSccReviewer(options: SccReviewOptions): Promise<SccReviewer> {

@@ -55,7 +55,7 @@ function findSimilar(name: string, candidates: readonly string[]): string | unde
 
 function describeShape(shape: FieldShape): string {
   if (typeof shape !== 'string') return isList(shape) ? 'must be a list' : 'must be an object';
-  return shape.startsWith('int') ? `must be an integer of ${shape.slice('int'.length)} bits` : `must be a ${shape}`;
+  return shape.startsWith('int') ? `must be a ${shape.slice('int'.length)}-bit integer` : `must be a ${shape}`;
 }
 
 function contentFindings(object: ManifestObject): readonly Finding[] {
@@ -67,7 +67,7 @@ function contentFindings(object: ManifestObject): readonly Finding[] {
     mode: 'warn',
     check: 'unusable',
     reason: 'incomplete strategy',
-    fix: 'Set a uid for MustRunAs. For MustRunAsRange, set both bounds in order or none.',
+    fix: 'For MustRunAs, set uid. For MustRunAsRange, set both bounds in ascending order, or neither.',
   } as const;
   return [
     ...(defect === undefined ? [] : [createFinding(object, ['runAsUser'], { ...unusable, detail: defect })]),
@@ -81,7 +81,7 @@ function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints):
   return [notSupported('userNamespaceLevel', level, USER_NAMESPACE_LEVELS)];
 }
 
-const ONE_LIST = 'Keep the capability in one of the two lists.';
+const ONE_LIST = 'Keep the capability in only one of the lists.';
 const SYSCTLS =
   'Keep each sysctl in one of the two lists. A trailing * matches a prefix. A single * must be the only entry.';
 const GROUPS = 'Use MustRunAs or RunAsAny. In each range, min must be at least 0 and must not exceed max.';
@@ -98,7 +98,7 @@ const FIXES: ReadonlyMap<string, string> = new Map([
   ['allowedCapabilities', ONE_LIST],
   ['requiredDropCapabilities', 'Empty the list, or list the capabilities in allowedCapabilities instead of *.'],
   ['defaultAllowPrivilegeEscalation', 'Set it to false, or set allowPrivilegeEscalation to true.'],
-  ['volumes', 'Remove the type none, or all other types. allowHostDirVolumePlugin: true adds hostPath.'],
+  ['volumes', 'Remove the none type, or all other types. allowHostDirVolumePlugin: true adds hostPath.'],
   ['allowedFlexVolumes', 'Name each driver and add flexVolume to volumes, or remove the field.'],
   ['allowedUnsafeSysctls', SYSCTLS],
   ['forbiddenSysctls', SYSCTLS],
@@ -112,7 +112,7 @@ function invalidField(object: ManifestObject, error: FieldError): Finding {
 }
 
 const TYPO_FIXES: Partial<Record<InvalidValue['field'], string>> = {
-  volumes: 'Use the name of a volume type in pods.',
+  volumes: 'Use a pod volume type.',
   seccompProfiles: 'Use runtime/default, unconfined, localhost/FILE, or * for all profiles.',
   users: 'Use the namespace and the name of the service account.',
 };

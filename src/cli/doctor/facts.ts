@@ -55,8 +55,6 @@ export interface Probe extends ProbeRequest {
 /** Policies of a serverless installation in a cluster that also has a server. */
 export interface ServerlessFacts {
   readonly policies: readonly InstalledPolicy[];
-  /** The settings from which the policies were generated. */
-  readonly spec: JsonObject;
   /** Policy settings that the server enforces less strictly. */
   readonly weaker: Fact<readonly string[]>;
 }
@@ -87,7 +85,10 @@ export interface Facts {
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly settingsObject: Fact<PortcullisConfiguration | undefined>;
-  /** PortcullisConfiguration spec that the replicas apply, which is the current spec or the last valid one. */
+  /**
+   * PortcullisConfiguration spec that the replicas apply. If the current spec is invalid, they apply the last valid
+   * spec.
+   */
   readonly spec: Fact<JsonObject>;
   /** CRDs, roles, bindings and policies for the service account that are missing or differ from the manifests. */
   readonly changedObjects: Fact<readonly Manifest[]>;

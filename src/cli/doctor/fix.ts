@@ -35,7 +35,7 @@ export function changeWebhook(
   return run('kubectl', 'patch', kind.toLowerCase(), name, '-p', JSON.stringify({ webhooks: [change] }));
 }
 
-/** Returns the fix for an object that the leader maintains. A running leader corrects the object within seconds. */
+/** Returns the fix for an object that the leader maintains and corrects within seconds. */
 export function leaderCorrects(facts: Facts): Fix {
   return {
     ...replicaLogs(facts),
@@ -84,7 +84,7 @@ export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, f
   };
 }
 
-/** Tools that apply the manifests from their own source, and the label or annotation that names this source. */
+/** Tools that apply the manifests from their own source, and the label or annotation that identifies the source. */
 const OWNERS: readonly (readonly [tool: string, mark: string])[] = [
   ['Flux', 'helm.toolkit.fluxcd.io/name'],
   ['Flux', 'kustomize.toolkit.fluxcd.io/name'],

@@ -32,10 +32,11 @@ import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS }
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
-import { deploymentFile, deploymentSettings } from '../installed/deployment.ts';
+import { certificateSecret, deploymentSettings } from '../installed/deployment.ts';
 import { effectiveSpec, readRolloutState } from '../installed/enforcement.ts';
 import { findObsolete, readObjects } from '../installed/objects.ts';
 import { hasSettings, type InstalledPolicy, readServerless } from '../installed/serverless.ts';
+import { isOpenShift } from '../installed/settings.ts';
 import { findWeakerThanPolicies } from '../installed/weakening.ts';
 import {
   type Fact,
@@ -62,8 +63,8 @@ interface GatherOptions {
 }
 
 /**
- * Gathers the facts about an installation and its cluster. Rejects with an ApiError if the webhook configurations cannot be
- * read, and with a UserError if the cluster cannot be reached.
+ * Gathers the facts about an installation and its cluster. Rejects with an ApiError if the webhook configurations
+ * cannot be read, and with a UserError if the cluster cannot be reached.
  */
 export async function gatherFacts(client: ClusterClient, options: GatherOptions): Promise<Facts> {
   const { namespace, now } = options;
@@ -113,7 +114,7 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
   };
 }
 
-/** Reads the objects that can be read independently of each other. */
+/** Reads the objects that do not depend on other facts. */
 async function readClusterObjects(client: ClusterClient, namespace: string) {
   const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
     readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
@@ -158,7 +159,7 @@ async function readServerlessFacts(
     const effective = isRollout ? effectiveSpec(await readRolloutState(client, namespace), namespace, policy) : policy;
     return findWeakerThanPolicies(namespace, spec, effective);
   });
-  return { policies, spec, weaker };
+  return { policies, weaker };
 }
 
 /**
@@ -206,8 +207,7 @@ async function readSecretCertificate(
   namespace: string,
   deployment: Deployment | undefined,
 ): Promise<Fact<ServedCertificate>> {
-  const source = deploymentFile(deployment, 'tls-cert-file');
-  const { name, key } = source?.kind === 'Secret' ? source : { name: INSTALLATION.certificateSecret, key: 'tls.crt' };
+  const { name, key } = certificateSecret(deployment) ?? { name: INSTALLATION.certificateSecret, key: 'tls.crt' };
   return await readFact(async () => {
     const secret = (await client.get(RESOURCES.Secret, name, namespace)) as Secret | undefined;
     const data = secret?.data?.[key];
@@ -309,19 +309,14 @@ interface InstalledObjects {
   readonly deployment: Deployment | undefined;
 }
 
-/**
- * API group that only OpenShift serves. OpenShift also serves the groups of the features, so they do not indicate
- * installed features there.
- */
-const OPENSHIFT = 'route.openshift.io';
-
 /** Derives the settings of an installation from its objects. */
 function deriveSettings(installed: InstalledObjects): ManifestSettings {
   const { namespace, configurations, groups, spec, deployment } = installed;
   const [url] = webhookUrls(configurations);
-  const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
-  // Without a Deployment, the features are derived from the CRDs, even though these may remain from an earlier
-  // installation.
+  // OpenShift serves these groups even if the features are not installed.
+  const serves = (group: string): boolean => groups.includes(group) && !isOpenShift({ groups });
+  // Without a Deployment, the CRDs determine the features, even though an earlier installation may have left
+  // them.
   const scc = serves(RESOURCES.RangeAllocation.group);
   const rollout = serves(RESOURCES.PSAEnforcementConfig.group);
   return {

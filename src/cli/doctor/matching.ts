@@ -33,9 +33,8 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
 }
 
 /**
- * True if API servers call the webhook for these requests. Assumes that the requests are not exempt from Pod Security,
- * and evaluates no match condition except those for exemptions and break-glass. Other match conditions may exclude more
- * requests.
+ * True if API servers call the webhook for a request that is not exempt from Pod Security. Evaluates only the match
+ * conditions for exemptions and break-glass. Other match conditions may exclude more requests.
  */
 export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
@@ -64,7 +63,7 @@ export function failsClosed({ failurePolicy }: Webhook): boolean {
   return failurePolicy !== 'Ignore';
 }
 
-/** Class of requests by the effect of an outage of all replicas. */
+/** Class of requests by the effect of an outage. */
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
 /** Returns the tier that applies to new pods in a namespace. */

@@ -32,27 +32,20 @@ export function simulateOutage(facts: Facts): readonly Outage[] {
   const outages = namespaces.value.map((namespace) => {
     const tier = namespaceTier(configurations, namespace);
     const update: Request = { operation: 'UPDATE', group: '', resource: 'namespaces', namespace };
-    return {
+    const effects = {
       tier,
-      namespace: namespace.name,
       pods: tier === 'fail-open' && isUnderFloor(facts, namespace) ? 'decided by the floor' : EFFECTS[tier],
       namespaceLabels: EFFECTS[requestTier(configurations, update)],
       newNamespaces: EFFECTS[requestTier(configurations, { ...update, operation: 'CREATE' })],
-    };
+    } as const;
+    return { effects, name: namespace.name };
   });
-  const groups = Map.groupBy(outages, ({ tier, pods, namespaceLabels, newNamespaces }) =>
-    [TIERS.indexOf(tier), pods, namespaceLabels, newNamespaces].join(' '),
+  const groups = Map.groupBy(outages, ({ effects: { tier, ...others } }) =>
+    [TIERS.indexOf(tier), ...Object.values(others)].join(' '),
   );
   return [...groups]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([, group]) => {
-      const namespaces = group.map(({ namespace }) => namespace);
-      return group.slice(0, 1).map(({ tier, pods, namespaceLabels, newNamespaces }) => ({
-        tier,
-        pods,
-        namespaceLabels,
-        newNamespaces,
-        namespaces,
-      }));
-    });
+    .flatMap(([, group]) =>
+      group.slice(0, 1).map(({ effects }) => ({ ...effects, namespaces: group.map(({ name }) => name) })),
+    );
 }

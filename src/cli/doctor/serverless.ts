@@ -56,7 +56,7 @@ interface PolicyFacts {
   readonly objects: readonly InstalledPolicy[];
   readonly settings: ServerlessSettings;
   readonly podSecurity: Settings['podSecurity'];
-  /** Probes with violating pods in a namespace whose label sets a level and in one with the default level. */
+  /** Probes with violating pods, in a namespace whose label sets a level and in a namespace with the default level. */
   readonly probes: { readonly label: Probe | undefined; readonly default: Probe | undefined };
   /** True if the user who runs the command is exempt. */
   readonly isExempt: boolean;
@@ -99,7 +99,9 @@ export async function diagnosePolicies(
   ];
 }
 
-/** Sends dry runs of violating pods to a namespace whose label sets a level and to one with the default level. */
+/**
+ * Sends dry runs of violating pods to a namespace whose label sets a level and to a namespace with the default level.
+ */
 async function probeNamespaces(
   client: ClusterClient,
   { defaults, exemptions }: Settings['podSecurity'],
@@ -183,8 +185,7 @@ function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): Check
 }
 
 /**
- * Detects the PodSecurity plugin. The plugin denies pods before the policies do, and its message does not name a
- * policy.
+ * Detects the PodSecurity plugin, which denies pods before the policies do. Its message does not contain a policy name.
  */
 function checkPlugin({ probes: { label }, isExempt }: PolicyFacts): CheckResult {
   const reason = label ? label.refusal : `no evaluated namespace has the label ${POD_SECURITY_LABELS.enforce}`;

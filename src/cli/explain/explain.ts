@@ -16,28 +16,24 @@ import { explainPolicies } from './serverless.ts';
 import type { AdmissionResult } from './workload.ts';
 
 const DETAILS = `
-Without manifests, the command explains resources in the cluster, which are workloads and pods, such as
-deployment/web, and namespaces, such as namespace/shop. With manifests, it explains these resources in the
-manifests, or all pods and workloads.
+Explains workloads and pods, such as deployment/web, and namespaces, such as namespace/shop, in the cluster.
+With -f, it explains these resources in the manifests, or all pods and workloads in them.
 
-For a namespace, it prints the effective level of each mode of Pod Security, its source (a label, the
-default, or for warn the enforced level), the managers that set the labels, the exemptions, and the
-PodSecurityExceptions with their states.
+For a namespace, it prints the effective Pod Security levels with their sources, the exemptions, and the
+PodSecurityExceptions.
 
-For a pod or the pods of a workload, it prints for every SCC (SecurityContextConstraints), in evaluation order,
-the subjects that may use it, whether it allows the pod or why not, and the changes to the pod. It also prints
-the chosen SCC, and the level of the Pod Security Standards that the result satisfies. Without a server, it
-explains the decision of the policies in the API server.
+For pods and workloads, it prints the decision of SCC admission. For each SCC (SecurityContextConstraints), in
+evaluation order, it prints the subjects that may use it, whether it allows the pod, and the changes to the pod.
+Without a server, it explains the decision of the policies in the API server.
 
-Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster or with
---offline, they come from the manifests. If the manifests contain no SCCs, the standard SCCs apply.
+Without a cluster or with --offline, roles, bindings, SCCs and namespaces come from the manifests. If the
+manifests contain no SCCs, the standard SCCs apply.
 
 The exit code is 1 if a pod is denied.
 
 Examples:
   portcullis explain namespace/shop
   portcullis explain deployment/web -n shop
-  portcullis explain -f pod.yaml -n shop
   portcullis explain -f pod.yaml --as alice --as-group developers
   portcullis explain -f deployment.yaml,cluster-dump/ --offline -o json
   helm template shop ./chart | portcullis explain -f - --kubeconfig admin.conf
@@ -50,7 +46,7 @@ const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', '
 async function explainWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
   const { as: user, 'as-group': groups, config, 'scc-mode': mode } = options;
   const { objects, subjects, inventory } = await readWorkloads(references, options, io);
-  const { store, namespace, assumptions } = inventory;
+  const { store, namespace } = inventory;
   const found = await findSettings({ config, store });
   const { settings, isServerless } = found;
   const scc = expectedSettings(found, mode);
@@ -74,6 +70,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
     .map((workload) => (isServerless ? explainPolicies : explainSccs)(workload, context))
     .filter((one) => one !== undefined);
   if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
+  const assumptions = [...inventory.assumptions, ...(isServerless ? [] : scc.assumptions)];
   return { results, assumptions, settings: scc.source };
 }
 

@@ -6,11 +6,10 @@ import type { PodLike } from '../../kube/types.ts';
 import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
 import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
-import type { SccMode } from '../../policy/scc/mode.ts';
+import { type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import type { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { sccInput } from '../inventory/scc-input.ts';
-import { expectedMode, type ExpectedSettings } from '../inventory/settings.ts';
 import type { Workload } from '../inventory/workloads.ts';
 import { printable, printChanges, printTable, type Style } from '../output/print.ts';
 import { explainExceptions } from './exceptions.ts';
@@ -24,7 +23,7 @@ import {
 
 interface SccContext extends Creation {
   readonly store: Store;
-  readonly scc: ExpectedSettings;
+  readonly scc: SccSettings;
   readonly settings: Settings;
   readonly previewRanges: ReturnType<typeof createRangePreview>;
 }
@@ -41,7 +40,7 @@ export function explainSccs(workload: Workload, context: SccContext): Explanatio
 function decide(workload: Workload, context: SccContext) {
   const { store, scc, previewRanges, creator } = context;
   const namespace = findNamespace(store, workload.namespace);
-  const mode = expectedMode(namespace, scc);
+  const mode = sccMode(namespace, scc);
   const isReported = mode.mode === 'report';
   const pod = workloadPod(workload.source, {
     ...sccInput(store, scc),
@@ -106,7 +105,7 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
 
 /** Prints the decision, its reasons, a row for each SCC, and warnings. */
 function printDecision(data: ExplainedDecision, outcome: AdmissionResult, style: Style): string {
-  const { chosen, allowed, mode, modeFrom, problem, subjectType, reason, level, message, warnings, sccs } = data;
+  const { chosen, allowed, mode, problem, subjectType, reason, level, message, warnings, sccs } = data;
   const { exceptions } = data;
   // The table of SCCs contains all reasons for a denial by every SCC.
   const denial = message?.startsWith('unable to validate against any') ? undefined : message;
@@ -117,7 +116,7 @@ function printDecision(data: ExplainedDecision, outcome: AdmissionResult, style:
     off: `SCC admission is off in its namespace; otherwise it would be ${allowed ? 'admitted' : 'denied'}`,
   };
   const facts = [
-    ['Mode', problem ?? `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODE_EFFECTS[mode]}`],
+    ['Mode', problem ?? `${mode}${MODE_EFFECTS[mode]}`],
     ['Denied because', denial],
     ['Usable by', subjectType && SUBJECTS.get(subjectType)],
     ['Chosen because', reason],

@@ -34,7 +34,7 @@ export function describeWorkload(
     template: source.template && printFieldPath(source.template),
     namespace,
     createdBy: username,
-    /** Absent if the pod sets none. */
+    /** Absent if the pod does not set a service account. */
     serviceAccount,
   };
 }

@@ -30,12 +30,12 @@ const RATE = { perSecond: 200, burst: 50 };
 /** Maximum attempts for an object that other clients, such as the leader, change concurrently. */
 const MAX_ATTEMPTS = 20;
 /**
- * Maximum passes of `relaxLabels`. One may not be enough, because a replica may set labels until it observes that
- * break-glass is on.
+ * Maximum passes of `relaxLabels`. A single pass may not be enough, because replicas may set labels until they observe
+ * that break-glass is on.
  */
 const MAX_PASSES = 3;
 
-/** The cluster of a command, and its output. */
+/** The cluster in which a command relaxes or restores labels, and the output of the command. */
 export interface BreakGlassRun {
   readonly client: ClusterClient;
   readonly dryRun: DryRun;
@@ -175,7 +175,7 @@ async function changeNamespaces(
   const rejected = new Map<string, string>();
   const remaining = due.values();
   let done = 0;
-  // Unlike this timer, the timers of the clock do not keep the process alive.
+  // Unlike this timer, clock timers do not keep the process alive.
   const wait = (): Promise<void> => pause(limit.reserve(), undefined, { signal: run.client.signal });
   await withProgress(run.stderr, async (show) => {
     const work = async (): Promise<void> => {
@@ -208,9 +208,7 @@ interface ChangedObject<T> {
   readonly error?: string;
 }
 
-/**
- * Sends the planned writes to an object. Sends none to a deleted object. Rejects if the API server cannot be reached.
- */
+/** Sends the planned writes to an object, unless it has been deleted. Rejects if the API server cannot be reached. */
 export async function changeObject<T extends KubeObject>(
   { client, dryRun }: BreakGlassRun,
   resource: ResourceInfo,
@@ -260,8 +258,8 @@ async function sendWrite(
 }
 
 /**
- * Describes labels set by other clients, which the PodSecurity plugin continues to enforce, with the commands that
- * relax them.
+ * Describes the labels of other clients, which the PodSecurity plugin continues to enforce, and the commands that relax
+ * them.
  */
 export function describeRemainingLabels(namespaces: readonly Namespace[]): readonly string[] {
   const labels = namespaces.flatMap((one) => remainingLabel(one) ?? []);

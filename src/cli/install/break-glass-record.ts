@@ -4,6 +4,7 @@
  */
 import type { Target } from '../../install/break-glass-state.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
+import { sortedSet } from '../../kube/text.ts';
 import type { KubeObject, Namespace, ObjectMeta } from '../../kube/types.ts';
 import { FORMER_LEVELS_ANNOTATION, INSTALLATION } from '../../kube/well-known.ts';
 import { isStricter, printPolicy } from '../../policy/psa/policy.ts';
@@ -13,17 +14,21 @@ import { type BreakGlassRun, changeObject, type FormerLevels, type LevelRecord }
 
 const KIND = 'ValidatingWebhookConfiguration';
 
-/**
- * Opens the record in the last webhook configuration that `off` activates. If there is none, nothing is recorded.
- */
+/** Opens the record in the last webhook configuration that `off` activates. If there is none, nothing is recorded. */
 export function openRecord(run: BreakGlassRun, targets: readonly Target[]): LevelRecord {
   const target = targets.find(({ kind }) => kind === KIND);
   const write = async (change: (before: FormerLevels) => FormerLevels): Promise<string | undefined> => {
     if (!target || run.dryRun !== 'none') return undefined;
+    const plan = ({ metadata }: KubeObject): ObjectWrite | undefined => {
+      const text = formatLevels(change(readLevels(metadata)));
+      if (text === (metadata?.annotations?.[FORMER_LEVELS_ANNOTATION] ?? null)) return undefined;
+      const annotations = { [FORMER_LEVELS_ANNOTATION]: text };
+      const document = { metadata: { resourceVersion: metadata?.resourceVersion, annotations } };
+      return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
+    };
     // The command has changed the object since it was read.
-    const objects = await run.client.list(RESOURCES[KIND]);
-    const current = objects.find((object) => objectName(object) === target.name);
-    return current && (await writeLevels(run, current, change));
+    const current = (await run.client.get(RESOURCES[KIND], target.name)) as KubeObject | undefined;
+    return current && (await changeObject(run, RESOURCES[KIND], current, { plan })).error;
   };
   return {
     levels: readLevels(target?.metadata),
@@ -61,30 +66,6 @@ function readLevels(metadata: ObjectMeta | undefined): FormerLevels {
 
 function formatLevels(levels: FormerLevels): string | null {
   const groups = Map.groupBy(levels, ([, policy]) => printPolicy(policy));
-  const texts = Array.from(
-    groups,
-    ([policy, all]) =>
-      `${policy}=${all
-        .map(([name]) => name)
-        .sort()
-        .join()}`,
-  );
+  const texts = Array.from(groups, ([policy, all]) => `${policy}=${sortedSet(all.map(([name]) => name)).join()}`);
   return texts.length === 0 ? null : texts.sort().join(';');
-}
-
-/** Returns the error if the API server rejects the change. */
-async function writeLevels(
-  run: BreakGlassRun,
-  configuration: KubeObject,
-  change: (before: FormerLevels) => FormerLevels,
-): Promise<string | undefined> {
-  const plan = ({ metadata }: KubeObject): ObjectWrite | undefined => {
-    const text = formatLevels(change(readLevels(metadata)));
-    if (text === (metadata?.annotations?.[FORMER_LEVELS_ANNOTATION] ?? null)) return undefined;
-    const annotations = { [FORMER_LEVELS_ANNOTATION]: text };
-    const document = { metadata: { resourceVersion: metadata?.resourceVersion, annotations } };
-    return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
-  };
-  const { error } = await changeObject(run, RESOURCES[KIND], configuration, { plan });
-  return error;
 }

@@ -41,31 +41,18 @@ import { openRecord } from './break-glass-record.ts';
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.
 
-  on      adds a match condition that is always false to every Portcullis webhook. API servers apply
-          it within seconds and then send no requests to Portcullis, so an unresponsive server
-          does not delay requests. The floor policies receive a requirement that no namespace meets.
-          Annotations record the user, the time and the reason. The
-          pod-security.kubernetes.io/enforce labels that the label syncer set become privileged, because the
-          PodSecurity plugin of API servers denies ordinary pods by these labels while SCC admission does
-          not default the pods. The label portcullis.dev/break-glass-enforce and the annotation
-          portcullis.dev/break-glass-levels of a webhook configuration record the former levels.
-          The output lists other causes of denials, such as labels set by other clients
-  off     removes these conditions, requirements and annotations, and restores the labels. A label that
-          another client has changed in the meantime is kept. The output lists levels that are lower
-          and versions that are older than before. Without --force, a replica must be ready
+  on      stops API servers from calling the Portcullis webhooks and from evaluating the floor policies, within
+          seconds. Relaxes the pod-security.kubernetes.io/enforce labels that the label syncer set, because the
+          PodSecurity plugin denies pods by these labels. The output lists other causes of denials
+  off     restores the webhooks, policies and labels, except labels that another client has changed. Without
+          --force, a replica must be ready
   status  shows the state of each webhook and policy, and the number of namespaces with a relaxed label
 
-"on" does not require a running replica. The command changes nothing else in these objects, does not
-overwrite concurrent changes, and can be interrupted and repeated. Running replicas do not change Pod Security
-labels while break-glass is on. Pods that start while break-glass is on keep running. Find violations with
-'portcullis check' and 'portcullis scc plan'.
+"on" does not require a running replica. You can interrupt and repeat the command. Pods that start while
+break-glass is on keep running. Find violations with 'portcullis check' and 'portcullis scc plan'.
 
-GitOps tools (Argo CD, Flux) may revert the change, so suspend them first.
-
-Required verbs: get, list and patch on validatingwebhookconfigurations, mutatingwebhookconfigurations and
-validatingadmissionpolicies of admissionregistration.k8s.io and on namespaces, and list on
-mutatingadmissionpolicies. For off, also list on endpointslices in the installation namespace, or on
-leases if API servers call replicas by URL. For status, list is sufficient.
+GitOps tools (Argo CD, Flux) may revert the change, so suspend them first. For the required permissions, see
+docs/how-to/break-glass.md.
 
 Examples:
   portcullis break-glass on --reason "INC-1234: pods do not start"

@@ -25,41 +25,22 @@ const KEPT: Readonly<Record<string, readonly (readonly [path: Path, names: reado
     ],
   ],
   Deployment: [
-    [['spec'], ['minReadySeconds', 'progressDeadlineSeconds', 'revisionHistoryLimit', 'strategy']],
+    [['spec'], words('minReadySeconds progressDeadlineSeconds revisionHistoryLimit strategy')],
     [
       POD,
-      [
-        'affinity',
-        'dnsConfig',
-        'dnsPolicy',
-        'hostNetwork',
-        'imagePullSecrets',
-        'initContainers',
-        'nodeSelector',
-        'priorityClassName',
-        'runtimeClassName',
-        'securityContext',
-        'terminationGracePeriodSeconds',
-        'tolerations',
-        'topologySpreadConstraints',
-        'volumes',
-      ],
+      words(`affinity dnsConfig dnsPolicy hostNetwork imagePullSecrets initContainers nodeSelector priorityClassName
+        runtimeClassName securityContext terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes`),
     ],
     [
       CONTAINER,
-      [
-        'imagePullPolicy',
-        'livenessProbe',
-        'ports',
-        'readinessProbe',
-        'resources',
-        'securityContext',
-        'startupProbe',
-        'volumeMounts',
-      ],
+      words(`imagePullPolicy livenessProbe ports readinessProbe resources securityContext startupProbe volumeMounts`),
     ],
   ],
 };
+
+function words(text: string): readonly string[] {
+  return text.split(/\s+/);
+}
 
 /** Fields and arguments for the serving certificate, which `--cert-manager` replaces. */
 const CERTIFICATE_FIELDS: readonly string[] = ['volumes', 'volumeMounts'];
@@ -72,18 +53,8 @@ interface Replacements {
   readonly replacesCertificate: boolean;
 }
 
-interface KeptManifest {
-  readonly manifest: Manifest;
-  /** Paths of customized fields. */
-  readonly fields: readonly string[];
-}
-
-/** Returns a manifest with the customized fields of the object in the cluster. */
-export function keepCustomized(
-  manifest: Manifest,
-  live: AnyObject | undefined,
-  replacements: Replacements,
-): KeptManifest {
+/** Returns a manifest with the customized fields of the object in the cluster, and the paths of these fields. */
+export function keepCustomized(manifest: Manifest, live: AnyObject | undefined, replacements: Replacements) {
   const fields: string[] = [];
   if (!live) return { manifest, fields };
   const result = structuredClone<Manifest>(manifest);
@@ -143,7 +114,7 @@ function optionName(argument: unknown): string {
 
 /**
  * Returns the arguments in the cluster with the features from the manifest, followed by the arguments that the cluster
- * lacks. Certificate arguments come from only one of the two.
+ * lacks. Certificate arguments come either from the manifest or from the cluster.
  */
 function mergeArguments(
   generated: readonly unknown[],

@@ -1,21 +1,21 @@
 /** Prints the manifests of an installation for a cluster, for `install` and `upgrade`. */
-import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
+import type { ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import { buildManifests, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { withCluster } from '../cluster.ts';
-import { EXIT, type Io, VERSION } from '../command.ts';
+import { EXIT, type Io } from '../command.ts';
 import { findIncompatibility } from '../installed/deployment.ts';
 import { deleteObsolete, findObsolete, objectPathName, readObjects } from '../installed/objects.ts';
 import { checkWeakenings, findWeakenings, findWeakerThanPolicies } from '../installed/weakening.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
-import { printCommand, type ShellCommand } from '../output/shell.ts';
+import { printCommand } from '../output/shell.ts';
 import { keepCustomized } from './customized.ts';
-import { divideSettings, type Installation, lostVersions, readInstallation } from './installation.ts';
+import { divideSettings, type Installation, readInstallation } from './installation.ts';
 import { gatherFacts, planForCluster, type PlanValues, requestedChanges } from './plan.ts';
 import { listOrNothing, summarizeSettings } from './summary.ts';
 import { checkServerless, printPolicies } from './without-server.ts';
@@ -61,30 +61,13 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
   });
 }
 
-/** An object to apply, and the existing object in the cluster. */
-interface PlannedObject {
-  readonly manifest: Manifest;
-  readonly live: AnyObject | undefined;
-  /** Customized fields that keep their values. */
-  readonly fields: readonly string[];
-}
-
-interface Combination {
-  readonly objects: readonly PlannedObject[];
-  readonly conflicts: readonly string[];
-  /** Command that removes settings. */
-  readonly removal: ShellCommand | undefined;
-  /** Objects that the settings no longer require. */
-  readonly obsolete: readonly string[];
-}
-
 /** Combines the manifests with the objects in the cluster. */
 async function combine(
   client: ClusterClient,
   installation: Installation,
   settings: ManifestSettings,
   values: PlanValues,
-): Promise<Combination> {
+) {
   const current = installation.settings.policy ?? {};
   const changes = requestedChanges(values, settings.features.scc).filter(
     ({ path, value }) => !deepEqual(valueAt(current, path), value),
@@ -92,12 +75,6 @@ async function combine(
   const { initial, object, conflicts, removal } = divideSettings(installation, changes);
   const manifests = [...buildManifests(settings), ...(object ? [object] : [])];
   const live = await readObjects(client, manifests);
-  const lost = manifests.flatMap((manifest, index) =>
-    lostVersions(manifest, live[index]).map((version) => `${manifest.metadata.name}: objects are stored as ${version}`),
-  );
-  if (lost.length > 0) {
-    throw new UserError(`${lost.join('; ')}, which version ${VERSION} does not define: use a newer program`);
-  }
   const { certificates = settings.certificates } = installation.settings;
   const replacements = { initial, replacesCertificate: certificates !== settings.certificates };
   const objects = manifests.map((manifest, index) => ({
@@ -111,7 +88,7 @@ async function combine(
 function summarize(
   { deployment, serverless, settings: before }: Installation,
   after: ManifestSettings,
-  { objects, conflicts, removal, obsolete }: Combination,
+  { objects, conflicts, removal, obsolete }: Awaited<ReturnType<typeof combine>>,
 ): readonly string[] {
   const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
   const fields = objects.flatMap(({ manifest, fields: names }) =>

@@ -34,16 +34,15 @@ const installOptions = {
 };
 
 const DETAILS = `
-Prints the manifests of an installation for the cluster of the kubeconfig, and to stderr the assumptions and a
-summary. The command changes nothing. Apply the output with kubectl. With --profile, it does not read a cluster.
+Prints installation manifests for the kubeconfig's cluster, and the assumptions and a summary to stderr.
+The command changes nothing. Apply the output with kubectl. With --profile, it does not read a cluster.
 
 If Portcullis is installed, settings that the options do not change keep their values, as do customized fields
 of the Deployment. Settings that weaken enforcement require --allow-weaker. To see the changes first, pipe the
 output to kubectl diff.
 
-With --webhooks=static, apply the objects with the label app.kubernetes.io/component=webhooks only after the
-replicas are ready. Otherwise, API servers deny pods until then. With --without-server, the output contains only policies
-that API servers evaluate.
+With --webhooks=static, API servers deny pods until the replicas are ready, so apply the objects with the label
+app.kubernetes.io/component=webhooks last. With --without-server, the output contains only policies.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -

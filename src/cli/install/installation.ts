@@ -1,18 +1,17 @@
 /** Reads the installation that `install` and `upgrade` change, and divides its settings by owner. */
-import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
+import { type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
-import { quote } from '../../kube/text.ts';
-import { isObject, type JsonObject, type PortcullisConfiguration } from '../../kube/types.ts';
+import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { deploymentSettings, replicaContainer } from '../installed/deployment.ts';
 import { readPolicyObjects, readServerless, type ServerlessSettings } from '../installed/serverless.ts';
 import { patchSettings } from '../installed/settings.ts';
-import type { ShellCommand } from '../output/shell.ts';
+import { jsonObject } from '../serve-options.ts';
 
 /** Name of the CRD for the minimum kubelet version. */
 export const NODES_CONFIG = 'nodes.config.openshift.io';
@@ -28,7 +27,7 @@ export interface Installation {
   readonly settings: Partial<ManifestSettings>;
   /** Settings that the leader applies. */
   readonly initial: JsonObject;
-  /** Settings of the policies of a serverless installation. */
+  /** Settings that a serverless installation enforces through policies. */
   readonly serverless: ServerlessSettings | undefined;
 }
 
@@ -88,13 +87,7 @@ async function readSettings(
 }
 
 function readInitialSettings(deployment: Deployment): JsonObject {
-  const text = replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}';
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : {};
-  } catch {
-    throw new UserError(`deployments/${INSTALLATION.name}: ${INITIAL_SETTINGS} is not JSON: ${quote(text)}`);
-  }
+  return jsonObject(replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}');
 }
 
 /** Returns the image of the replicas. */
@@ -102,30 +95,8 @@ export function installedImage({ deployment }: Installation): string | undefined
   return replicaContainer(deployment)?.image ?? undefined;
 }
 
-/** Returns the stored versions of a CRD that its manifest no longer contains. */
-export function lostVersions(manifest: Manifest, live: AnyObject | undefined): readonly string[] {
-  if (manifest.kind !== 'CustomResourceDefinition' || !live) return [];
-  const { status } = live as { readonly status?: { readonly storedVersions?: readonly string[] } };
-  const { spec } = manifest as Manifest & {
-    readonly spec: { readonly versions: readonly { readonly name: string }[] };
-  };
-  return (status?.storedVersions ?? []).filter((stored) => !spec.versions.some(({ name }) => name === stored));
-}
-
 /** The field manager of `kubectl apply --server-side`. */
 const KUBECTL = 'kubectl';
-
-/** The changed settings, divided by the way to apply them. */
-interface DividedSettings {
-  /** Settings that the leader applies because they have no other owner. */
-  readonly initial: JsonObject;
-  /** The object for `kubectl apply`, with the changed settings that other clients own. */
-  readonly object: Manifest | undefined;
-  /** Changed settings that kubectl replaces only with `--force-conflicts`. */
-  readonly conflicts: readonly string[];
-  /** Command that removes settings owned by other clients, which server-side apply cannot remove. */
-  readonly removal: ShellCommand | undefined;
-}
 
 /**
  * Divides settings by owner, because the leader does not overwrite other managers' fields. The object keeps all fields
@@ -134,7 +105,7 @@ interface DividedSettings {
 export function divideSettings(
   { configuration, initial }: Pick<Installation, 'configuration' | 'initial'>,
   changes: readonly Setting[],
-): DividedSettings {
+) {
   const ownersAt = (path: readonly string[]): readonly string[] =>
     configuration ? settingOwners(configuration, path) : [];
   const own = listSettings(changes.reduce(withSetting, initial)).filter(
@@ -144,19 +115,23 @@ export function divideSettings(
   const foreign = owned.filter(({ value }) => value !== null);
   const removed = owned.filter(({ value }) => value === null);
   const applied = listSettings(configuration?.spec ?? {}).filter(({ path }) => ownersAt(path).includes(KUBECTL));
-  const object = {
+  const object: Manifest & { readonly spec: JsonObject } = {
     apiVersion: getApiVersion('PortcullisConfiguration'),
     kind: 'PortcullisConfiguration',
     metadata: { name: CONFIGURATION_NAME },
     spec: [...applied, ...foreign].reduce(withSetting, {}),
   };
   return {
+    /** Settings that the leader applies because they have no other owner. */
     initial: own.reduce(withSetting, {}),
+    /** The object for `kubectl apply`, with the changed settings that other clients own. */
     object: foreign.length === 0 ? undefined : object,
+    /** Changed settings that kubectl replaces only with `--force-conflicts`. */
     conflicts: foreign.flatMap(({ path }) => {
       const others = ownersAt(path).filter((owner) => owner !== KUBECTL);
       return others.length === 0 ? [] : [`spec.${path.join('.')} belongs to ${others.join(', ')}`];
     }),
+    /** Command that removes settings owned by other clients, which server-side apply cannot remove. */
     removal: removed.length === 0 ? undefined : patchSettings(removed),
   };
 }

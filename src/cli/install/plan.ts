@@ -12,7 +12,7 @@ import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions } from '../cluster.ts';
 import { VERSION } from '../command.ts';
-import { CHART_CONSEQUENCE } from '../installed/settings.ts';
+import { CHART_CONSEQUENCE, isOpenShift } from '../installed/settings.ts';
 import {
   boolean,
   flag,
@@ -115,16 +115,11 @@ export function requestedChanges(
   ];
 }
 
-/**
- * Returns the settings of a profile or cluster, overridden by the options. Throws a UserError if they contradict each
- * other.
- */
+/** Applies the options to the settings of a profile or cluster. Throws a UserError for contradictory options. */
 export function applyOptions(base: ManifestSettings, values: PlanValues): ManifestSettings {
   const { scc = base.features.scc, rollout = base.features.rollout } = values;
   const { kubelet = base.features.kubelet, olm = base.features.olm } = values;
-  const { namespace, image = base.image, replicas = base.replicas, monitoring } = values;
-  const { 'cert-manager': certManager, 'runbook-url': runbook = base.runbook } = values;
-  const { 'nodes-config': nodesConfig = base.nodesConfig } = values;
+  const { namespace, image = base.image, replicas = base.replicas, monitoring, 'cert-manager': certManager } = values;
   const features = { scc, rollout, kubelet, olm };
   const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
   const settings: ManifestSettings = {
@@ -132,10 +127,10 @@ export function applyOptions(base: ManifestSettings, values: PlanValues): Manife
     namespace,
     image,
     replicas,
-    runbook,
+    runbook: values['runbook-url'] ?? base.runbook,
     features,
     policy,
-    nodesConfig: nodesConfig && kubelet,
+    nodesConfig: (values['nodes-config'] ?? base.nodesConfig) && kubelet,
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
@@ -181,30 +176,17 @@ function webAddress(value: string): string {
   throw new UserError('must be the URL of a page, such as https://example.com/runbook.md');
 }
 
-/** The settings to install, and the assumptions. */
-interface InstallPlan {
-  readonly settings: ManifestSettings;
-  readonly notes: readonly string[];
-}
-
-/** Only OpenShift serves this group. Other clusters can serve the other OpenShift groups through CRDs. */
-const OPENSHIFT = 'route.openshift.io';
 const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 
 /**
- * Plans an installation for a cluster, which may already have settings. Throws a UserError if the cluster does not
- * support the plan.
+ * Returns the settings to install in a cluster, which may already have settings, and the assumptions. Throws a
+ * UserError if the cluster does not support the settings.
  */
-export function planForCluster(
-  facts: ClusterFacts,
-  installed: Partial<ManifestSettings>,
-  values: PlanValues,
-): InstallPlan {
-  const isOpenShift = facts.groups.includes(OPENSHIFT);
+export function planForCluster(facts: ClusterFacts, installed: Partial<ManifestSettings>, values: PlanValues) {
   const base: ManifestSettings = {
     ...DEFAULTS,
-    ...(isOpenShift ? PROFILES.openshift : {}),
+    ...(isOpenShift(facts) ? PROFILES.openshift : {}),
     ...(facts.groups.includes(PROMETHEUS_OPERATOR) ? PROFILES.monitoring : {}),
     ...installed,
   };
@@ -214,14 +196,12 @@ export function planForCluster(
   return { settings, notes: formatNotes(facts, settings) };
 }
 
-function findProblem(
-  { server, version, groups, hasForeignNodesConfig }: ClusterFacts,
-  settings: ManifestSettings,
-): string | undefined {
+function findProblem(facts: ClusterFacts, settings: ManifestSettings): string | undefined {
+  const { server, version, groups, hasForeignNodesConfig } = facts;
   if (isTooOld(version)) {
     return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for match conditions`;
   }
-  if (groups.includes(OPENSHIFT) && settings.features.scc) {
+  if (isOpenShift(facts) && settings.features.scc) {
     return '--scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: use --scc=false';
   }
   if (settings.nodesConfig && hasForeignNodesConfig) {
@@ -244,7 +224,7 @@ function isTooOld(version: string): boolean {
 function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly string[] {
   const { server, version, groups, hasForeignSccs } = facts;
   const notes = [`Kubernetes ${version} at ${server}`];
-  if (groups.includes(OPENSHIFT)) notes.push('detected OpenShift, which manages SCCs, their CRDs and ranges');
+  if (isOpenShift(facts)) notes.push('detected OpenShift, which manages SCCs, their CRDs and ranges');
   else if (settings.features.scc) {
     if (!groups.includes(RESOURCES.SecurityContextConstraints.group))
       notes.push(`the cluster will serve security.openshift.io: ${CHART_CONSEQUENCE}; --scc=false does not install it`);

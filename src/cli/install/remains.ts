@@ -87,8 +87,8 @@ function hasOwnRanges({ metadata }: Namespace): boolean {
 }
 
 /**
- * Returns the ClusterRoles that grant SCCs, preceded by all their bindings, including those created by `scc grant` and
- * `scc plan`.
+ * Returns all bindings of the ClusterRoles that grant SCCs, including bindings from `scc grant` and `scc plan`,
+ * followed by these ClusterRoles.
  */
 export async function findGrants(client: ClusterClient) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding: Binding } = RESOURCES;

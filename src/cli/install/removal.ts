@@ -42,7 +42,7 @@ interface RemovalTarget {
 
 /** The input of every step. */
 export interface Removal extends RemovalTarget {
-  /** The numbers of reported changes and of failures. */
+  /** Number of reported changes and of failures. */
   readonly counts: { readonly reported: number; readonly failed: number };
   /** Prints a line. */
   report(line: string): void;
@@ -74,8 +74,8 @@ export interface Deletion {
 }
 
 /**
- * Deletes objects one at a time, except objects that were replaced in the meantime. Resolves to true if all of them are
- * deleted.
+ * Deletes objects one at a time. Does not delete an object that another client has replaced. Resolves to true if all
+ * objects are deleted.
  */
 export async function deleteObjects(removal: Removal, targets: readonly Deletion[]): Promise<boolean> {
   let isDone = true;

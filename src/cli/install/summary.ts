@@ -31,18 +31,16 @@ export function listOrNothing(items: readonly string[]): string {
 }
 
 function describeSettings(settings: Partial<ManifestSettings>): readonly (readonly [name: string, value: string])[] {
-  const { features, policy = {}, webhooks, ...rest } = settings;
-  const isMonitored = settings.monitoring === 'prometheus-operator';
-  const named = (['image', 'replicas', 'certificates', 'monitoring', 'runbook'] as const).flatMap((name) =>
-    rest[name] === undefined || (name === 'runbook' && !(isMonitored && rest.runbook))
-      ? []
-      : [[name, String(rest[name])] as const],
-  );
-  const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
-  const definitions = settings.nodesConfig === true ? [[NODES_CONFIG, 'true'] as const] : [];
-  const installed = Object.entries(features ?? {}).map(([name, value]) => [name, String(value)] as const);
-  const policies = listSettings(policy).map(
-    ({ path, value }) => [`spec.${path.join('.')}`, JSON.stringify(value)] as const,
-  );
-  return [...named, ...address, ...installed, ...definitions, ...policies];
+  const { image, replicas, certificates, monitoring, runbook, webhooks, features, nodesConfig, policy = {} } = settings;
+  const values = {
+    ...{ image, replicas, certificates, monitoring },
+    runbook: monitoring === 'prometheus-operator' ? runbook || undefined : undefined,
+    'webhook-url': webhooks === 'service' ? undefined : webhooks?.url,
+    ...features,
+    [NODES_CONFIG]: nodesConfig || undefined,
+  };
+  return [
+    ...Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const])),
+    ...listSettings(policy).map(({ path, value }) => [`spec.${path.join('.')}`, JSON.stringify(value)] as const),
+  ];
 }

@@ -27,7 +27,7 @@ const DETAILS = `
 Asks for confirmation, and ends enforcement while the replicas still respond, so the uninstallation does not
 cause denials. It then deletes the replicas, and all other objects with the label
 app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of the remaining
-objects, with the commands to remove them.
+objects and the commands that remove them.
 
 In namespaces, the command removes only the Pod Security labels that managedFields attribute to a Portcullis
 controller. The command does not affect running pods, and can be repeated.

@@ -1,4 +1,4 @@
-/** Reads the version of an installation and the options of its replicas from the Deployment. */
+/** Reads the version and the command-line options of the replicas from the Deployment. */
 import { posix } from 'node:path';
 import { type ManifestSettings, parseFeatures } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
@@ -8,14 +8,14 @@ import { serveOptions } from '../serve-options.ts';
 
 type Deployment = Kinds['Deployment'];
 
-/** Returns the value of an option in the replicas' arguments. */
-function deploymentArgument(deployment: Deployment | undefined, option: string): string | undefined {
-  return deploymentArguments(deployment, option).at(-1);
+/** Returns the container of the replicas. */
+export function replicaContainer(deployment: Deployment | undefined) {
+  return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);
 }
 
 /** Returns all values of an option in the replicas' arguments. */
 function deploymentArguments(deployment: Deployment | undefined, option: string): readonly string[] {
-  const args = deploymentContainers(deployment).flatMap((container) => container.args ?? []);
+  const args = replicaContainer(deployment)?.args ?? [];
   return args.flatMap((arg, index) => {
     if (arg === `--${option}`) return args[index + 1] ?? [];
     return arg.startsWith(`--${option}=`) ? arg.slice(option.length + 3) : [];
@@ -27,41 +27,21 @@ export function deploymentFeatures(deployment: Deployment): ManifestSettings['fe
   return parseFeatures(deploymentArguments(deployment, 'features'));
 }
 
-/** The object whose content is mounted as a file in the replicas. */
-interface FileSource {
-  readonly kind: 'ConfigMap' | 'Secret';
-  readonly name: string;
-  /** Key of the file in the object. */
-  readonly key: string;
-}
-
-/** Returns the source of the file that an option names, or `undefined` if the option or mount is absent. */
-export function deploymentFile(deployment: Deployment | undefined, option: string): FileSource | undefined {
-  const path = deploymentArgument(deployment, option);
-  if (path === undefined) return undefined;
-  const mounts = deploymentContainers(deployment).flatMap((container) => container.volumeMounts ?? []);
+/** Returns the Secret and the key from which the replicas' serving certificate is mounted, if it comes from a Secret. */
+export function certificateSecret(deployment: Deployment | undefined) {
+  const path = deploymentArguments(deployment, 'tls-cert-file').at(-1) ?? '';
+  const mounts = replicaContainer(deployment)?.volumeMounts ?? [];
   const mount = mounts.find(({ mountPath }) => path.startsWith(posix.join(mountPath, '/')));
   const volume = deployment?.spec?.template.spec?.volumes?.find(({ name }) => name === mount?.name);
-  if (!mount || !volume) return undefined;
+  const { secretName: name, items } = volume?.secret ?? {};
+  if (!mount || name === undefined) return undefined;
   const file = posix.relative(mount.mountPath, path);
-  const { configMap, secret } = volume;
-  const key = (configMap ?? secret)?.items?.find((item) => item.path === file)?.key ?? file;
-  if (configMap?.name !== undefined) return { kind: 'ConfigMap', name: configMap.name, key };
-  return secret?.secretName === undefined ? undefined : { kind: 'Secret', name: secret.secretName, key };
-}
-
-function deploymentContainers(deployment: Deployment | undefined) {
-  return deployment?.spec?.template.spec?.containers ?? [];
-}
-
-/** Returns the container of the replicas. */
-export function replicaContainer(deployment: Deployment | undefined) {
-  return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);
+  return { name, key: items?.find((item) => item.path === file)?.key ?? file };
 }
 
 /** Returns the settings in the replicas' arguments. */
 export function deploymentSettings(deployment: Deployment) {
-  const url = deploymentArgument(deployment, 'webhook-url');
+  const url = deploymentArguments(deployment, 'webhook-url').at(-1);
   return {
     features: deploymentFeatures(deployment),
     certificates: certificateSource(deployment),
@@ -70,19 +50,14 @@ export function deploymentSettings(deployment: Deployment) {
 }
 
 function certificateSource(deployment: Deployment): ManifestSettings['certificates'] {
-  if (deploymentArgument(deployment, 'tls-cert-file') === undefined) return 'self-managed';
-  const annotations = deploymentArgument(deployment, 'webhook-annotations') ?? '';
+  if (deploymentArguments(deployment, 'tls-cert-file').length === 0) return 'self-managed';
+  const annotations = deploymentArguments(deployment, 'webhook-annotations').join();
   return annotations.includes('cert-manager.io/') ? 'cert-manager' : 'others';
-}
-
-/** Returns the version of an installation, or `undefined` if its pods have no version label. */
-function installedVersion(deployment: Deployment | undefined): string | undefined {
-  return deployment?.spec?.template.metadata?.labels?.['app.kubernetes.io/version'];
 }
 
 /** Returns the reason why this program cannot change an installation, or `undefined` if it can. */
 export function findIncompatibility(deployment: Deployment | undefined, isUpgrade: boolean): string | undefined {
-  const version = installedVersion(deployment);
+  const version = deployment?.spec?.template.metadata?.labels?.['app.kubernetes.io/version'];
   const [major = 0, minor = 0, patch = 0] = parseProgramVersion(version ?? VERSION);
   const [ownMajor = 0, ownMinor = 0, ownPatch = 0] = parseProgramVersion(VERSION);
   const skew = ownMajor - major || ownMinor - minor;

@@ -44,7 +44,7 @@ interface Remaining {
   readonly policies: JsonObject;
 }
 
-/** Describes the settings of a server with the given spec that policies in the API server enforce less strictly. */
+/** Describes the settings of a server that policies in the API server enforce less strictly. */
 export function findLostEnforcement(
   namespace: string,
   spec: JsonObject,

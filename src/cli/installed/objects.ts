@@ -1,4 +1,4 @@
-/** Reads the objects of an installation, and finds those that it no longer needs. */
+/** Reads the objects of an installation, and finds objects that it no longer needs. */
 import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
 import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import type { Kind } from '../../kube/kinds.ts';

@@ -45,8 +45,8 @@ export async function readPolicyObjects(client: ClusterClient): Promise<readonly
 }
 
 /**
- * Returns the command that deletes all policies and bindings. The command contains only kinds of existing objects,
- * because API servers may not serve other kinds.
+ * Returns the command that deletes all policies and bindings. The command omits kinds without objects, because API
+ * servers may not serve them.
  */
 export function deleteAllCommand(policies: readonly InstalledPolicy[]): ShellCommand {
   const kinds = KINDS.filter((kind) => policies.some((one) => one.kind === kind));
@@ -111,20 +111,11 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
   });
 }
 
-/** Differences between the objects in a cluster and those that their settings generate. */
-interface PolicyComparison {
-  readonly expected: readonly PolicyObject<GeneratedKind>[];
-  readonly missing: readonly PolicyObject<GeneratedKind>[];
-  readonly changed: readonly PolicyObject<GeneratedKind>[];
-  /** Objects that were generated from other settings. */
-  readonly obsolete: readonly InstalledPolicy[];
-}
-
 /** Compares the generated objects with the objects in a cluster, in which the API server has set defaults. */
 export function comparePolicies(
   expected: readonly PolicyObject<GeneratedKind>[],
   installed: readonly InstalledPolicy[],
-): PolicyComparison {
+) {
   const isSame = (a: InstalledPolicy | PolicyObject<GeneratedKind>, b: InstalledPolicy): boolean =>
     a.kind === b.kind && a.metadata.name === b.metadata.name;
   const find = (object: PolicyObject<GeneratedKind>) => installed.find((one) => isSame(object, one));
@@ -138,6 +129,7 @@ export function comparePolicies(
     expected,
     missing: expected.filter((object) => !find(object)),
     changed: expected.filter(isChanged),
+    /** Objects that were generated from other settings. */
     obsolete: installed.filter((one) => !expected.some((object) => isSame(object, one))),
   };
 }

@@ -1,4 +1,5 @@
 /** Commands that change the settings of an installation, and consequences of settings. */
+import type { Server } from '../../cluster/client.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
@@ -6,6 +7,11 @@ import { kubectl, type ShellCommand } from '../output/shell.ts';
 /** Consequence of installing the SCC CRDs without enforcing SCCs. "This group" is the API group of SCCs. */
 export const CHART_CONSEQUENCE =
   'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
+
+/** True for OpenShift. Other clusters do not serve this API group, but can serve other OpenShift groups through CRDs. */
+export function isOpenShift({ groups }: Pick<Server, 'groups'>): boolean {
+  return groups.includes('route.openshift.io');
+}
 
 /** Returns the command that changes settings regardless of their owner. A `null` value removes a setting. */
 export function patchSettings(settings: readonly Setting[]): ShellCommand {

@@ -38,15 +38,15 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
   ['controllers.disabled', ({ disabledControllers }) => disabledControllers],
 ];
 
-/** Describes settings of optional features that are missing in the second spec. */
+/** Describes settings of optional features that are missing in `after`. */
 function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
   const removed = OPTIONAL_FEATURES.filter((name) => before[name] != null && after[name] == null);
   return removed.map((name) => `spec.${name} is removed`);
 }
 
 /**
- * Describes the settings that the second spec enforces less strictly than the first. Each description starts with the
- * path of the setting.
+ * Describes the settings that `after` enforces less strictly than `before`. Each description starts with the path of
+ * the setting.
  */
 export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
   const from = decodePolicy({ namespace, policy: before });
@@ -81,8 +81,8 @@ interface WeakeningOptions {
 }
 
 /**
- * Describes the settings that a server with the second spec enforces less strictly than policies with the first spec.
- * Policies contain only settings with these prefixes.
+ * Describes the settings that a server enforces less strictly than policies. Policies contain only settings with these
+ * prefixes.
  */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
   return findWeakenings(namespace, policies, server).filter((one) => /^(?:podSecurity|defaults)\./.test(one));

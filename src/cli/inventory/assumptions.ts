@@ -25,8 +25,8 @@ const MAX_SHOWN = 5;
 const KINDS = Object.keys(RESOURCES) as readonly Kind[];
 
 /**
- * Adds the standard SCCs with their roles and bindings if none of these SCCs exists. Does not replace existing roles
- * and bindings.
+ * If no standard SCC exists, adds the standard SCCs with their roles and bindings. Does not replace existing roles and
+ * bindings.
  */
 export function assumeStandardSccs(store: WritableStore): readonly string[] {
   if (STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', objectName(scc)))) return [];

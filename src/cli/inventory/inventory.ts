@@ -115,7 +115,7 @@ export interface Inventory {
 
 export interface InventoryNeeds {
   /**
-   * Kinds to read from a cluster. All objects in manifests are read. Missing objects of these kinds are assumed. UID
+   * Kinds to read from a cluster. Manifests are read completely, and missing objects of these kinds are assumed. UID
    * ranges are assumed only if the kinds include service accounts, because only pod creation requires ranges.
    */
   readonly kinds: readonly Kind[];
@@ -315,7 +315,7 @@ const SERVER_KINDS: ReadonlySet<Kind> = new Set([
   'ValidatingWebhookConfiguration',
 ]);
 
-/** Current and former API groups of these kinds. Kinds with the same names in other groups are unrelated. */
+/** Current and former API groups of known kinds. Kinds with the same names in other groups are unrelated. */
 const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ group }) => group), 'extensions']);
 
 /**

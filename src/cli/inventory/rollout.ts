@@ -1,31 +1,22 @@
-import {
-  activeExceptions,
-  type ListedException,
-  listExceptions,
-  proposedExceptions,
-} from '../../cluster/exceptions.ts';
+import { activeExceptions, listExceptions, proposedExceptions } from '../../cluster/exceptions.ts';
 import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { isReplicaLease, isCurrentLease } from '../../controllers/replica-leases.ts';
-import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { objectName } from '../../kube/resources.ts';
 import type { Lease } from '../../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
-import type { PodSecurity } from '../../policy/psa/configuration.ts';
-import type { PodDefaults } from '../../policy/psa/defaults.ts';
-import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { type ManagementSettings, managementSettings } from '../../policy/rollout/label-sync.ts';
-import { computeState, type RolloutState } from '../../policy/rollout/state.ts';
+import { computeState } from '../../policy/rollout/state.ts';
 import { getSyncState, isAwaitingLabel } from '../../policy/rollout/sync-state.ts';
 import { type Io, VERSION } from '../command.ts';
 import { nonEmpty, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { type Inventory, type InventoryNeeds, inventoryOptions, listNamespaces, readInventory } from './inventory.ts';
-import { findSettings, sccOptions } from './settings.ts';
+import { expectedSettings, findSettings, sccOptions } from './settings.ts';
 
 /** Options of all rollout commands. */
 export const rolloutOptions = {
@@ -58,28 +49,7 @@ export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
 ];
 
 /** The input of all rollout commands. */
-export interface RolloutFacts {
-  readonly store: Store;
-  /** Pod templates in manifests whose kinds the store does not contain. */
-  readonly customSources: readonly CustomPodSource[];
-  /** The effective configuration. */
-  readonly podSecurity: PodSecurity;
-  readonly management: ManagementSettings;
-  readonly defaults: PodDefaults;
-  readonly state: RolloutState;
-  /** Returns the exceptions that apply in a namespace. Exceptions in manifests are assumed to be approved. */
-  exceptions(namespace: string): ExceptionIndex;
-  /** Lists the exceptions in all namespaces or one. */
-  listExceptions(namespace?: string): readonly ListedException[];
-  /** Assumptions, as phrases. */
-  readonly assumptions: readonly string[];
-  /** The source of the settings. Absent for defaults. */
-  readonly settingsSource: string | undefined;
-  /** False if the cluster contains no objects of an installation. */
-  readonly isInstalled: boolean;
-  /** Settings of the policies in the API server. Absent if there is a server or there are no policies. */
-  readonly serverless: PodSecurity | undefined;
-}
+export type RolloutFacts = Awaited<ReturnType<typeof computeRollout>>;
 
 /**
  * Reads a cluster or manifests, and computes the state of the rollout. Rejects with a UserError if an object cannot be
@@ -120,14 +90,15 @@ export async function computeRollout(
   inventory: Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>,
   values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode' | 'at'>,
   date: Date,
-): Promise<RolloutFacts> {
+) {
   const { config, 'installation-namespace': namespace, 'scc-mode': mode } = values;
   const { store, customSources, source: origin } = inventory;
   const { settings, source, isServerless } = await findSettings({ config, store, namespace });
   store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   const isDefault = source === undefined;
   const rollout = isDefault ? { ...settings.rollout, phase: 'Evaluate' as const } : settings.rollout;
-  const management = managementSettings({ ...settings.scc, mode: mode ?? settings.scc.mode });
+  const scc = expectedSettings({ settings, source }, mode);
+  const management = managementSettings(scc);
   const policies = isServerless ? await findSettings({ config: undefined, store }) : undefined;
   const scope = { store, namespace, version: VERSION };
   const podSecurity = effectivePodSecurity(scope, { rollout, podSecurity: settings.podSecurity });
@@ -136,15 +107,18 @@ export async function computeRollout(
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
   return {
     store,
+    /** Pod templates in manifests whose kinds the store does not contain. */
     customSources,
     podSecurity,
     management,
     defaults: settings.defaults,
-    exceptions: (name) =>
+    /** Returns the exceptions that apply in a namespace. Exceptions in manifests are assumed to be approved. */
+    exceptions: (name: string) =>
       origin === 'cluster'
         ? activeExceptions(store, settings.exceptions, name, (values.at ?? date).getTime())
         : proposedExceptions(store, name, (values.at ?? date).getTime()),
-    listExceptions(name) {
+    /** Lists the exceptions in all namespaces or one. */
+    listExceptions(name?: string) {
       const { mode } = settings.exceptions;
       const exceptions = { ...settings.exceptions, mode: origin === 'manifests' ? ('approved' as const) : mode };
       return listExceptions(store, exceptions, (values.at ?? date).getTime(), name);
@@ -166,10 +140,13 @@ export async function computeRollout(
         ? ['approvals of the exceptions in the manifests']
         : []),
       ...(isDefault ? ['spec.rollout.phase Evaluate (set --config)'] : []),
-      ...(isDefault && mode === undefined ? [`SCC mode ${settings.scc.mode} (set --scc-mode)`] : []),
+      ...scc.assumptions,
     ],
+    /** The source of the settings. Absent for defaults. */
     settingsSource: source,
+    /** Settings of the policies in the API server. Absent if there is a server or there are no policies. */
     serverless: policies?.settings.podSecurity,
+    /** False if the cluster contains no objects of an installation. */
     isInstalled:
       !isDefault ||
       origin === 'manifests' ||

@@ -4,16 +4,15 @@ import { settingsFromObject, settingsInForce } from '../../config/configuration.
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
-import type { Namespace } from '../../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
-import { type NamespaceMode, SCC_MODES, type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
 import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../installed/serverless.ts';
 import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { subjectOptions } from './inventory.ts';
 
 /** SCC mode of a cluster whose settings do not set a mode. */
-export const DEFAULT_SCC_MODE: SccMode = 'report';
+const DEFAULT_SCC_MODE: SccMode = 'report';
 
 /** SCC options of the commands that predict pod creation. Without `--scc-mode`, the mode is an assumption. */
 export const sccOptions = {
@@ -26,14 +25,6 @@ export const sccOptions = {
   }),
 };
 
-/** Settings of an installation, and a description of their source, which is absent for the defaults. */
-interface FoundSettings {
-  readonly settings: Settings;
-  readonly source: string | undefined;
-  /** True if the settings come from the policies of a serverless installation. */
-  readonly isServerless: boolean;
-}
-
 interface SettingsLocation {
   /** Path of the `--config` file. */
   readonly config: string | undefined;
@@ -45,10 +36,11 @@ interface SettingsLocation {
 
 /**
  * Returns the settings from the `--config` file, otherwise from the policies or the PortcullisConfiguration, otherwise
- * the defaults.
+ * the defaults. `source` describes their source, and is absent for the defaults. `isServerless` is true if a serverless
+ * installation has policies.
  * @throws {UserError} for invalid settings
  */
-export async function findSettings({ config, store, namespace }: SettingsLocation): Promise<FoundSettings> {
+export async function findSettings({ config, store, namespace }: SettingsLocation) {
   const decode = { controllers: CONTROLLER_NAMES, namespace: namespace ?? INSTALLATION.namespace };
   const policies = readServerless(store.list('ValidatingAdmissionPolicy'));
   const isServerless = policies !== undefined;
@@ -71,24 +63,20 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
   return { settings, source, isServerless };
 }
 
-/** The expected SCC admission settings of `serve`. */
-export interface ExpectedSettings extends SccSettings {
-  /** Absent if `--scc-mode`, the `--config` file or the PortcullisConfiguration sets the mode. */
-  readonly modeFrom?: 'assumption';
-  /** See `FoundSettings`. */
-  readonly source?: string | undefined;
-}
-
-/** Returns the settings of SCC admission. `--scc-mode` takes precedence. */
+/**
+ * Returns the settings of SCC admission and their source. Without a source, also returns the assumed mode. `mode` takes
+ * precedence.
+ */
 export function expectedSettings(
-  { settings, source }: Pick<FoundSettings, 'settings' | 'source'>,
+  { settings, source }: { readonly settings: Settings; readonly source: string | undefined },
   mode: SccMode | undefined,
-): ExpectedSettings {
+) {
+  const isAssumed = mode === undefined && source === undefined;
+  const scc = { ...settings.scc, mode: mode ?? settings.scc.mode };
   return {
-    ...settings.scc,
-    mode: mode ?? settings.scc.mode,
+    ...scc,
     source,
-    ...(mode === undefined && source === undefined ? { modeFrom: 'assumption' } : {}),
+    assumptions: isAssumed ? [`SCC mode ${scc.mode} for namespaces without the label (set --scc-mode)`] : [],
   };
 }
 
@@ -96,26 +84,8 @@ export function expectedSettings(
  * Finds the settings of SCC admission.
  * @throws {UserError} for invalid settings
  */
-export async function sccSettings(values: Values<typeof sccOptions>, store: Store): Promise<ExpectedSettings> {
-  const { config, 'scc-mode': mode } = values;
+export async function sccSettings({ config, 'scc-mode': mode }: Values<typeof sccOptions>, store: Store) {
   return expectedSettings(await findSettings({ config, store }), mode);
-}
-
-/** The expected SCC mode of a namespace. */
-export interface ExpectedMode extends NamespaceMode {
-  /** Absent if a namespace label, `--scc-mode` or the settings determine the mode. */
-  readonly modeFrom?: 'assumption';
-}
-
-/** Returns the expected SCC mode of a namespace. */
-export function expectedMode(
-  namespace: Namespace,
-  settings: Pick<ExpectedSettings, 'mode' | 'modeFrom' | 'exemptNamespaces'>,
-): ExpectedMode {
-  const result = sccMode(namespace, settings);
-  if (settings.modeFrom === undefined) return result;
-  const dependsOnMode = sccMode(namespace, { ...settings, mode: 'enforce' }).mode !== result.mode;
-  return dependsOnMode ? { ...result, modeFrom: settings.modeFrom } : result;
 }
 
 /** Options of the commands that evaluate pods in manifests. */

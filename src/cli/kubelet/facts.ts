@@ -1,5 +1,4 @@
 /** Common options, input and output of the `portcullis kubelet` commands. */
-import type { Connection } from '../../cluster/connection.ts';
 import {
   type KubeletScope,
   listNodeStates,
@@ -8,8 +7,6 @@ import {
   requestedMinimum,
 } from '../../cluster/kubelet.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
-import type { Store } from '../../cluster/store.ts';
-import type { KubeletSettings } from '../../config/settings.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
@@ -39,24 +36,7 @@ export function minimumVersion(value: string): MinimumVersion {
   throw new UserError('must be a Kubernetes version x.y.z such as 1.33.0');
 }
 
-/** The three minimum versions of a cluster. An empty string means no minimum. */
-export interface Minimums {
-  readonly requested: string;
-  /** The object or file that contains the requested minimum. */
-  readonly source: string;
-  readonly inForce: string;
-  readonly rendered: string;
-}
-
-export interface KubeletFacts {
-  readonly store: Store;
-  readonly settings: KubeletSettings;
-  readonly minimums: Minimums;
-  readonly nodes: readonly NodeState[];
-  readonly assumptions: readonly string[];
-  /** Absent for manifests. */
-  readonly connection?: Connection | undefined;
-}
+export type KubeletFacts = Awaited<ReturnType<typeof gatherKubelets>>;
 
 /** Reads the settings, the minimums, and objects of the given kinds and optional scopes. */
 export async function gatherKubelets(
@@ -64,7 +44,7 @@ export async function gatherKubelets(
   io: Io,
   kinds: readonly Kind[],
   scopes: readonly Scope[] = [],
-): Promise<KubeletFacts> {
+) {
   const optional = [{ kind: 'NodesConfig', name: NODES_CONFIG_NAME } as const, ...scopes];
   const { store, assumptions, connection } = await readInventory(options, io, { kinds, optional });
   const { settings } = await findSettings({ config: options.config, store });
@@ -74,8 +54,10 @@ export async function gatherKubelets(
   const requested = requestedMinimum(scope);
   const stored = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.kubelet?.renderedMinimumVersion;
   const hasConfig = store.get('NodesConfig', NODES_CONFIG_NAME) !== undefined;
-  const minimums: Minimums = {
+  // An empty string means no minimum.
+  const minimums = {
     requested,
+    /** The object or file that contains the requested minimum. */
     source: hasConfig ? `nodes.config.openshift.io/${NODES_CONFIG_NAME}` : (options.config ?? 'spec.kubelet'),
     inForce,
     rendered: hasSettingsObject ? (stored ?? '') : renderMinimum(requested, inForce),

@@ -51,7 +51,8 @@ export const command = defineCommand({
   options,
   async run(values, _operands, io) {
     const { gates, minimum } = await gatherGates(values, io);
-    // An object with custom gates is used for the Default feature set only if no object has that feature set.
+    // Uses an object with custom gates for the Default feature set only if no other object has that feature
+    // set.
     const ordered = gates.toSorted((a, b) => Number(isCustom(b.object)) - Number(isCustom(a.object)));
     const sets = new Map(ordered.map(({ set, lists }) => [set, lists]));
     const requirements = new Map([...GATE_REQUIREMENTS, ...gates.flatMap(({ block }) => describedRequirements(block))]);
@@ -88,7 +89,7 @@ function isCustom({ spec }: FeatureGate): boolean {
   return spec?.featureSet === 'CustomNoUpgrade';
 }
 
-/** Optional, because most clusters do not serve the kind. */
+/** Optional, because most clusters do not serve FeatureGates. */
 const GATES = [{ kind: 'FeatureGate' }] as const;
 
 /** Without `--minimum`, the minimum for manifests comes from the settings in the manifests. */

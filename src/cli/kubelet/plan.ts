@@ -2,7 +2,7 @@ import { printCount } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import { compareMinimums } from '../../policy/kubelet/transition.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { mapped, option, UsageError } from '../options.ts';
+import { option, UsageError } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';
 import { gatherKubelets, isBelow, kubeletOptions, minimumVersion, printNodes, reportNodes } from './facts.ts';
 
@@ -30,20 +30,14 @@ const EFFECTS = [
 
 const CONTROL_PLANE = ['control-plane', 'master'];
 
-/** Lists the nodes that would lose access at a minimum kubelet version. */
 export const command = defineCommand({
   details: DETAILS,
   options: {
     ...kubeletOptions,
-    minimum: mapped(
-      option('VERSION', minimumVersion, undefined, { help: 'Minimum version to evaluate, such as 1.33.0' }),
-      (minimum) => {
-        if (minimum === undefined) throw new UsageError('--minimum is required: a Kubernetes version such as 1.33.0');
-        return minimum;
-      },
-    ),
+    minimum: option('VERSION', minimumVersion, undefined, { help: 'Minimum version to evaluate, such as 1.33.0' }),
   },
   async run({ minimum, ...options }, _operands, io) {
+    if (minimum === undefined) throw new UsageError('--minimum is required: a Kubernetes version such as 1.33.0');
     const facts = await gatherKubelets(options, io, ['Node', 'Pod']);
     const { assumptions, minimums, store } = facts;
     const pods = Map.groupBy(store.list('Pod').filter(isRunning), ({ spec }) => spec?.nodeName);

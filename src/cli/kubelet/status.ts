@@ -10,15 +10,7 @@ import { parseMinimum } from '../../policy/kubelet/version.ts';
 import type { Action } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
-import {
-  gatherKubelets,
-  isBelow,
-  type KubeletFacts,
-  kubeletOptions,
-  type Minimums,
-  printNodes,
-  reportNodes,
-} from './facts.ts';
+import { gatherKubelets, isBelow, type KubeletFacts, kubeletOptions, printNodes, reportNodes } from './facts.ts';
 
 const DETAILS = `
 Shows the minimum kubelet version and the nodes with older kubelets:
@@ -77,7 +69,7 @@ async function checkAuthorizer({ connection }: KubeletFacts, { signal }: Io): Pr
 }
 
 function printMinimums(
-  { requested, source, inForce, rendered }: Minimums,
+  { requested, source, inForce, rendered }: KubeletFacts['minimums'],
   authorizer: EnforcementCheck | undefined,
 ): string {
   const error = parseMinimum(requested);

@@ -32,7 +32,7 @@ function printObject(object: HardenedObject, style: Style): string {
     ...(changes.length === 0 && notes.length === 0 ? ['complies'] : []),
     ...printChanges(changes).map(printable),
     ...notes.map((note) => style('yellow', printable(note))),
-    // API servers reject changes to the pod template of a Job, so the patch is for its manifest.
+    // API servers reject changes to the pod template of a Job, so users must apply the patch to its manifest.
     ...(patch.length === 0 || kind === 'Job' ? [] : [`${target} --type=json -p ${shellQuote(JSON.stringify(patch))}`]),
   ];
   return `${[style('bold', printable(title)), ...lines.map((line) => `  ${line}`)].join('\n')}\n`;

@@ -119,7 +119,7 @@ function printObject({ kind, namespace, name, template = '' }: CheckedObject): s
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}${path}`;
 }
 
-/** The reason and the detail, worded like upstream denials. */
+/** Formats the reason and the detail as Kubernetes does in denials. */
 function printReason({ reason, detail }: Finding): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
@@ -213,23 +213,17 @@ function annotation(level: string, { file, line, column }: FilePosition, title: 
   return `::${level} file=${property(file)},line=${line},col=${column},title=${property(title)}::${escape(message)}`;
 }
 
-/** An XML element. An element without content is printed as an empty element. */
-interface Element {
-  readonly name: string;
-  readonly attributes: Readonly<Record<string, string | number>>;
-  readonly content: readonly Element[] | string;
-}
-
-function element(name: string, attributes: Element['attributes'], content: Element['content'] = ''): Element {
-  return { name, attributes, content };
-}
-
-function printElement({ name, attributes, content }: Element, indent = ''): string {
+/** Prints an XML element that contains text or elements. Without content, the element is empty. */
+function element(
+  name: string,
+  attributes: Readonly<Record<string, string | number>>,
+  content: readonly string[] | string = '',
+): string {
   const pairs = Object.entries(attributes).map(([key, value]) => ` ${key}="${escapeAttribute(String(value))}"`);
-  const start = `${indent}<${name}${pairs.join('')}`;
+  const start = `<${name}${pairs.join('')}`;
   if (content.length === 0) return `${start}/>`;
-  if (typeof content === 'string') return `${start}>${escapeXml(content)}</${name}>`;
-  return [`${start}>`, ...content.map((child) => printElement(child, `${indent}  `)), `${indent}</${name}>`].join('\n');
+  const inner = typeof content === 'string' ? escapeXml(content) : `\n${content.join('\n')}\n`;
+  return `${start}>${inner}</${name}>`;
 }
 
 /** Characters that XML 1.0 cannot represent, even escaped. */
@@ -260,10 +254,10 @@ function printJunit(report: Report): string {
   const files = new Set([...report.objects, ...errors, ...report.warnings].map(({ file }) => file));
   const suites = [...files].map((file) => testSuite(file, report));
   const root = element('testsuites', { name: `${PROGRAM} check`, ...counts }, suites);
-  return `<?xml version="1.0" encoding="UTF-8"?>\n${printElement(root)}\n`;
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${root}\n`;
 }
 
-function testSuite(file: string, all: Report): Element {
+function testSuite(file: string, all: Report): string {
   const isInFile = (position: FilePosition): boolean => position.file === file;
   const report: Report = { ...all, objects: all.objects.filter(isInFile) };
   const errors = [
@@ -277,7 +271,7 @@ function testSuite(file: string, all: Report): Element {
   return element('testsuite', { name: file, ...counts }, [...cases, ...output]);
 }
 
-function testCase(object: CheckedObject, report: Report): Element {
+function testCase(object: CheckedObject, report: Report): string {
   const failures = object.findings.filter((finding) => isFailure(finding, report));
   const others = object.findings.filter((finding) => !isFailure(finding, report));
   const { file, line } = object;
@@ -288,7 +282,7 @@ function testCase(object: CheckedObject, report: Report): Element {
   ]);
 }
 
-function errorCase({ file, line, column, message }: ManifestError, type: string): Element {
+function errorCase({ file, line, column, message }: ManifestError, type: string): string {
   const attributes = { name: `line ${line}, column ${column}`, classname: file, file, line };
   return element('testcase', attributes, [element('error', { message, type })]);
 }
@@ -338,7 +332,7 @@ function sarifRule({ check, reason, fix }: Finding) {
   const level = checks.find(({ id }) => id === check)?.level;
   return {
     id: check,
-    shortDescription: { text: level === undefined ? reason : `Pod Security Standards, level ${level}: ${check}` },
+    shortDescription: { text: level === undefined ? reason : `Pod Security Standards, ${level} level: ${check}` },
     help: { text: fix },
     helpUri: docsUrl(checkPage(check)),
     defaultConfiguration: { level: 'error' },

@@ -1,4 +1,4 @@
-/** Renders a page as a single HTML file that contains its script, style and data and loads nothing else. */
+/** Renders a page as a single HTML file that contains its script, style and data, and loads no other files. */
 import { createHash } from 'node:crypto';
 import { deflateRawSync } from 'node:zlib';
 import type { PageBundle } from './bundle.ts';
@@ -47,8 +47,7 @@ ${data === undefined ? '' : `<script type="application/octet-stream" id="data">$
 }
 
 /**
- * Compresses the data, because they are repetitive for large clusters. Base64 text cannot close the element that
- * contains it.
+ * Compresses the data, which is repetitive for large clusters. Base64 text cannot close the element that contains it.
  */
 function pack(data: unknown): string {
   return deflateRawSync(JSON.stringify(data)).toString('base64');

@@ -1,4 +1,4 @@
-/** Output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
+/** Tables, JSON, YAML, colors and the progress line for all commands. */
 import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printIndented, printYaml } from '../../config/yaml.ts';

@@ -1,10 +1,10 @@
-/** Violations that are new or were fixed since an earlier report. */
+/** Finds violations that are new or fixed since an earlier report. */
 import { readFile } from 'node:fs/promises';
 import { isObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import type { DeniedWorkload, ReportComparison, ReportData } from '../../web/report-data.ts';
 
-/** The part of a report that is compared. */
+/** The compared fields of a report. */
 type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;
 
 /** Reads a report that `-o json` wrote. Rejects with a UserError if the file does not contain a report. */
@@ -61,12 +61,10 @@ function listViolations({ namespaces }: ComparedReport, skipped: ReadonlySet<str
 }
 
 function groupByWorkload(violations: readonly (readonly [key: string, Violation])[]): ReportComparison['added'] {
-  const workloads = new Map<string, Omit<Violation, 'check'> & { readonly checks: string[] }>();
-  for (const [, { namespace, kind, name, check }] of violations) {
-    const key = [namespace, kind, name].join('/');
-    const workload = workloads.get(key) ?? { namespace, kind, name, checks: [] };
-    workload.checks.push(check);
-    workloads.set(key, workload);
-  }
-  return [...workloads.values()];
+  const groups = Map.groupBy(violations, ([key, { check }]) => key.slice(0, -check.length));
+  return [...groups.values()].flatMap((group) =>
+    group.slice(0, 1).map(([, { namespace, kind, name }]) => {
+      return { namespace, kind, name, checks: group.map(([, { check }]) => check) };
+    }),
+  );
 }

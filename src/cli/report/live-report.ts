@@ -20,7 +20,7 @@ interface DashboardSource {
 /** Starts the dashboard of a cluster. Nothing is loaded or computed while no page is open. */
 export async function openDashboard({ port, signal, ...source }: DashboardSource): Promise<Dashboard> {
   const { values } = source;
-  const io = { stdin: emptyInput(), stdout: SILENT, text: SILENT, stderr: SILENT, env: {}, signal };
+  const io = { stderr: { write: () => undefined }, signal };
   const compute = async (): Promise<ReportData> => {
     const [{ computeRollout }, { computeReport }] = await Promise.all([
       import('../inventory/rollout.ts'),
@@ -45,13 +45,9 @@ export async function openDashboard({ port, signal, ...source }: DashboardSource
   });
 }
 
-const SILENT = { write: () => undefined };
-
-async function* emptyInput(): AsyncGenerator<string> {}
-
 /**
- * Minimum interval between two computations. If they take long, the interval is extended so they use at most a third of
- * the time.
+ * Minimum interval between two computations. For slow computations, the interval is longer, so they use at most a third
+ * of the time.
  */
 const MIN_INTERVAL_MS = 500;
 const DURATIONS_PER_INTERVAL = 2;

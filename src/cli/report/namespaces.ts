@@ -28,7 +28,7 @@ import { mapNamespaces } from '../output/print.ts';
  */
 export async function planNamespaces(
   facts: RolloutFacts,
-  io: Io,
+  io: Pick<Io, 'stderr' | 'signal'>,
   scope: PlanScope = {},
 ): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, scope.only).filter((namespace) => !isTerminating(namespace));
@@ -39,8 +39,8 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   const { store, podSecurity, management, serverless } = facts;
   if (podSecurity.exemptions.namespace(namespace.metadata?.name)) return planExempt(namespace);
   const computed = namespacePolicies(namespace, store, { podSecurity, management });
-  // The settings may come from a file and differ from those of the policies in the API server, which determine the
-  // current level.
+  // The policies in the API server determine the current level. Their settings may differ from the settings
+  // in a file.
   const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });

@@ -40,7 +40,7 @@ interface ReportInput {
 }
 
 /** Computes the report. Prints progress on a terminal. Rejects if the signal is aborted. */
-export async function computeReport(input: ReportInput, io: Io): Promise<ReportData> {
+export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 'signal'>): Promise<ReportData> {
   const { facts, date, source, namespace, isFromFile } = input;
   const { store, state, podSecurity, management, settingsSource, isInstalled } = facts;
   const planned = await planNamespaces(facts, io);
@@ -122,8 +122,8 @@ function violatedChecks({ denied, workloads }: ReportNamespace): readonly string
 }
 
 /**
- * Plans SCC admission. Evaluates a namespace without UID ranges with the ranges of another namespace, because the
- * allocator will add ranges.
+ * Plans SCC admission. If a namespace has no UID ranges, evaluates it with other ranges, because the allocator will add
+ * ranges.
  */
 function planSccs(namespace: Namespace, facts: RolloutFacts): AdmissionPlan {
   const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);

@@ -84,5 +84,5 @@ function outdatedRow(state: RolloutState): readonly (readonly [string, string])[
   return [['Outdated', `status of ${CONFIG}, since ${cause}: ${parts.join('; ')}`]];
 }
 
-/** Conditions to print. The others would repeat information from other rows. */
+/** Conditions to print. Other conditions would repeat information from other rows. */
 const SHOWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { systemClock } from '../../cluster/clock.ts';
 import { connect } from '../../cluster/connection.ts';
 import { createLiveCluster, type Scope } from '../../cluster/live-cluster.ts';
@@ -6,7 +5,7 @@ import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../kube/well-kno
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { POLICY_SCOPE } from '../inventory/inventory.ts';
 import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../inventory/rollout.ts';
-import { explainAddressError } from '../listen.ts';
+import { aborted, explainAddressError } from '../listen.ts';
 import { integer, option } from '../options.ts';
 import { openDashboard } from '../report/live-report.ts';
 
@@ -77,7 +76,3 @@ export const command = defineCommand({
     return EXIT.passed;
   },
 });
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
-}

@@ -11,21 +11,20 @@ import { planNamespaces, planUpgrades, selectNamespaces } from '../report/namesp
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
 const DETAILS = `
-Shows the level in force in each namespace, the level that enforcement would apply, the workloads that these
-levels deny, the reasons, and the next steps. The command changes nothing.
+Shows the enforced and the planned level of each namespace, the workloads that these levels deny, and the next
+steps. The command changes nothing.
 
-  denied now  the level in force denies the workload: running pods continue, but new ones are denied
+  denied now  the enforced level denies the workload: running pods continue, but new pods are denied
   violating   only the planned level denies the workload
   to restart  running pods violate the level, but new pods comply. Manifests need no change
 
-A namespace with its own label keeps its level. The planned level of other namespaces follows from the security
-context constraints (SCCs) that their service accounts may use, if the server manages their labels. Otherwise,
-it is restricted. --level plans another default level, and the same level for all namespaces whose label is
-weaker. With -n, the planned label can also be weaker. Without a server, --config plans the settings of a file.
+A namespace with its own label keeps its level. If the server manages the labels of a namespace, its planned
+level follows from the security context constraints (SCCs) that its service accounts may use. Otherwise, it is
+restricted. --level plans another default level, and the same level for all namespaces with a weaker label. With
+-n, the planned label can also be weaker.
 
-With --kubernetes-version, only the workloads that this version would deny but the cluster version admits are
-listed. The output lists up to 20 namespaces. -o wide lists all namespaces with their details, and -n a single
-namespace.
+With --kubernetes-version, the output contains only the workloads that this version would newly deny. It lists
+up to 20 namespaces. -o wide lists all namespaces with their details.
 
 The exit code is 1 if workloads are or would be denied, or if an evaluation failed.
 
@@ -35,7 +34,6 @@ Examples:
   portcullis rollout plan --kubernetes-version v1.37
   portcullis rollout plan --at 2027-02-01
   portcullis rollout plan --level restricted
-  portcullis rollout plan -n shop --level restricted
   portcullis rollout plan -f exported/ --scc-mode enforce
 `;
 
@@ -45,7 +43,7 @@ const options = {
   ...selectorOption,
   ...listOptions,
   level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
-    help: 'Plan this level as the default and as the label of namespaces with a weaker one; with -n, also as a weaker label. Default: the default level of the rollout. Without a server: the level in --config, otherwise restricted',
+    help: 'Plan this level as the default, and as the label of namespaces with a weaker label. With -n, also plan a weaker label. Default: the default level of the rollout. Without a server: the level in --config, otherwise restricted',
   }),
   at: option('DATE', time, undefined, {
     help: 'Evaluate exceptions at this date, to find the pods that are denied after they expire. Default: now',
@@ -86,7 +84,7 @@ export const command = defineCommand({
 });
 
 /**
- * Returns the default policy to plan. Without a server, the default level is that of `--config`, otherwise
+ * Returns the default policy to plan. Without a server, its level is the default level in `--config`, otherwise
  * `restricted`.
  */
 function plannedDefault({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {

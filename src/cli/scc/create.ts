@@ -15,7 +15,7 @@ import { UsageError } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
 
 const DETAILS = `
-Writes the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload
+Creates the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload
 if only an SCC that allows everything would admit it. The custom SCC is a copy of the closest SCC with the
 fields that the workload needs. It has no users and groups, so grant its use with "portcullis scc grant".
 

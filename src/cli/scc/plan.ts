@@ -18,7 +18,7 @@ import {
   summarizePlan,
   type WorkloadName,
 } from '../../policy/scc/advice/plan.ts';
-import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
+import { type NamespaceMode, SCC_MODE_LABEL, sccMode } from '../../policy/scc/mode.ts';
 import { grantObjects, useRoleName } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
@@ -31,7 +31,7 @@ import {
   selectorOption,
 } from '../inventory/inventory.ts';
 import { planInput, SCC_INPUT_KINDS } from '../inventory/scc-input.ts';
-import { type ExpectedMode, expectedMode, findSettings, sccOptions, sccSettings } from '../inventory/settings.ts';
+import { findSettings, sccOptions, sccSettings } from '../inventory/settings.ts';
 import { option, text } from '../options.ts';
 import {
   assumptionBlocks,
@@ -46,9 +46,9 @@ import {
 
 interface Plan {
   /** Namespaces with workloads, sorted by name. */
-  readonly namespaces: readonly (AdmissionPlan & ExpectedMode)[];
+  readonly namespaces: readonly (AdmissionPlan & NamespaceMode)[];
   readonly grants: readonly PlannedGrant[];
-  /** The grants as objects to apply, which are missing ClusterRoles followed by a RoleBinding for each grant. */
+  /** Objects to apply for the grants, which are the missing ClusterRoles, followed by a RoleBinding for each grant. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
   readonly assumptions: readonly string[];
   /** The source of the settings. Absent for defaults. */
@@ -66,7 +66,7 @@ function planData({ namespaces, settings, assumptions, grants, bindings }: Plan)
     summary: summarizePlan(namespaces),
     settings,
     assumptions,
-    namespaces: namespaces.map(({ name, mode, modeFrom, problem }) => ({ name, mode, modeFrom, problem })),
+    namespaces: namespaces.map(({ name, mode, problem }) => ({ name, mode, problem })),
     workloads: namespaces.flatMap(({ name: namespace, mode, workloads }) =>
       workloads.map(({ result, ...workload }) => ({ namespace, mode, ...workload, ...result })),
     ),
@@ -85,11 +85,8 @@ function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): 
   ];
 }
 
-function printNamespace(
-  { name, mode, modeFrom, problem, workloads }: Plan['namespaces'][number],
-  style: Style,
-): string {
-  const title = style('bold', printable(`${name} (${mode}${modeFrom === undefined ? '' : ', assumed'})`));
+function printNamespace({ name, mode, problem, workloads }: Plan['namespaces'][number], style: Style): string {
+  const title = style('bold', printable(`${name} (${mode})`));
   if (mode === 'off') return `${title}\n  ${printCount(workloads.length, 'workload')}, not evaluated\n`;
   const width = Math.max(...workloads.map((workload) => printName(workload).length));
   const rows = workloads.flatMap((workload) => {
@@ -237,9 +234,9 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
 }
 
 const DETAILS = `
-Prints for every workload, and for every pod without a controller, the SecurityContextConstraints (SCC) that its
-pods would get and the fields that it would change, or the reasons why no SCC admits them. For a pod without a
-controller, only the grants of its service account are evaluated.
+Prints the SecurityContextConstraints (SCC) that would admit the pods of each workload, and the fields that it
+would change, or the reasons why no SCC admits them. The plan includes pods without a controller, for which the
+command evaluates only the grants of their service account.
 
 For denied workloads, --bindings writes bindings that would admit them. Each binding grants the least permissive
 SCC that allows the pods to the service account in its namespace. Review the file before you apply it.
@@ -288,7 +285,7 @@ export const command = defineCommand({
     const planSelected = (one: Namespace) => {
       const input = inputOf(one);
       const sources = input.sources.filter(({ object }) => options.selector(object.metadata?.labels));
-      return sources.length === 0 ? [] : [{ ...expectedMode(one, settings), ...planAdmission({ ...input, sources }) }];
+      return sources.length === 0 ? [] : [{ ...sccMode(one, settings), ...planAdmission({ ...input, sources }) }];
     };
     const namespaces = (await mapNamespaces(selected, planSelected, { verb: 'Planning', io })).flat();
     const grants = namespaces.flatMap((planned) => planGrants(planned, inputOf(findNamespace(store, planned.name))));
@@ -297,7 +294,7 @@ export const command = defineCommand({
       grants,
       bindings: grantObjects(grants, { hasRole: (scc) => hasUseRole(store, scc) }),
       settings: settings.source,
-      assumptions,
+      assumptions: [...assumptions, ...settings.assumptions],
     };
     if (file !== undefined && file !== '-') await writeBindings(file, plan);
     if (file === '-') {

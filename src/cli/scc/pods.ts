@@ -17,7 +17,7 @@ import {
   selectionOptions,
   selectorOption,
 } from '../inventory/inventory.ts';
-import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../inventory/settings.ts';
+import { sccOptions, sccSettings } from '../inventory/settings.ts';
 import { list, oneOf, option, text } from '../options.ts';
 import {
   assumptionBlocks,
@@ -95,7 +95,7 @@ function printCsv(pods: readonly AuditedPod[]): string {
   return [header, ...rows].map((cells) => `${cells.map(printCell).join(',')}\r\n`).join('');
 }
 
-/** Annotations are free text. A spreadsheet must not evaluate them as formulas. */
+/** Annotations contain arbitrary text, which a spreadsheet must not evaluate as a formula. */
 function printCell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -116,9 +116,6 @@ Examples:
   portcullis scc pods --subject user -n shop
 `;
 
-/** The command does not read the settings of an installation. */
-const MODE_ASSUMPTION = `SCC mode ${DEFAULT_SCC_MODE} for namespaces without the label (set --scc-mode)`;
-
 /** Lists the pods with the SCCs that admitted them, sorted by namespace and name, for auditors. */
 export const command = defineCommand({
   details: DETAILS,
@@ -128,7 +125,7 @@ export const command = defineCommand({
     ...selectorOption,
     scc: list('NAME', text, { help: 'Only pods that were admitted by these SCCs' }),
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
-      help: 'Only pods that were admitted because of the permissions of their creator (user) or their service account',
+      help: 'Only pods admitted through the permissions of their creator (user) or of their service account',
     }),
     ...sccOptions,
     ...listOptions,
@@ -149,7 +146,7 @@ export const command = defineCommand({
       .filter(({ scc }) => sccs.length === 0 || (scc !== undefined && sccs.includes(scc)))
       .filter((pod) => subject === undefined || pod.subject === subject)
       .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
-    const assumptions = [...missing, ...(settings.modeFrom === undefined ? [] : [MODE_ASSUMPTION])];
+    const assumptions = [...missing, ...settings.assumptions];
     if (output === 'csv') io.stdout.write(printCsv(pods));
     else {
       const isWide = output === 'wide';

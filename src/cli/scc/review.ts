@@ -117,8 +117,7 @@ function answer(
 }
 
 /**
- * Returns the service accounts of a review: its list, otherwise the service account of the template, otherwise
- * `default`.
+ * Returns the listed service accounts of a review, otherwise the service account of the template, otherwise `default`.
  */
 function reviewedAccounts({ spec }: JsonObject): readonly string[] {
   const { serviceAccountNames: names, template } = isObject(spec) ? spec : {};

@@ -12,8 +12,8 @@ import { type Binding, type Change, grantOptions, includes, printChange, withCha
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
 
 /**
- * Returns the rules of the role that a binding refers to. The rules of the ClusterRole that grants the SCC are known,
- * so users need no permission to read it.
+ * Returns the rules of a binding's role. The rules of the ClusterRole that grants the SCC are known, so users do not
+ * need permission to read it.
  */
 async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
   const { kind, name } = roleRef;

@@ -130,7 +130,8 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
     const trust = { pair: { cert }, configurations, service, now };
     const problems = findTrustProblems(trust);
     const others = findOtherTrustProblems(trust, foreignConfigurations(store));
-    // If the webhooks of the installation do not trust the certificate, usually the others do not either.
+    // If the installation's webhooks do not trust the certificate, other webhooks usually do not trust it
+    // either.
     if (problems.length === 0) logUntrusted(others);
     distrusting.set(others.length);
     trusted.set(problems.length === 0 ? 1 : 0);
@@ -163,8 +164,8 @@ function bundledAuthorities(configurations: readonly WebhookConfiguration[]) {
 }
 
 /**
- * Returns the names and addresses in the serving certificate: those of the Service, those of this machine, and
- * additional ones.
+ * Returns the names and addresses in the serving certificate, which include the Service, this machine and additional
+ * names.
  */
 export function serverNames({ name, namespace }: Service, extra: readonly string[]): ServerNames {
   const service = `${name}.${namespace}`;

@@ -1,5 +1,4 @@
 import type { Cluster } from '../../cluster/cluster.ts';
-import type { Connection } from '../../cluster/connection.ts';
 import type { Observable, Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { RunningControllers } from '../../controllers/runtime.ts';
@@ -32,8 +31,6 @@ export interface ClusterOptions {
 /** The live cluster or development cluster to which the server connects. */
 export interface RunningCluster {
   readonly cluster: Cluster;
-  /** The connection to the API server. Absent for the development cluster. */
-  readonly connection?: Connection;
   /** API server version, or `undefined` until it is known. */
   readonly version: Observable<Version | undefined>;
   /** The Service through which API servers call the webhooks. */
@@ -54,7 +51,7 @@ export interface RunningCluster {
   /** Marks the store as complete for reviews. */
   markSynced(): void;
   /**
-   * Starts to read all watched kinds. Resolves when the store contains all kinds except those for which controllers
+   * Starts to read all watched kinds. Resolves when the store contains all kinds, except kinds for which controllers
    * wait individually.
    */
   complete(): Promise<void>;

@@ -136,7 +136,7 @@ function seedObject(value: Manifest): SeedObject {
 
 /**
  * Returns a function that reports whether an object has the same kind and name. Manifests may contain CRDs that are
- * also built in, such as those of OLM.
+ * also built in, such as the OLM CRDs.
  */
 function isSameObject({ value: { kind, metadata } }: SeedObject): (other: SeedObject) => boolean {
   const name = isObject(metadata) ? metadata['name'] : undefined;

@@ -8,7 +8,7 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { type LeaseTimes, runWithLeadership } from '../../controllers/leadership.ts';
-import { type RunningControllers, startControllers } from '../../controllers/runtime.ts';
+import { startControllers } from '../../controllers/runtime.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -76,52 +76,47 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     logger: logger.child({ logger: 'cluster' }),
     metrics: metrics.cluster,
   });
-  const run: Run = (controllers) => {
-    const services = { cluster, logger, metrics, clock: systemClock };
-    if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
-    const prefix = `${hostname()}_`;
-    // Host names of pods are unique, so a holder with the same host name was an earlier container of this pod.
-    const isEnded = (holder: string): boolean => values['in-cluster'] && holder.startsWith(prefix);
-    const identity = `${prefix}${randomUUID()}`;
-    return runWithLeadership(controllers, {
-      ...services,
-      ...leaseTimes(values['leader-elect-lease-duration']),
-      name: INSTALLATION.name,
-      namespace,
-      identity,
-      isEnded,
-    });
-  };
-  return createRunningCluster(connection, cluster, {
+  return createRunningCluster({
+    ...options,
+    connection,
+    cluster,
     version,
-    run,
-    values,
     service: { namespace, name: INSTALLATION.name },
   });
 }
 
-/** Starts the controllers. */
-type Run = (controllers: readonly Controller[]) => Pick<RunningControllers, 'update' | 'stop'>;
-
-interface RunningOptions extends Pick<ClusterOptions, 'values'> {
+interface LiveOptions extends ClusterOptions {
+  readonly connection: Connection;
+  readonly cluster: LiveCluster;
   readonly version: ServerVersion;
   readonly service: Service;
-  readonly run: Run;
 }
 
-function createRunningCluster(
-  connection: Connection,
-  cluster: LiveCluster,
-  { version, run, values, service }: RunningOptions,
-): RunningCluster {
+/** Starts the controllers. With leader election, leader controllers run only while this replica leads. */
+function runControllers(controllers: readonly Controller[], options: LiveOptions) {
+  const { values, cluster, logger, metrics, service } = options;
+  const services = { cluster, logger, metrics, clock: systemClock };
+  if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
+  const prefix = `${hostname()}_`;
+  return runWithLeadership(controllers, {
+    ...services,
+    ...service,
+    ...leaseTimes(values['leader-elect-lease-duration']),
+    identity: `${prefix}${randomUUID()}`,
+    // Host names of pods are unique, so a holder with the same host name was an earlier container of this pod.
+    isEnded: (holder) => values['in-cluster'] && holder.startsWith(prefix),
+  });
+}
+
+function createRunningCluster(options: LiveOptions): RunningCluster {
+  const { values, connection, cluster, version, service } = options;
   const certificate = temporaryCertificate(service);
-  let running: ReturnType<Run> | undefined;
+  let running: ReturnType<typeof runControllers> | undefined;
   const stopping = new AbortController();
   let address: WebhookAddress | undefined;
   let followed: ReturnType<typeof watchedKinds> = [];
   return {
     cluster,
-    connection,
     version,
     service,
     certificate,
@@ -144,7 +139,7 @@ function createRunningCluster(
     },
     unsyncedKinds: () => cluster.unsyncedKinds(),
     run(controllers) {
-      return Promise.resolve((running = run(controllers)));
+      return Promise.resolve((running = runControllers(controllers, options)));
     },
     greeting: () =>
       address

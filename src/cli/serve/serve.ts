@@ -1,6 +1,4 @@
-/**
- * The composition root of the server, which connects the cluster, webhooks, controllers, files and sockets.
- */
+/** The composition root of the server, which connects the cluster, webhooks, controllers, files and sockets. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
 import { systemClock } from '../../cluster/clock.ts';
@@ -32,7 +30,7 @@ import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/ind
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
-import { listen } from '../listen.ts';
+import { aborted, listen } from '../listen.ts';
 import { serveOptions, type ServeValues } from '../serve-options.ts';
 import {
   createServedCertificate,
@@ -68,23 +66,22 @@ export const command = defineCommand({
     const initial = values['initial-settings'] ?? {};
     const object = { metadata: { name: CONFIGURATION_NAME }, spec: initial };
     const settings = values.config === undefined ? settingsFromObject(object, decode) : loaded.settings;
-    return await serve({ values, decode, loaded: { ...loaded, settings } }, io);
+    const live = isLive(values, io.env);
+    const certificates = await readCertificateFiles(values);
+    return await serve({ values, decode, loaded: { ...loaded, settings }, live, certificates }, io);
   },
 });
 
-/** Options, and the settings at startup with the function that reads later changes. */
-interface ServeInput {
+/** The inputs that must be valid before the server starts. */
+interface Inputs {
   readonly values: ServeValues;
   readonly decode: DecodeOptions;
+  /** Settings at startup, and the function that reads later changes. */
   readonly loaded: LoadedSettings;
+  /** False for the development cluster. */
+  readonly live: boolean;
+  readonly certificates: Awaited<ReturnType<typeof readCertificateFiles>>;
 }
-
-/** Reads all inputs that must be valid before the server starts. */
-async function readInputs({ values, loaded, decode }: ServeInput, env: Io['env']) {
-  return { values, loaded, decode, live: isLive(values, env), certificates: await readCertificateFiles(values) };
-}
-
-type Inputs = Awaited<ReturnType<typeof readInputs>>;
 
 /** Returns the installed optional features. The development cluster has all of them. */
 function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pick<Features, OptionalFeature> {
@@ -121,12 +118,9 @@ interface Context extends Inputs {
   defer(close: () => unknown): void;
 }
 
-/**
- * Runs the server until the signal in `io` is aborted. Resolves to the exit code. Rejects with a UserError if options
- * or files are invalid.
- */
-async function serve(given: ServeInput, io: Io): Promise<number> {
-  const { values } = given;
+/** Runs the server until the signal in `io` is aborted. Resolves to the exit code. */
+async function serve(inputs: Inputs, io: Io): Promise<number> {
+  const { values } = inputs;
   const format = values['logging-format'] ?? (io.stderr.isTTY === true ? 'text' : 'json');
   const { logger, flush, close } = createLogger({ level: values['log-level'], format });
   const stopping = new AbortController();
@@ -135,17 +129,18 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
   const { signal } = stopping;
   const defer = (close: () => unknown): void => void closing.push(close);
   try {
-    const context = { ...(await readInputs(given, io.env)), logger, metrics, signal, defer };
+    const context = { ...inputs, logger, metrics, signal, defer };
     const served = await startCluster(context, io.env);
     const settings = createCurrentSettings(context, served);
-    followVersion(context, { served, settings });
     const certificate = createCertificate(context, served);
-    const server = createAdmission(context, { served, settings, certificate });
-    const probes = createProbes(context, { served, settings, certificate, server });
-    const addresses = await listenAll(context, { server, probes });
+    const parts = { ...context, served, settings, certificate };
+    followVersion(parts);
+    const server = createAdmission(parts);
+    const probes = createProbes(parts, server);
+    const addresses = await listenAll(context, server, probes);
     const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
     await served.open({ host: clientHost(addresses.host), port: addresses.port, authority });
-    const started = start(context, { served, settings, certificate, port: addresses.port });
+    const started = start(parts, addresses.port);
     // A live cluster may not be reachable yet. Until it is, the replica is not ready.
     if (!context.live) await started;
     logger.info({ ...addresses, version: VERSION }, 'serving');
@@ -158,14 +153,14 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     await drain(server, io.signal.reason === 'SIGTERM' ? values['shutdown-delay-duration'] : 0);
     return EXIT.passed;
   } finally {
-    // Parts that wait for the cluster must not continue while others are being closed.
+    // Parts that wait for the cluster must not continue while other parts are being closed.
     stopping.abort();
     // The log is closed last.
     for (const close of closing.reverse()) await closeLogged(close, logger);
   }
 }
 
-/** Closes one part. Logs failures instead of throwing them, so the other parts are also closed. */
+/** Closes one part. Logs a failure instead of throwing it, so the server can close the other parts. */
 async function closeLogged(close: () => unknown, logger: Context['logger']): Promise<void> {
   try {
     await close();
@@ -200,11 +195,8 @@ function createCurrentSettings({ loaded, logger, metrics }: Context, served: Run
 }
 
 /** Loads the settings from the `--config` file or from the object in the cluster, at startup and after changes. */
-function followSettings(
-  { values, loaded, decode, signal }: Context,
-  { cluster: { store } }: RunningCluster,
-  settings: CurrentSettings,
-): void {
+function followSettings({ values, loaded, decode, signal, served, settings }: Parts): void {
+  const { store } = served.cluster;
   if (values.config !== undefined) {
     void settings.load(() => loaded.settings);
     watchSettings({ file: values.config, loaded, decode, settings, signal });
@@ -237,19 +229,18 @@ function followSettings(
 /**
  * Reads the cluster and the settings, and starts the controllers. Controllers that read pods and workloads start later.
  */
-async function start(context: Context, parts: Parts & { readonly port: number }): Promise<void> {
-  const { logger, signal } = context;
-  const { served, settings } = parts;
+async function start(parts: Parts, port: number): Promise<void> {
+  const { logger, signal, served, settings } = parts;
   const startedMs = performance.now();
   await served.follow();
-  followSettings(context, served, settings);
+  followSettings(parts);
   await settings.loaded;
   if (signal.aborted) return;
   served.markSynced();
   logger.info({ durationMs: Math.round(performance.now() - startedMs) }, 'cluster synced');
   await served.complete();
   if (signal.aborted) return;
-  const select = createSelector(context, parts);
+  const select = createSelector(parts, port);
   const selectStartable = (): readonly Controller[] => {
     const unsynced = served.unsyncedKinds();
     return select().filter(({ create }) => {
@@ -272,7 +263,7 @@ async function start(context: Context, parts: Parts & { readonly port: number })
  * Sets the version at which Pod Security is evaluated to the version in the settings, otherwise to the API server
  * version.
  */
-function followVersion({ metrics }: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>): void {
+function followVersion({ metrics, served, settings }: Parts): void {
   const { cluster, version } = served;
   const { store } = cluster;
   const update = (): void => {
@@ -300,15 +291,16 @@ function createCertificate({ live, certificates, logger, metrics, signal }: Cont
   return certificate;
 }
 
-interface Parts {
+/** The context, and the parts that later parts use. */
+interface Parts extends Context {
   readonly served: RunningCluster;
   readonly settings: CurrentSettings;
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
 /** Creates all webhooks, which use the current settings for each review. */
-function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
-  const { logger, metrics } = context;
+function createAdmissionWebhooks(parts: Parts) {
+  const { logger, metrics, served, settings } = parts;
   const { cluster, service } = served;
   const installation = { namespace: service.namespace, version: VERSION };
   const scope = { store: cluster.store, ...installation };
@@ -316,9 +308,9 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
     settings: () => settings.value,
     podSecurity: () => effectivePodSecurity(scope, settings.value),
     installation,
-    kubelet: kubeletScope(context, { served, settings }),
+    kubelet: kubeletScope(parts),
     restoresStandardSccs: () =>
-      enabledControllers(serverFeatures(context, settings.value), settings.value.disabledControllers).includes(
+      enabledControllers(serverFeatures(parts, settings.value), settings.value.disabledControllers).includes(
         standardSccs,
       ),
     cluster,
@@ -329,30 +321,25 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
 }
 
 /** Returns the input of kubelet decisions, or `undefined` without the feature. */
-function kubeletScope(
-  context: Context,
-  { served, settings }: Pick<Parts, 'served' | 'settings'>,
-): KubeletScope | undefined {
-  if (!optionalFeatures(context).kubelet) return undefined;
+function kubeletScope(parts: Parts): KubeletScope | undefined {
+  if (!optionalFeatures(parts).kubelet) return undefined;
+  const { values, served, settings } = parts;
   const { store } = served.cluster;
-  return { store, settings: () => settings.value.kubelet, hasSettingsObject: context.values.config === undefined };
+  return { store, settings: () => settings.value.kubelet, hasSettingsObject: values.config === undefined };
 }
 
 /** Creates the HTTPS server with all webhooks. */
-function createAdmission(context: Context, { served, settings, certificate }: Parts): AdmissionServer {
-  const { values, logger, metrics } = context;
-  const { store } = served.cluster;
-  const now = (): number => performance.now();
+function createAdmission(parts: Parts): AdmissionServer {
+  const { values, logger, metrics, served, certificate } = parts;
+  const { cluster } = served;
   const server = createServer({
-    webhooks: values.authorizer ? [] : createAdmissionWebhooks(context, { served, settings }),
-    kubelet: kubeletScope(context, { served, settings }),
-    store,
+    webhooks: values.authorizer ? [] : createAdmissionWebhooks(parts),
+    kubelet: kubeletScope(parts),
+    store: cluster.store,
     logger,
     metrics,
-    ...(values.authorizer
-      ? {}
-      : { onDenied: createDenialEvents({ cluster: served.cluster, clock: systemClock, logger }) }),
-    now,
+    ...(values.authorizer ? {} : { onDenied: createDenialEvents({ cluster, clock: systemClock, logger }) }),
+    now: () => performance.now(),
     tls: certificate.tls(),
     clientNames: values['client-ca-file'] === undefined ? undefined : values['client-allowed-names'],
   });
@@ -360,21 +347,18 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
   return server;
 }
 
-/** Liveness check that succeeds whenever the process responds. */
+/** Succeeds whenever the process responds. */
 const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** HTTP server for probes and metrics. */
-function createProbes(
-  { values, live, logger, metrics, defer }: Context,
-  { served, settings, certificate, server }: Parts & { readonly server: AdmissionServer },
-) {
-  const { store } = served.cluster;
-  const { service } = served;
+function createProbes(parts: Parts, { connections }: AdmissionServer) {
+  const { values, live, logger, metrics, defer, served, settings, certificate } = parts;
+  const { service, cluster } = served;
+  const { store } = cluster;
   const date = (): Date => new Date();
   const sccProblems = watchSccHealth({ store, settings: () => settings.value.scc, logger, metrics: metrics.scc });
   defer(() => sccProblems.stop());
   const settingsProblem = (): string | undefined => settings.status().problem;
-  const { connections } = server;
   return buildProbes({
     livez: [PING],
     readyz: [
@@ -394,10 +378,7 @@ function createProbes(
 }
 
 /** Opens both ports. Resolves to the ports in use. */
-async function listenAll(
-  { values, defer }: Context,
-  { server, probes }: { readonly server: AdmissionServer; readonly probes: ReturnType<typeof createProbes> },
-) {
+async function listenAll({ values, defer }: Context, server: AdmissionServer, probes: ReturnType<typeof createProbes>) {
   const host = values['bind-address'];
   const reviews = { host, port: values['secure-port'], option: 'secure-port', hostOption: 'bind-address' };
   const port = await listen(server.app, reviews);
@@ -411,14 +392,11 @@ async function listenAll(
 }
 
 /** Creates the function that returns the controllers for the current settings. */
-function createSelector(
-  context: Context,
-  { served, settings, certificate, port }: Parts & { readonly port: number },
-): () => readonly Controller[] {
-  const { values, metrics } = context;
+function createSelector(parts: Parts, port: number): () => readonly Controller[] {
+  const { values, metrics, served, settings, certificate } = parts;
   if (values.authorizer) return () => [];
   const { service } = served;
-  const features = (value: Settings): Features => serverFeatures(context, value);
+  const features = (value: Settings): Features => serverFeatures(parts, value);
   const controllerContext: ControllerContext = {
     settings,
     settingsStatus: settings.status,
@@ -440,19 +418,12 @@ function createSelector(
         ...Object.fromEntries(values['webhook-annotations']),
       },
     },
-    features: optionalFeatures(context),
+    features: optionalFeatures(parts),
     metrics,
     date: () => new Date(),
     random: Math.random,
   };
   return createControllerSelector(controllerContext, features);
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 /** Maximum time for pending responses during shutdown. The API server waits for at most 30 s. */

@@ -82,7 +82,7 @@ test('SCC values that match nothing cause warnings', async () => {
 mistyped  mistyped value (volumes[1]: "configmap" is not a volume type)
 Fix: Write "configMap".
 mistyped  mistyped value (volumes[2]: "disk" is not a volume type)
-Fix: Use the name of a volume type in pods.
+Fix: Use a pod volume type.
 mistyped  mistyped value (allowedCapabilities[0]: "CAP_NET_ADMIN" is not a capability name)
 Fix: Write "NET_ADMIN".
 mistyped  mistyped value (seccompProfiles[0]: "RuntimeDefault" is not a seccomp profile)

@@ -482,23 +482,14 @@ function withPolicy(webhook: object): Pick<Facts, 'webhookConfigurations'> {
   };
 }
 
-const MORE = 'podSecurity.defaults.enforce from restricted to baseline';
-
 const WITH_EXCEPTIONS = {
   settings: { ...SETTINGS, policy: { ...SETTINGS.policy, podSecurity: { exceptions: { mode: 'approved' } } } },
 };
 
 /** Policies of an installation without a server, and the settings that the server enforces less strictly. */
-function besideServer(policy: ManifestSettings['policy'], ...weaker: readonly string[]): Partial<Facts> {
-  const exemptions = { namespaces: ['labeled', 'kube-system'] };
-  const spec = { podSecurity: { defaults: { enforce: 'restricted' }, exemptions } };
+function besideServer(...weaker: readonly string[]): Partial<Facts> {
   const policies = [{ kind: 'ValidatingAdmissionPolicy', metadata: { name: 'a' } }] as const;
-  const settings = { ...SETTINGS, policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, ...policy } };
-  return {
-    settings,
-    webhookConfigurations: registered(undefined, webhookConfigurations(settings)),
-    serverless: { policies, spec, weaker: { value: weaker } },
-  };
+  return { serverless: { policies, weaker: { value: weaker } } };
 }
 
 /** A configuration with the label of Portcullis, but with another name. */
@@ -626,24 +617,12 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'webhook of another product': withPolicy({ matchConditions: [{ name: 'a', expression: 'true' }] }),
   'mutual dependency': withPolicy({}),
   'webhook that fails open': withPolicy({ failurePolicy: 'Ignore' }),
-  'policies besides a server that enforces as much': besideServer({}),
-  'policies besides a server that enforces less': besideServer({}, MORE),
-  'policies besides a server that exempts other namespaces': besideServer(
-    { podSecurity: { exemptions: { namespaces: ['own'] } } },
-    MORE,
+  'policies besides a server that enforces as much': besideServer(),
+  'policies besides a server that enforces less': besideServer(
+    'podSecurity.defaults.enforce from restricted to baseline',
   ),
-  'policies besides a server with a lower default level': besideServer(
-    { podSecurity: { defaults: { enforce: 'baseline' } } },
-    MORE,
-  ),
-  'policies besides a server with more exemptions': besideServer(
-    { podSecurity: { exemptions: { namespaces: ['own'] } } },
-    MORE,
-    'podSecurity.exemptions.namespaces adds own',
-  ),
-  'policies besides a rollout that enforces less': besideServer({ rollout: { phase: 'Enforce' } }, MORE),
-  'policies besides a server that has not applied its settings': besideServer({}),
-  'policies besides a server without a leader': besideServer({}),
+  'policies besides a server that has not applied its settings': besideServer(),
+  'policies besides a server without a leader': besideServer(),
 };
 
 interface Case {

@@ -51,14 +51,11 @@ describe('explanations of pods', () => {
   test('without other objects, with standard SCCs and other assumptions', async () => {
     const { code, stdout } = await explain('-f root.yaml');
     assert.equal(code, 1);
-    assert.match(
-      stdout,
-      /\n {2}Mode {13}report, assumed: violations are reported, and pods are neither denied nor changed\n/,
-    );
+    assert.match(stdout, /\n {2}Mode {13}report: violations are reported, and pods are neither denied nor changed\n/);
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
       stdout,
-      /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; UID ranges of namespaces: shop\.\n$/,
+      /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; UID ranges of namespaces: shop; SCC mode report for namespaces without the label \(set --scc-mode\)\.\n$/,
     );
   });
   test('with --offline, without the cluster of the kubeconfig', async () => {

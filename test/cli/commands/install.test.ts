@@ -172,7 +172,7 @@ describe('the authorization webhook for a control plane', () => {
         first.stdout.replaceAll(folder, 'DIR'),
         [
           'DIR/manifests/portcullis-authorizer.yaml: for /etc/kubernetes/manifests of each control plane node',
-          'DIR/authz/authorization.yaml: for /etc/kubernetes/authz: the file of --authorization-config of kube-apiserver',
+          'DIR/authz/authorization.yaml: for /etc/kubernetes/authz: the --authorization-config file of kube-apiserver',
           'DIR/authz/minimum-kubelet-version.kubeconfig: for /etc/kubernetes/authz: kubeconfig that kube-apiserver uses to call the webhook',
           'DIR/rbac.yaml: for kubectl apply: the permissions of the webhook',
           'DIR/authz/*.crt, *.key: webhook certificates, valid for one year',

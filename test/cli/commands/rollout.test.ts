@@ -403,7 +403,7 @@ describe('status', () => {
     });
     assert.match(
       stdout,
-      /; spec\.rollout\.phase Evaluate \(set --config\); SCC mode report \(set --scc-mode\)\.\n\nPhase {8}Evaluate\nRequested {4}no PSAEnforcementConfig\nDecided {6}nothing\nEvaluated {4}never\nDefault {6}privileged, not published\nLabels {7}not managed yet\n/,
+      /; spec\.rollout\.phase Evaluate \(set --config\); SCC mode report for namespaces without the label \(set --scc-mode\)\.\n\nPhase {8}Evaluate\nRequested {4}no PSAEnforcementConfig\nDecided {6}nothing\nEvaluated {4}never\nDefault {6}privileged, not published\nLabels {7}not managed yet\n/,
     );
   });
 

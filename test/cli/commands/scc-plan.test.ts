@@ -67,7 +67,7 @@ describe('the plan is printed', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /; no pods for containers outside pod templates: Workflow shop\/hello-\* \(spec\.templates\[0\]\.container\)\.\n/,
+      /; no pods for containers outside pod templates: Workflow shop\/hello-\* \(spec\.templates\[0\]\.container\); SCC mode report for namespaces without the label \(set --scc-mode\)\.\n/,
     );
     const results = stdout.split('\n').filter((line) => /^ {2}\S.* {2}/.test(line));
     assert.deepEqual(results, [
@@ -158,13 +158,13 @@ describe('the summary and the next step', () => {
       spec: { ...privileged, nodeName: 'n1' },
     };
     const admitted = await plan([], printObjects(pod));
-    assert.ok(admitted.stdout.includes('\n\none (report, assumed)\n  Pod proxy  privileged\n'), admitted.stdout);
+    assert.ok(admitted.stdout.includes('\n\none (report)\n  Pod proxy  privileged\n'), admitted.stdout);
     const standard = (name: string) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc;
     const own = { ...standard('privileged'), groups: [] };
     const denied = await plan([], printObjects(pod, own));
     assert.ok(
       denied.stdout.includes(
-        '.\n\none (report, assumed)\n  Pod proxy  denied\n    privileged would admit it if its node were allowed to use it\n',
+        '.\n\none (report)\n  Pod proxy  denied\n    privileged would admit it if its node were allowed to use it\n',
       ),
       denied.stdout,
     );
@@ -321,7 +321,7 @@ describe('a cluster without SCCs', () => {
     const table = await runProgram(['scc', 'plan', '--kubeconfig', await cluster.kubeconfig(), '-n', 'shop']);
     assert.match(
       table.stdout,
-      /^Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; .*\n\nshop \(report, assumed\)\n/,
+      /^Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; .*\n\nshop \(report\)\n/,
     );
     const missing = 'error looking up service account shop/agent: serviceaccount "agent" not found';
     assert.ok(table.stdout.includes(`were allowed to use it\n    ${missing}\n`), table.stdout);

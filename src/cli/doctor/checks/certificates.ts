@@ -1,7 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { summarizeNames } from '../../../kube/text.ts';
 import { getWebhooks, hasCaInjection, isKnownConfiguration } from '../../../kube/webhooks.ts';
-import { INSTALLATION } from '../../../kube/well-known.ts';
 import { readCertificates } from '../../../tls/certificate-pair.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import {
@@ -22,8 +21,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const OVERDUE = 'its renewal is overdue';
 
 /**
- * True if the renewal of a certificate is overdue. It is overdue in the last sixth of the lifetime, but at most 30 days
- * before expiry.
+ * True if the renewal of a certificate is overdue, which is the case in the last sixth of its lifetime, but not earlier
+ * than 30 days before it expires.
  */
 function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
   const lifetimeMs = validToDate.getTime() - validFromDate.getTime();
@@ -87,23 +86,26 @@ function evaluateBundles(facts: Facts): readonly CheckResult[] {
   return isServed && webhooks.length > 0 ? [ok('caBundle', 'every webhook trusts the serving certificate')] : [];
 }
 
+/** Replicas set the caBundle only in the installed configurations, not in copies of them. */
 function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Facts): readonly CheckResult[] {
+  const { kind, name: configurationName } = configuration;
   const [parsed] = getWebhooks({ webhooks: [webhook] });
   if (!parsed) return [];
-  const { name, caBundle, host = '', failurePolicy } = parsed;
+  const { name, caBundle, host = '' } = parsed;
   const { url } = webhook.clientConfig;
   const authorities = Buffer.from(caBundle, 'base64').toString('latin1');
+  const isCopy = !isKnownConfiguration(kind, configurationName);
+  const suffix = isCopy ? `, in ${kind} ${configurationName}, which is not part of the installation` : '';
+  const fix = isCopy ? run('kubectl', 'delete', kind.toLowerCase(), configurationName) : replicaLogs(facts);
   const results = evaluateFact(servedAt(url, facts), name, ({ chain, source }): readonly CheckResult[] => {
     if (chain === undefined) return [];
-    // Without a caBundle, API servers use the system roots. This is intended for URLs without CA injection.
+    // Without a caBundle, API servers use the system roots, as intended for URLs without CA injection.
     const isMissing = authorities === '' && (url == null || hasCaInjection(configuration));
     const mismatch = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
     if (!isMissing && mismatch === undefined) return [];
-    if (!isKnownConfiguration(configuration.kind, configuration.name))
-      return [unmanagedBundle(name, failurePolicy, configuration)];
-    if (mismatch === undefined) return [missingBundle(name, configuration.name, facts)];
+    const message = mismatch === undefined ? 'has no caBundle' : `${source}: ${mismatch}`;
     const impact = 'API servers reject the connection, and the failure policy applies';
-    return [problem(name, `${source}: ${mismatch}`, { impact, fix: replicaLogs(facts) })];
+    return [problem(name, `${message}${suffix}`, { impact, fix })];
   });
   const areOverdue = readCertificates(authorities).every((authority) => isOverdue(authority, facts.now));
   if (authorities === '' || !areOverdue || results.length > 0) return results;
@@ -114,32 +116,4 @@ function servedAt(url: string | null | undefined, facts: Facts): Fact<ServedCert
   if (url == null) return facts.certificate;
   const origin = URL.parse(url)?.origin ?? url;
   return facts.urlCertificates.get(origin) ?? { unknown: `${origin}: not read` };
-}
-
-function missingBundle(object: string, configuration: string, { namespace }: Facts): CheckResult {
-  return problem(object, `has no caBundle, in ${configuration}`, {
-    impact: 'API servers do not trust the serving certificate',
-    fix: {
-      ...run('kubectl', '-n', namespace, 'get', 'lease', INSTALLATION.name),
-      note: 'the leader sets the caBundle. Check that there is a leader',
-    },
-  });
-}
-
-/** Replicas set the caBundle only in the installed configurations, not in copies of them. */
-function unmanagedBundle(
-  object: string,
-  failurePolicy: 'Fail' | 'Ignore',
-  { kind, name }: RegisteredWebhook['configuration'],
-): CheckResult {
-  const isClosed = failurePolicy === 'Fail';
-  const create = isClosed ? problem : warning;
-  return create(
-    object,
-    `does not trust the serving certificate, in ${kind} ${name}, which is not part of the installation`,
-    {
-      impact: `no replica updates its caBundle, so API servers ${isClosed ? 'deny' : 'admit'} matching requests without a review`,
-      fix: run('kubectl', 'delete', kind.toLowerCase(), name),
-    },
-  );
 }

@@ -4,9 +4,7 @@ import { COMPONENT_LABEL, INSTALLATION } from '../../../kube/well-known.ts';
 import { type Check, type CheckResult, evaluateFact, type Facts, ok, problem } from '../facts.ts';
 import { replicaLogs } from '../fix.ts';
 
-/**
- * Checks that a leader exists and that the replicas renew their Leases. The times are compared with the local clock.
- */
+/** Checks that a leader exists and that the replicas renew their Leases, according to the local clock. */
 export const leases: Check = {
   name: 'leases',
   evaluate: (facts) =>

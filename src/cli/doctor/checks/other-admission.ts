@@ -1,6 +1,6 @@
 import type { Configuration } from '../../../install/live-webhooks.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { patchSettings } from '../../installed/settings.ts';
+import { isOpenShift, patchSettings } from '../../installed/settings.ts';
 import {
   type Check,
   type CheckResult,
@@ -24,18 +24,15 @@ export const otherAdmission: Check = {
 export const PLUGIN = 'PodSecurity plugin';
 
 /**
- * Returns the component that denied a pod because of its level. The API server evaluates policies after the plugin and
- * includes their names in a denial.
+ * Returns the component that denied a violating pod. The API server evaluates policies after the plugin, and a denial
+ * by a policy contains its name.
  */
 export function podSecurityEvaluator(refusal = ''): 'plugin' | 'policy' | undefined {
   if (!refusal.includes('violates PodSecurity "')) return undefined;
   return refusal.includes("ValidatingAdmissionPolicy '") ? 'policy' : 'plugin';
 }
 
-/**
- * The webhook excludes the installation namespace, whose level is restricted, so only the plugin denies pods
- * there.
- */
+/** The webhook excludes the installation namespace, whose level is restricted, so only the plugin denies pods there. */
 function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   const { probes, webhookConfigurations, namespaces } = facts;
   const isRegistered = ownWebhooks(webhookConfigurations).some(({ webhook }) => webhook.name === 'psa.portcullis.dev');
@@ -74,19 +71,16 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
 
 const SCC_ADMISSION = 'SCC admission';
 const SCC_ANNOTATION = 'openshift.io/scc';
-/** Groups that only OpenShift serves. Other clusters can serve the other OpenShift groups through CRDs. */
-const OPENSHIFT_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
 
 const SCC_OFF: Fix = { commands: [patchSettings([{ path: ['scc', 'mode'], value: 'off' }])] };
 
 function evaluatePlatform(facts: Facts): readonly CheckResult[] {
   const { server, probes, webhookConfigurations, namespace } = facts;
-  return evaluateFact(server, SCC_ADMISSION, ({ groups }) => {
+  return evaluateFact(server, SCC_ADMISSION, (facts) => {
     const probe = probes.find((candidate) => candidate.id === 'a pod' && candidate.namespace?.name === namespace);
     const isAnnotated = probe?.object?.metadata.annotations?.[SCC_ANNOTATION] !== undefined;
-    const isOpenShift = OPENSHIFT_GROUPS.some((group) => groups.includes(group));
-    if (!isOpenShift && !isAnnotated) return [];
-    const message = `the cluster has its own SCC admission${isOpenShift ? ' (OpenShift)' : ''}`;
+    if (!isOpenShift(facts) && !isAnnotated) return [];
+    const message = `the cluster has its own SCC admission${isOpenShift(facts) ? ' (OpenShift)' : ''}`;
     const registered = webhookConfigurations.filter((one) => isPartOfPortcullis(one) && hasSccWebhooks(one));
     if (registered.length === 0) return [ok(SCC_ADMISSION, `${message}, and SCC admission of Portcullis is off`)];
     const names = registered.map(({ name }) => name).join(', ');

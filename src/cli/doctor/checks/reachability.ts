@@ -77,7 +77,7 @@ function findResponding({ object, refusal, namespace, group, resource, body }: P
   const [, denier] = DENIED.exec(refusal ?? '') ?? [];
   if (denier !== undefined) return isOwnWebhook(facts, denier) ? [denier] : [];
   if (!object) return [];
-  // The selector of a webhook applies to the labels of the Namespace itself.
+  // For a Namespace, the namespace selector of a webhook matches the labels of the object itself.
   const self = { name: object.metadata.name, labels: object.metadata.labels ?? {} };
   const selected = resource === 'namespaces' && group === '' ? self : namespace;
   const { metadata } = body as { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };

@@ -10,7 +10,7 @@ const BUDGET = 'PodDisruptionBudget';
 const NO_RESPONSE = 'no replica responds to reviews';
 
 /**
- * Checks that enough replicas are ready, that they run on several nodes, and that a drain does not evict all of them.
+ * Checks that enough replicas are ready, that they run on several nodes, and that a drain does not evict all replicas.
  */
 export const replicas: Check = {
   name: 'replicas',

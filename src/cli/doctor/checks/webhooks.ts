@@ -23,8 +23,9 @@ import type { RegisteredWebhook } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
 /**
- * Compares the webhook configurations with those that the settings require in this version. Reports a configuration
- * that the leader maintains only if it is missing, because the leader corrects all other differences.
+ * Compares the webhook configurations with the configurations that this version generates for the settings. If the
+ * leader maintains a configuration, reports it only if it is missing, because the leader corrects all other
+ * differences.
  */
 export const webhooks: Check = {
   name: 'webhooks',
@@ -127,7 +128,7 @@ function compareWebhook({ webhooks: all }: Configuration, expected: Webhook, fix
   return [create(name, texts.join('; '), { impact: 'its behavior differs from the documentation', fix })];
 }
 
-/** Finds configurations and webhooks with the Portcullis label that this version does not define. */
+/** Finds configurations and webhooks that have the Portcullis label but are not defined in this version. */
 function findUnknown(facts: Facts, configuration: Configuration): readonly CheckResult[] {
   const { kind, name, webhooks: all } = configuration;
   // The installation check reports the webhooks of features that are not installed.
@@ -136,13 +137,13 @@ function findUnknown(facts: Facts, configuration: Configuration): readonly Check
   const known = findExpected(facts, configuration);
   if (!known) {
     const fix = run('kubectl', 'delete', kind.toLowerCase(), name);
-    return [warning(`${kind} ${name}`, 'is unknown to this version', { impact: UNKNOWN, fix })];
+    return [warning(`${kind} ${name}`, 'is not defined in this version', { impact: UNKNOWN, fix })];
   }
   const names = new Set(known.webhooks.map((webhook) => webhook.name));
   return all
     .filter((webhook) => !names.has(webhook.name))
     .map((webhook) =>
-      warning(webhook.name, `is unknown to this version, in ${kind} ${name}`, {
+      warning(webhook.name, `is not defined in this version, in ${kind} ${name}`, {
         impact: UNKNOWN,
         fix: restoreWebhook(facts, { configuration, webhook }),
       }),
