@@ -1,4 +1,4 @@
-import { basename } from 'node:path';
+import { parse } from 'node:path';
 import { EXIT, type ProcessIo } from './cli/command.ts';
 
 /** Exit code that shells report for an interrupted program. */
@@ -37,7 +37,7 @@ if (!isOld) void start().catch(reportError).then(exitWith);
 async function start(): Promise<number> {
   const { run } = await import('./cli/program.ts');
   const [, path = '', ...args] = process.argv;
-  return run(args, io, { file: basename(path) });
+  return run(args, io, { file: parse(path).name });
 }
 
 function reportError(error: unknown): number {
@@ -54,7 +54,8 @@ function exitWith(code: number): void {
  * Reports the first output error, such as a full disk. The program continues, but its exit code indicates the error.
  */
 function handleOutputError(error: Error): void {
-  if (outputFailed || ('code' in error && error.code === 'EPIPE')) return;
+  // On Windows, a closed pipe may be reported as EOF.
+  if (outputFailed || ('code' in error && ['EPIPE', 'EOF'].includes(String(error.code)))) return;
   outputFailed = true;
   process.stderr.write(`error: cannot write the output: ${error.message}\n`);
   process.once('exit', () => (process.exitCode ||= EXIT.usage));

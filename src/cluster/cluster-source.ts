@@ -3,6 +3,7 @@
  * client-node's KubeConfig handles tokens, certificates and exec plugins. It is loaded only when a cluster is needed,
  * because loading it takes longer than most commands.
  */
+import { existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { RequestOptions } from 'node:https';
@@ -82,8 +83,10 @@ function notFound(files: readonly string[]): UserError {
 function kubeconfigFiles(env: ClusterSource['env']): readonly string[] {
   const named = (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
   if (named.length > 0) return [...new Set(named)];
-  const home = env['HOME'] || env['USERPROFILE'];
-  return home ? [join(home, '.kube', 'config')] : [];
+  // As in client-go, an existing file takes precedence, because on Windows the home directory may have both names.
+  const files = [env['HOME'], env['USERPROFILE']].flatMap((home) => (home ? [join(home, '.kube', 'config')] : []));
+  const file = files.find((one) => existsSync(one)) ?? files[0];
+  return file === undefined ? [] : [file];
 }
 
 async function readIfExists(file: string): Promise<Source | undefined> {

@@ -57,6 +57,8 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
   ['ENOTDIR', 'there is no such file'],
   ['EISDIR', 'it is a directory'],
   ['EACCES', 'permission denied'],
+  ['EPERM', 'operation not permitted'],
+  ['EBUSY', 'another program is using it'],
   ['ENOSPC', 'no space is left'],
   ['EROFS', 'the file system is read-only'],
   [NOT_REGULAR, 'it is not a regular file'],

@@ -1,5 +1,6 @@
 /** Reads manifests from files, directories, URLs and standard input, as `kubectl apply -f` does. */
 import { isUtf8 } from 'node:buffer';
+import { existsSync, globSync } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
@@ -86,13 +87,20 @@ interface ListedFile {
  */
 async function listManifestFiles(paths: readonly string[]): Promise<readonly ListedFile[]> {
   const files = new Map<string, ListedFile>();
-  for (const path of paths) {
+  for (const path of paths.flatMap(expandPattern)) {
     for (const file of await filesAt(path)) {
       const identity = file === STDIN.path || URL_PATTERN.test(file) ? file : resolve(file);
       if (!files.has(identity)) files.set(identity, { path: file, folder: path });
     }
   }
   return [...files.values()];
+}
+
+/** Returns the files that match a pattern, because Windows shells do not expand patterns. */
+function expandPattern(path: string): readonly string[] {
+  if (!/[*?[]/.test(path) || URL_PATTERN.test(path) || existsSync(path)) return [path];
+  const matches = globSync(path);
+  return matches.length === 0 ? [path] : matches.sort(compareBytes);
 }
 
 async function filesAt(path: string): Promise<string[]> {
@@ -215,6 +223,8 @@ async function readBytes(stream: AsyncIterable<unknown>): Promise<Buffer | undef
 }
 
 function decode(bytes: Buffer): FileText {
+  // Windows PowerShell redirects output in UTF-16 with a byte order mark.
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return { text: bytes.toString('utf16le') };
   const text = bytes.toString('utf8');
   if (isUtf8(bytes)) return { text };
   const before = text.slice(0, Math.max(text.indexOf('\ufffd'), 0)).split('\n');

@@ -25,7 +25,7 @@ export interface ManifestObjects {
 }
 
 /** The type that kustomize assumes for files with this name. */
-const KUSTOMIZATION_FILE = /(?:^|\/)kustomization\.ya?ml$/;
+const KUSTOMIZATION_FILE = /(?:^|[/\\])kustomization\.ya?ml$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
 /** File that describes the Helm chart in its directory. */
@@ -39,9 +39,8 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
     const typed = readTypeMeta(value, inherited);
     if ('message' in typed) {
       const { file } = document;
-      const isChart = file === CHART_FILE || file.endsWith(`/${CHART_FILE}`);
       errors.push(
-        isChart
+        /(?:^|[/\\])Chart\.yaml$/.test(file)
           ? { file, line: 1, column: 1, isWholeFile: true, message: chartMessage(file) }
           : { file, ...document.locate([...path, ...typed.path]), message: typed.message },
       );
@@ -62,7 +61,7 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
 }
 
 function chartMessage(file: string): string {
-  const folder = file.slice(0, -CHART_FILE.length).replace(/(?<=.)\/$/, '') || '.';
+  const folder = file.slice(0, -CHART_FILE.length).replace(/(?<=.)[/\\]$/, '') || '.';
   return `a Helm chart must be rendered first: helm template ${folder} | portcullis check -f -`;
 }
 

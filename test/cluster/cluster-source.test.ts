@@ -94,7 +94,9 @@ describe('the cluster', () => {
 
   test('comes from the file in the home directory', async () => {
     await file('home/.kube/config', SECOND);
-    assert.equal((await find({ env: { HOME: join(folder, 'home') } })).server, 'https://b.test');
+    const home = join(folder, 'home');
+    for (const env of [{ HOME: home }, { USERPROFILE: home }, { HOME: join(folder, 'none'), USERPROFILE: home }])
+      assert.equal((await find({ env })).server, 'https://b.test');
   });
 
   test('may have a context that sets no user', async () => {

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promis
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
@@ -344,6 +344,19 @@ describe('readManifests', () => {
       objects.map(({ document }) => document.file.slice(folder.length + 1)),
       ['other.txt', 'a/y.json', 'a/z.yml', 'b.yaml'],
     );
+  });
+
+  test('patterns are expanded, unless a file has that name, and UTF-16 is decoded', async (context) => {
+    const utf16 = Buffer.from(`\ufeff${POD}`, 'utf16le');
+    const folder = await folderWith(context, { 'b/1.yaml': POD, 'a/2.yaml': utf16, 'a/3.txt': POD, '[a].yaml': POD });
+    const { objects, errors } = await readManifests([join(folder, '*', '*.yaml'), join(folder, '[a].yaml')], { stdin });
+    assert.deepEqual(errors, []);
+    assert.deepEqual(
+      objects.map(({ document }) => relative(folder, document.file)),
+      ['a/2.yaml', 'b/1.yaml', '[a].yaml'],
+    );
+    const message = `the path "${folder}/*.json" does not exist`;
+    await assert.rejects(readManifests([join(folder, '*.json')], { stdin }), { name: 'UserError', message });
   });
 
   test('symbolic links to files are followed, links to directories are not, and a broken link is an error', async (context) => {

@@ -1,5 +1,6 @@
 /** Applies the fixes of `check --fix` to the manifest files, or prints them as a diff or as patches. */
 import { realpath, stat } from 'node:fs/promises';
+import { parse, sep } from 'node:path';
 import { failureReason, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
@@ -59,7 +60,10 @@ export async function writeFixes(fixes: Fixes): Promise<void> {
 /** Prints the changes as unified diffs, which `git apply` and `patch -p1` accept. */
 export function printDiffs(fixes: Fixes): string {
   return Array.from(fixes, ([file, { before, text }]) => {
-    const name = file.replace(/^\.?\/+/, '');
+    const name = file
+      .slice(parse(file).root.length)
+      .replaceAll(sep, '/')
+      .replace(/^\.?\/+/, '');
     return printDiff({ from: `a/${name}`, to: `b/${name}` }, before, text);
   }).join('');
 }

@@ -1,5 +1,5 @@
 /** Findings in manifests, and their output as a table, SARIF, JUnit XML, GitHub annotations, JSON and YAML. */
-import { isAbsolute } from 'node:path';
+import { isAbsolute, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ManifestError, Position } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
@@ -361,7 +361,8 @@ function notification(level: 'error' | 'warning', error: ManifestError) {
 }
 
 function physicalLocation({ file, line, column }: FilePosition) {
-  const uri = isAbsolute(file) ? pathToFileURL(file).href : file.split('/').map(encodeURIComponent).join('/');
+  const relative = file.replaceAll(sep, '/').split('/').map(encodeURIComponent).join('/');
+  const uri = isAbsolute(file) ? pathToFileURL(file).href : relative;
   return { artifactLocation: { uri }, region: { startLine: line, startColumn: column } };
 }
 
