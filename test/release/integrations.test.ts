@@ -193,11 +193,9 @@ suite('workflows', async () => {
 
   test('build the executables of all platforms', async () => {
     const { jobs } = await readYaml<Workflow>('.github/workflows/release.yml');
-    // The job that publishes the release runs on linux-amd64.
-    const runners = ['ubuntu-24.04', ...(jobs['executables']?.strategy?.matrix['runner'] ?? [])];
-    const platforms = runners.map((runner) => {
+    const platforms = jobs['executables']?.strategy?.matrix['runner']?.flatMap((runner) => {
       if (runner.startsWith('macos')) return runner.endsWith('-intel') ? 'darwin-amd64' : 'darwin-arm64';
-      return runner.endsWith('-arm') ? 'linux-arm64' : 'linux-amd64';
+      return runner.endsWith('-arm') ? 'linux-arm64' : ['linux-amd64', 'windows-amd64'];
     });
     assert.deepEqual(platforms, PLATFORMS);
   });

@@ -347,18 +347,33 @@ describe('integrations', () => {
 describe('executable', () => {
   let folder = '';
   const file = (): string => join(folder, 'portcullis');
+  const native = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  const extract = async (platform: string): Promise<string> => {
+    const target = join(root, `executable-${platform}`);
+    await mkdir(target);
+    await run('tar', ['-xzf', released(`portcullis-${platform}.tar.gz`), '-C', target]);
+    return target;
+  };
 
   before(async () => {
-    folder = join(root, 'executable');
-    await mkdir(folder);
-    const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
-    await run('tar', ['-xzf', released(`portcullis-${platform}.tar.gz`), '-C', folder]);
+    folder = await extract(native);
   });
 
   test('is packed with the licenses of the program, its packages and Node', async () => {
     const names = ['LICENSE', 'LICENSE-node.txt', 'LICENSES.txt', 'portcullis'];
     assert.deepEqual((await readdir(folder)).sort(), names);
     assert.match(await readFile(join(folder, 'LICENSE-node.txt'), 'utf8'), /^Node\.js is licensed/);
+  });
+
+  test('for Windows has no signature', { skip: native !== 'linux-amd64' && 'built on linux-amd64' }, async () => {
+    const target = await extract('windows-amd64');
+    const names = ['LICENSE', 'LICENSE-node.txt', 'LICENSES.txt', 'portcullis.exe'];
+    assert.deepEqual((await readdir(target)).sort(), names);
+    const content = await readFile(join(target, 'portcullis.exe'));
+    const header = content.readUInt32LE(0x3c);
+    assert.equal(content.toString('latin1', header, header + 6), 'PE\0\0\x64\x86');
+    assert.equal(content.readBigUInt64LE(header + 24 + 144), 0n);
+    assert.ok(content.includes('NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2:1'));
   });
 
   test('prints its version without Node on the PATH', async () => {
@@ -436,7 +451,8 @@ describe('files of a release', () => {
     const incomplete = materials.components.filter(({ licenses, hashes }) => !licenses?.length || !hashes?.length);
     assert.deepEqual(incomplete, []);
     const found = materials.components.map((one) => one['bom-ref']);
-    assert.deepEqual(found.toSorted(), [...new Set(packages), `node@${process.versions.node}`].toSorted());
+    const nodes = ['linux-amd64', 'windows-amd64'].map((platform) => `node@${process.versions.node}-${platform}`);
+    assert.deepEqual(found.toSorted(), [...new Set(packages), ...nodes].toSorted());
     assert.deepEqual([materials.bomFormat, materials.metadata.component.name], ['CycloneDX', 'portcullis']);
   });
 
