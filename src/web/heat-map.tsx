@@ -46,8 +46,8 @@ export function HeatMap({ namespaces, view }: HeatMapProps) {
         head={['Namespace', ...LEVELS, 'Verdict']}
         rows={rows}
         limit={[MAX_ROWS, 'namespaces', view.at?.startsWith(rowId('')) ?? false]}
+        empty="No namespaces."
       />
-      {rows.length === 0 && <p class="empty">No namespaces.</p>}
     </Section>
   );
 }

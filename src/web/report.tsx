@@ -233,21 +233,18 @@ function Comparison({ data: { comparison } }: { readonly data: ReportData }) {
       title="Changes"
       note={`Changes since the report from ${source} at ${time}. ${count(unchanged, 'violation')} did not change.${omitted}`}
     >
-      {rows.length === 0 ? (
-        <p class="empty">There are no new or fixed violations.</p>
-      ) : (
-        <Table
-          caption="Changes"
-          kind="wide"
-          head={['Workload', 'Change', 'Checks']}
-          rows={rows.map(({ namespace, kind, name, checks, isNew }) => [
-            workloadName({ namespace, kind, name }),
-            <Chip tone={isNew ? 'bad' : 'ok'}>{isNew ? 'new' : 'fixed'}</Chip>,
-            checks.join(', '),
-          ])}
-          limit={[MAX_NAMESPACES, 'workloads']}
-        />
-      )}
+      <Table
+        caption="Changes"
+        kind="wide"
+        head={['Workload', 'Change', 'Checks']}
+        rows={rows.map(({ namespace, kind, name, checks, isNew }) => [
+          workloadName({ namespace, kind, name }),
+          <Chip tone={isNew ? 'bad' : 'ok'}>{isNew ? 'new' : 'fixed'}</Chip>,
+          checks.join(', '),
+        ])}
+        limit={[MAX_NAMESPACES, 'workloads']}
+        empty="There are no new or fixed violations."
+      />
     </Section>
   );
 }
@@ -271,15 +268,7 @@ function Checks({ namespaces, fixes, view }: ChecksProps) {
         head={['Check', 'Workloads', 'Admitted', 'Fix']}
         rows={steps.map(({ check, workloads, admitted }) => [
           <a href={formatView({ ...view, check, at: 'workloads' })}>{check}</a>,
-          <details>
-            <summary class="nowrap">{count(workloads.length, 'workload')}</summary>
-            <ul class="plain">
-              {workloads.slice(0, MAX_ITEMS).map((workload) => (
-                <li>{workloadName(workload)}</li>
-              ))}
-              {workloads.length > MAX_ITEMS && <li>and {count(workloads.length - MAX_ITEMS, 'more workload')}</li>}
-            </ul>
-          </details>,
+          countedList(workloads.map(workloadName), 'workload'),
           admitted.toLocaleString('en'),
           fixes[check] ?? '',
         ])}
@@ -380,9 +369,7 @@ interface DeniedProps {
 function DeniedWorkloads({ namespaces, view }: DeniedProps) {
   const listed = namespaces
     .filter(({ workloads, error }) => workloads.length > 0 || error !== undefined)
-    .sort(
-      (a, b) => countVerdict(b, 'deniedNow') - countVerdict(a, 'deniedNow') || b.workloads.length - a.workloads.length,
-    );
+    .sort((a, b) => countDeniedNow(b) - countDeniedNow(a) || b.workloads.length - a.workloads.length);
   const { shown, more } = useLimit(listed, MAX_NAMESPACES, 'namespaces');
   return (
     <Section
@@ -410,8 +397,8 @@ const DECISIONS = {
   restart: ['to restart', 'plain'],
 } as const;
 
-function countVerdict({ workloads }: ReportNamespace, verdict: keyof typeof DECISIONS): number {
-  return workloads.filter((one) => one.verdict === verdict).length;
+function countDeniedNow({ workloads }: ReportNamespace): number {
+  return workloads.filter(({ verdict }) => verdict === 'deniedNow').length;
 }
 
 interface DeniedNamespaceProps {
@@ -422,26 +409,19 @@ interface DeniedNamespaceProps {
 
 function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
   const { name, current, planned = 'unknown', workloads, error, steps } = namespace;
-  const verdicts = (['deniedNow', 'wouldBeDenied', 'restart'] as const).filter(
-    (verdict) => countVerdict(namespace, verdict) > 0,
-  );
+  const chips = [
+    ...(error === undefined ? [] : [<Chip tone="warn">inconclusive</Chip>]),
+    ...Object.entries(DECISIONS).flatMap(([verdict, [text, tone]]) => {
+      const number = workloads.filter((one) => one.verdict === verdict).length;
+      return number === 0 ? [] : [<Chip tone={tone}>{`${number} ${text}`}</Chip>];
+    }),
+  ];
   return (
     <details class="card" open={isOpen}>
       <summary>
         <strong>{name}</strong>{' '}
         <Chip tone="plain">{current === planned ? current : `${current}, planned ${planned}`}</Chip>
-        {error !== undefined && (
-          <>
-            {' '}
-            <Chip tone="warn">inconclusive</Chip>
-          </>
-        )}
-        {verdicts.map((verdict) => (
-          <>
-            {' '}
-            <Chip tone={DECISIONS[verdict][1]}>{`${countVerdict(namespace, verdict)} ${DECISIONS[verdict][0]}`}</Chip>
-          </>
-        ))}
+        {chips.map((chip) => [' ', chip])}
       </summary>
       <a class="back" href={formatView({ ...view, namespace: '', level: '', at: rowId(name) })}>
         Back to the row of {name}
@@ -452,12 +432,7 @@ function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
       ))}
       {steps.map(({ text, command }) => (
         <p class="next">
-          <strong>Next:</strong> {text}
-          {command !== undefined && (
-            <>
-              : <Command text={command} />
-            </>
-          )}
+          <strong>Next:</strong> {step(text, command)}
         </p>
       ))}
     </details>
@@ -539,15 +514,12 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
       title="Security context constraints"
       note="Pods: pods that the SCC admitted. Workloads: workloads whose pods it would admit now."
     >
-      {used.length === 0 ? (
-        <p class="empty">The cluster has no SCCs, or none is used.</p>
-      ) : (
-        <Table
-          caption="SCCs"
-          head={['SCC', 'Priority', 'Pods', 'Workloads', 'Granted to']}
-          rows={used.map((scc) => [scc.name, scc.priority, scc.pods, scc.workloads, printGrants(scc)])}
-        />
-      )}
+      <Table
+        caption="SCCs"
+        head={['SCC', 'Priority', 'Pods', 'Workloads', 'Granted to']}
+        rows={used.map((scc) => [scc.name, scc.priority, scc.pods, scc.workloads, printGrants(scc)])}
+        empty="The cluster has no SCCs, or none is used."
+      />
       {sccDenials.length > 0 && (
         <>
           <h3 class="subtitle">Workloads denied by SCCs</h3>
@@ -584,17 +556,17 @@ function SccDenials({ denials }: { readonly denials: readonly SccDenial[] }) {
   );
 }
 
+/** Returns an instruction, followed by its command. */
+function step(text: string, command?: string): ComponentChildren {
+  return command === undefined ? text : [text, ': ', <Command text={command} />];
+}
+
 function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {
   return (
     <ol class="fixes">
       {fixes.map(({ text, command, consequence }) => (
         <li>
-          {text}
-          {command !== undefined && (
-            <>
-              : <Command text={command} />
-            </>
-          )}
+          {step(text, command)}
           {consequence !== undefined && <div class="note">{consequence}</div>}
         </li>
       ))}
@@ -602,24 +574,28 @@ function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {
   );
 }
 
+function printGrants({ grants }: ReportScc): ComponentChildren {
+  const items = grants.map(
+    ({ subject, namespace, through }) => `${subject}${namespace === undefined ? '' : ` in ${namespace}`}: ${through}`,
+  );
+  if (items.length < 2) return items[0] ?? 'no grants';
+  return countedList(items, 'grant', ': portcullis scc who-can');
+}
+
 /** Maximum number of items in a list inside a table. */
 const MAX_ITEMS = 200;
 
-function printGrants({ grants }: ReportScc): ComponentChildren {
-  const [first, ...others] = grants.map(
-    ({ subject, namespace, through }) => `${subject}${namespace === undefined ? '' : ` in ${namespace}`}: ${through}`,
-  );
-  if (first === undefined) return 'no grants';
-  if (others.length === 0) return first;
-  const rest = grants.length - MAX_ITEMS;
+/** Returns a list that is collapsed to the number of its items. `hint` follows the number of omitted items. */
+function countedList(items: readonly ComponentChildren[], noun: string, hint = '') {
+  const rest = items.length - MAX_ITEMS;
   return (
     <details>
-      <summary>{count(grants.length, 'grant')}</summary>
+      <summary class="nowrap">{count(items.length, noun)}</summary>
       <ul class="plain">
-        {[first, ...others].slice(0, MAX_ITEMS).map((grant) => (
-          <li>{grant}</li>
+        {items.slice(0, MAX_ITEMS).map((item) => (
+          <li>{item}</li>
         ))}
-        {rest > 0 && <li>and {count(rest, 'more grant')}: portcullis scc who-can</li>}
+        {rest > 0 && <li>{`and ${count(rest, `more ${noun}`)}${hint}`}</li>}
       </ul>
     </details>
   );
@@ -704,25 +680,22 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
     : 'Uses are unknown because no replica publishes counts.';
   return (
     <Section title="Exemptions" note={`Objects that the policies do not apply to. ${counted}`}>
-      {exemptions.length === 0 ? (
-        <p class="empty">There are no exemptions.</p>
-      ) : (
-        <Table
-          caption="Exemptions"
-          kind="wide"
-          head={['Name', 'Kind', 'Policy', 'Source', 'Since', 'Pods', 'Uses']}
-          rows={exemptions.map(({ name, kind, policy, source, scc, namespace, since, pods, uses: used }) => [
-            `${scc === undefined ? '' : `${scc}: `}${name}`,
-            kind,
-            <span class="nowrap">{policy}</span>,
-            `${source}${namespace === undefined ? '' : `, in namespace ${namespace}`}`,
-            <span class="nowrap">{since ?? '–'}</span>,
-            pods ?? '–',
-            used ?? '–',
-          ])}
-          limit={[MAX_NAMESPACES, 'exemptions']}
-        />
-      )}
+      <Table
+        caption="Exemptions"
+        kind="wide"
+        head={['Name', 'Kind', 'Policy', 'Source', 'Since', 'Pods', 'Uses']}
+        rows={exemptions.map(({ name, kind, policy, source, scc, namespace, since, pods, uses: used }) => [
+          `${scc === undefined ? '' : `${scc}: `}${name}`,
+          kind,
+          <span class="nowrap">{policy}</span>,
+          `${source}${namespace === undefined ? '' : `, in namespace ${namespace}`}`,
+          <span class="nowrap">{since ?? '–'}</span>,
+          pods ?? '–',
+          used ?? '–',
+        ])}
+        limit={[MAX_NAMESPACES, 'exemptions']}
+        empty="There are no exemptions."
+      />
     </Section>
   );
 }

@@ -110,6 +110,8 @@ interface TableProps {
   readonly isSortable?: boolean;
   /** Number of rows shown initially, and the noun for them. */
   readonly limit?: readonly [limit: number, noun: string, isNeeded?: boolean];
+  /** The text to show instead of a table that has no rows. */
+  readonly empty?: string;
 }
 
 /** Compares strings that contain numbers, such as `9 workloads` and `10 workloads`. */
@@ -119,7 +121,7 @@ const { compare: compareTexts } = new Intl.Collator('en', { numeric: true });
  * A table that scrolls sideways on narrow screens and can be sorted by its column headers. The first cell in each row
  * is the row's header.
  */
-export function Table({ caption, head, rows, kind, isSortable = true, limit = [Infinity, ''] }: TableProps) {
+export function Table({ caption, head, rows, kind, isSortable = true, limit = [Infinity, ''], empty }: TableProps) {
   const [sort, setSort] = useState<{ readonly column: number; readonly direction: 1 | -1 }>();
   const sorted = sort
     ? rows.toSorted((a, b) => sort.direction * compareTexts(textContent(a[sort.column]), textContent(b[sort.column])))
@@ -127,6 +129,7 @@ export function Table({ caption, head, rows, kind, isSortable = true, limit = [I
   const { shown, more } = useLimit(sorted, ...limit);
   const toggle = (column: number): void =>
     setSort({ column, direction: sort?.column === column && sort.direction === 1 ? -1 : 1 });
+  if (rows.length === 0 && empty !== undefined) return <p class="empty">{empty}</p>;
   return (
     <>
       <ScrollRegion label={caption}>
