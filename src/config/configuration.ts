@@ -66,7 +66,7 @@ interface PluginConfiguration {
  * @throws {UserError} if the file is invalid or does not contain the plugin
  */
 function findPluginConfiguration(node: ConfigNode, name: string): PluginConfiguration {
-  requireKind(node, [ADMISSION_CONFIGURATION]);
+  requireKind(node, ADMISSION_CONFIGURATION);
   checkFields(node, ADMISSION_SHAPE);
   const plugins = childNode(node, ['plugins']).value ?? [];
   const index = (plugins as readonly (PluginEntry | null)[]).findIndex((plugin) => plugin?.name === name);
@@ -140,7 +140,7 @@ export function findConfiguration(source: Source): ConfigNode | undefined {
   if (source.text === '') return undefined;
   const root = firstDocument(source);
   const node = isOfKind(root, ADMISSION_CONFIGURATION) ? findPluginConfiguration(root, PLUGIN).inline : root;
-  if (node) requireKind(node, [POD_SECURITY_CONFIGURATION]);
+  if (node) requireKind(node, POD_SECURITY_CONFIGURATION);
   return node;
 }
 
@@ -186,7 +186,7 @@ export function parseSettings(source: Source, options: DecodeOptions): Settings 
   if (!root || !isOfKind(root, PORTCULLIS_CONFIGURATION)) {
     return { ...createDefaultSettings(options), podSecurity: parsePodSecurity(source) };
   }
-  requireKind(root, [PORTCULLIS_CONFIGURATION]);
+  requireKind(root, PORTCULLIS_CONFIGURATION);
   const duplicates = findDuplicateKeys(root);
   if (duplicates.length > 0) throw userError(root, 'strict decoding error: ', duplicates);
   const decoded = decodeSettings(root.value, options);

@@ -114,10 +114,10 @@ export function isOfKind({ value }: ConfigNode, { kind }: ConfigKind): boolean {
 }
 
 /**
- * Checks that the document has one of these kinds and versions.
+ * Checks that the document has the kind in a known version.
  * @throws {UserError} with the API server's message
  */
-export function requireKind(node: ConfigNode, kinds: readonly ConfigKind[]): void {
+export function requireKind(node: ConfigNode, known: ConfigKind): void {
   const issues = typeIssues(node.value, {
     types: { '': 'TypeMeta' },
     fields: { apiVersion: 'string', kind: 'string' },
@@ -126,9 +126,9 @@ export function requireKind(node: ConfigNode, kinds: readonly ConfigKind[]): voi
   const { apiVersion, kind } = node.value as { readonly apiVersion?: string | null; readonly kind?: string | null };
   if (!kind) throw missing(node, 'Kind');
   if (!apiVersion) throw missing(node, 'apiVersion');
-  if (kinds.some((known) => known.kind === kind && known.apiVersions.includes(apiVersion))) return;
+  if (kind === known.kind && known.apiVersions.includes(apiVersion)) return;
   const message = `no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
-  throw userError(node, '', [{ message, path: [kinds.some((known) => known.kind === kind) ? 'apiVersion' : 'kind'] }]);
+  throw userError(node, '', [{ message, path: [kind === known.kind ? 'apiVersion' : 'kind'] }]);
 }
 
 function missing(node: ConfigNode, field: string): UserError {

@@ -5,6 +5,7 @@
 import { Environment } from '@marcbachmann/cel-js';
 import { compareBytes, quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
+import type { CelVariable } from '../policy/pss/cel-policy.ts';
 import type { Action } from '../policy/rbac/rules.ts';
 
 /** A compiled expression. Throws if evaluation fails. */
@@ -118,12 +119,6 @@ export function compile(expression: string, variables: readonly string[] = INPUT
 export function firstLine(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.split('\n', 1)[0] ?? '';
-}
-
-/** A policy variable. */
-export interface CelVariable {
-  readonly name: string;
-  readonly expression: string;
 }
 
 /** Input for expressions, as CEL values. */

@@ -3,7 +3,6 @@ import { isObject } from './types.ts';
 
 /** Titles of field errors by type. The type is also the reason of the Status cause. */
 const TITLES = {
-  FieldValueNotFound: 'Not found',
   FieldValueRequired: 'Required value',
   FieldValueDuplicate: 'Duplicate value',
   FieldValueInvalid: 'Invalid value',

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from './types.ts';
+import { isObject, type JsonObject, ownMember } from './types.ts';
 
 /**
  * A JSON patch operation.
@@ -48,23 +48,19 @@ function compareObjects(before: JsonObject, after: JsonObject, path: string, ops
     if (key === keys[common] && was !== undefined) common++;
     // Most members are shared. Comparing with an inherited property is safe, because it never equals a member.
     if (was !== after[key] || was === undefined)
-      compareMember(was, member(after, key), `${path}/${escapeKey(key)}`, ops);
+      compareMember(was, ownMember(after, key), `${path}/${escapeKey(key)}`, ops);
   }
   for (let index = common; index < keys.length; index++) {
     const key = keys[index] ?? '';
     const value = after[key];
-    if (value === undefined || member(before, key) !== undefined) continue;
+    if (value === undefined || ownMember(before, key) !== undefined) continue;
     ops.push({ op: 'add', path: `${path}/${escapeKey(key)}`, value });
   }
 }
 
+/** An undefined member is not part of the JSON. */
 function compareMember(before: unknown, after: unknown, path: string, ops: JsonPatchOp[]): void {
   if (before === undefined) return;
   if (after === undefined) ops.push({ op: 'remove', path });
   else compare(before, after, path, ops);
-}
-
-/** Returns an own member. An undefined member is not part of the JSON. */
-function member(object: JsonObject, key: string): unknown {
-  return Object.hasOwn(object, key) ? object[key] : undefined;
 }

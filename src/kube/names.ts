@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from './types.ts';
+import { isObject, type JsonObject, ownMember } from './types.ts';
 
 const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 const SUBDOMAIN = `${LABEL}(\\.${LABEL})*`;
@@ -111,7 +111,7 @@ const FIELD_RULES: readonly (readonly [field: string, rule: FieldRule])[] = [
 /** Returns the first metadata field that has the wrong type. Null fields are treated as absent. */
 export function metadataProblem(metadata: JsonObject): MetadataProblem | undefined {
   for (const [field, { rule, matches }] of FIELD_RULES) {
-    const value = Object.hasOwn(metadata, field) ? metadata[field] : undefined;
+    const value = ownMember(metadata, field);
     if (value != null && !matches(value)) return { field, message: `metadata.${field} must be ${rule}` };
   }
   return undefined;

@@ -1,7 +1,7 @@
 /** Compares a pod before and after an SCC has defaulted it. */
 import { deepEqual } from './equality.ts';
 import { POD_SCC_ANNOTATIONS } from './scc.ts';
-import { isObject, type JsonObject } from './types.ts';
+import { isObject, type JsonObject, ownMember } from './types.ts';
 
 /** A field whose value differs between two objects. `before` or `after` is absent if that object lacks the field. */
 export interface Change {
@@ -32,7 +32,7 @@ function compare(before: unknown, after: unknown, path: string, changes: Change[
   const [old, next] = [before ?? emptyFor(after), after ?? emptyFor(before)];
   if (isObject(old) && isObject(next)) {
     const keys = new Set([...Object.keys(old), ...Object.keys(next)]);
-    for (const key of keys) compare(getMember(old, key), getMember(next, key), memberPath(path, key), changes);
+    for (const key of keys) compare(ownMember(old, key), ownMember(next, key), memberPath(path, key), changes);
   } else if (Array.isArray(before) && Array.isArray(after) && before.length === after.length) {
     before.forEach((item, index) => compare(item, after[index], `${path}[${index}]`, changes));
   } else if (!deepEqual(before, after)) {
@@ -43,10 +43,6 @@ function compare(before: unknown, after: unknown, path: string, changes: Change[
 /** An added or removed object is compared member by member unless it is empty. */
 function emptyFor(other: unknown): JsonObject | undefined {
   return isObject(other) && Object.keys(other).length > 0 ? {} : undefined;
-}
-
-function getMember(object: JsonObject, key: string): unknown {
-  return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 /** Puts map keys in brackets, and field names after a dot. */

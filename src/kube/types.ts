@@ -67,8 +67,13 @@ function deepCopy(value: unknown, depth: number): unknown {
 export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
   return path.reduce<unknown>((value, step) => {
     if (Array.isArray(value)) return (value as readonly unknown[])[Number(step)];
-    return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
+    return isObject(value) ? ownMember(value, step) : undefined;
   }, root);
+}
+
+/** Returns an object's own member, so keys such as `constructor` do not refer to inherited properties. */
+export function ownMember(object: JsonObject, key: string | number): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 /** Returns a copy of a value with the field at a path changed. Creates missing parent objects. */

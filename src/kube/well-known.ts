@@ -71,8 +71,6 @@ export const INSTALLATION = {
   webhookRole: 'portcullis-webhook-configurations',
   /** ClusterRole for managing the floor policies, and its binding. */
   policyRole: 'portcullis-admission-policies',
-  /** ClusterRole for managing the MutatingAdmissionPolicy for pod defaults, and its binding. */
-  defaultsRole: 'portcullis-admission-policies-defaults',
   /** ValidatingAdmissionPolicy that restricts writes by the service account, and its binding. */
   accountPolicy: 'portcullis-service-account',
 } as const;

@@ -3,7 +3,7 @@
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/tree/v6.3.2/typed
  */
 import { deepEqual } from '../../kube/equality.ts';
-import { isObject } from '../../kube/types.ts';
+import { isObject, ownMember } from '../../kube/types.ts';
 import {
   fieldElement,
   type FieldPath,
@@ -101,10 +101,8 @@ export function merge(schema: Schema, live: unknown, applied: unknown): unknown 
   }
   if (!isObject(live) || !isObject(applied) || schema.atomic === true) return applied;
   const names = new Set([...Object.keys(live), ...Object.keys(applied)]);
-  const valueAt = (object: object, name: string): unknown =>
-    Object.hasOwn(object, name) ? (object as Record<string, unknown>)[name] : undefined;
   return Object.fromEntries(
-    [...names].map((name) => [name, merge(schema.field(name), valueAt(live, name), valueAt(applied, name))]),
+    [...names].map((name) => [name, merge(schema.field(name), ownMember(live, name), ownMember(applied, name))]),
   );
 }
 

@@ -67,13 +67,13 @@ export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceRep
     return subject;
   };
   const failures = evaluation.workloads.flatMap((workload) => {
-    const subject = findSubject(workload);
-    if (workload.verdict === 'restart') return [restartResult(workload, subject, input)];
-    return workload.violations.map((violation) => failure(violation, { workload, subject }, input));
+    const base = baseResult(workload.level, findSubject(workload), input);
+    if (workload.verdict === 'restart') return [restartResult(workload, base)];
+    return workload.violations.map((violation) => failure(violation, workload, base));
   });
   const skipped = evaluation.excepted.flatMap((workload) => {
-    const subject = findSubject(workload);
-    return workload.violations.map((violation) => exceptedResult(violation, { workload, subject }, input));
+    const base = baseResult(workload.level, findSubject(workload), input);
+    return workload.violations.map((violation) => exceptedResult(violation, workload, base));
   });
   const others = workloads
     .filter(({ subject }) => !reported.has(subject))
@@ -125,50 +125,38 @@ function content(api: ReportApi, results: readonly ReportResult[], maxResults: n
   return { ...(api.namespaced === 'Report' ? { source: PART_OF } : {}), summary, results: kept };
 }
 
-function baseResult(level: Level, { seconds }: ReportInput) {
+type BaseResult = ReturnType<typeof baseResult>;
+
+function baseResult(level: Level, subject: ReportSubject, { seconds }: ReportInput) {
   return {
     source: PART_OF,
     policy: `pod-security-${level}`,
     category: 'Pod Security Standards',
     timestamp: { seconds, nanos: 0 },
-  } as const;
+    resources: [subject],
+  };
 }
 
-interface Reported<T> {
-  readonly workload: T;
-  readonly subject: ReportSubject;
-}
-
-function failure(
-  violation: FixableViolation,
-  { workload, subject }: Reported<ViolatingWorkload>,
-  input: ReportInput,
-): ReportResult {
+function failure(violation: FixableViolation, workload: ViolatingWorkload, base: BaseResult): ReportResult {
   return {
-    ...baseResult(workload.level, input),
+    ...base,
     rule: violation.check,
     severity: isBaselineCheck(violation.check) ? 'high' : 'medium',
     result: 'fail',
     scored: true,
     message: truncate(`${printViolation(violation)}. ${violation.fix}`, MAX_MESSAGE - 1),
-    resources: [subject],
     properties: { ...workloadProperties(workload), ...fieldProperties(violation) },
   };
 }
 
-function exceptedResult(
-  violation: FixableViolation,
-  { workload: { level, exceptions }, subject }: Reported<ExceptedWorkload>,
-  input: ReportInput,
-): ReportResult {
+function exceptedResult(violation: FixableViolation, { exceptions }: ExceptedWorkload, base: BaseResult): ReportResult {
   return {
-    ...baseResult(level, input),
+    ...base,
     rule: violation.check,
     severity: 'info',
     result: 'skip',
     scored: false,
     message: truncate(`${printViolation(violation)}, ${printExceptions(exceptions)}.`, MAX_MESSAGE - 1),
-    resources: [subject],
     properties: {
       exception: exceptions.map(({ name }) => name).join(', '),
       expiresAt: exceptions.map(({ expiresAt }) => expiresAt).join(', '),
@@ -195,16 +183,14 @@ function workloadProperties({ verdict, pods, causes }: ViolatingWorkload) {
   return { verdict, pods: String(pods), causes: causes.join(', ') };
 }
 
-function restartResult(workload: ViolatingWorkload, subject: ReportSubject, input: ReportInput): ReportResult {
-  const { level } = workload;
+function restartResult(workload: ViolatingWorkload, base: BaseResult): ReportResult {
   return {
-    ...baseResult(level, input),
+    ...base,
     rule: 'restart',
     severity: 'low',
     result: 'warn',
     scored: true,
-    message: `The running pods violate the ${level} level, but new pods satisfy it. Restart the workload.`,
-    resources: [subject],
+    message: `The running pods violate the ${workload.level} level, but new pods satisfy it. Restart the workload.`,
     properties: workloadProperties(workload),
   };
 }
@@ -227,13 +213,12 @@ function otherResult(
   const exemption = exemptRuntimeClass && `Runtime class ${exemptRuntimeClass} is exempt.`;
   const skipped = level === 'privileged' ? NO_CHECKS : exemption;
   return {
-    ...baseResult(level, input),
+    ...baseResult(level, subject, input),
     rule: level,
     severity: 'info',
     ...(skipped === undefined
       ? { result: 'pass', scored: true, message: `The workload satisfies the ${level} level.` }
       : { result: 'skip', scored: false, message: skipped }),
-    resources: [subject],
   };
 }
 
@@ -242,15 +227,13 @@ function namespaceResult(
   input: ReportInput & { namespaceSubject(name: string): ReportSubject },
 ): ReportResult {
   const { name, workloads, categories, verdict } = evaluation;
-  const isDenied = verdict === 'violating' || verdict === 'deniedNow';
   const outcome = namespaceOutcome(evaluation);
   return {
-    ...baseResult(evaluatedLevel(evaluation), input),
+    ...baseResult(evaluatedLevel(evaluation), input.namespaceSubject(name), input),
     rule: 'namespace',
     scored: outcome.result !== 'skip',
     ...outcome,
-    resources: [input.namespaceSubject(name)],
-    ...(isDenied || verdict === 'restart'
+    ...(workloads.length > 0
       ? {
           properties: {
             ...{ verdict, workloads: String(workloads.length) },

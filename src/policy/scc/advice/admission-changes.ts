@@ -9,7 +9,6 @@ import type { Deviations } from '../mode.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../namespace.ts';
 import { createSccSet } from '../order.ts';
 import { explainOrder, type PreparedScc, prepareScc } from '../scc.ts';
-import type { ContainerValues, PodValues } from '../strategies/strategy.ts';
 
 /** Evaluates pods in steps. The caller sends back whether there is time left for another step. */
 export type Evaluation<T> = Generator<void, T, boolean>;
@@ -143,37 +142,21 @@ function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
 function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
   const bare = {
     ...pod,
-    ...NO_POD_VALUES,
-    containers: pod.containers.map((container) => ({ ...container, ...NO_CONTAINER_VALUES })),
+    ...unset(ownPodValues(pod)),
+    seccompAnnotation: '',
+    containers: pod.containers.map((container) => ({ ...container, ...unset(ownContainerValues(container)) })),
   };
   const { podValues, containerValues } = completePod(scc, { namespace, pod: bare });
   const containers = pod.containers.map((container, index) => {
     const generated = containerValues[index];
-    return generated ? { ...container, ...removeGenerated(ownContainerValues(container), generated) } : container;
+    return generated ? { ...container, ...unset(ownContainerValues(container), generated) } : container;
   });
   const seccompAnnotation = pod.seccompAnnotation === podValues.seccompAnnotation ? '' : pod.seccompAnnotation;
-  return { ...pod, ...removeGenerated(ownPodValues(pod), podValues), seccompAnnotation, containers };
+  return { ...pod, ...unset(ownPodValues(pod), podValues), seccompAnnotation, containers };
 }
 
-const NO_POD_VALUES: PodValues = {
-  fsGroup: undefined,
-  supplementalGroups: undefined,
-  seLinuxOptions: undefined,
-  seccompAnnotation: '',
-  seccompProfile: undefined,
-};
-
-const NO_CONTAINER_VALUES: ContainerValues = {
-  runAsUser: undefined,
-  runAsNonRoot: undefined,
-  seLinuxOptions: undefined,
-  seccompProfile: undefined,
-  capabilities: undefined,
-  readOnlyRootFilesystem: undefined,
-  allowPrivilegeEscalation: undefined,
-};
-
-function removeGenerated<Values extends object>(values: Values, generated: Values): Values {
+/** Unsets the values that equal the generated values, or all values if there are no generated values. */
+function unset<Values extends object>(values: Values, generated: Values = values): Values {
   const rest = { ...values };
   for (const key in rest) {
     if (deepEqual(values[key], generated[key])) Reflect.set(rest, key, undefined);
