@@ -1,11 +1,12 @@
 /** Evaluates generated admission policies without an API server. */
 import { applyPatch, type Operation } from 'rfc6902';
-import { asStored, type CelVariable, compileVariables, toCelValue } from '../../src/dev-cluster/cel.ts';
+import { asStored, compileVariables, toCelValue } from '../../src/dev-cluster/cel.ts';
 import type { DefaultsKind } from '../../src/kube/admission-policies.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
+import type { CelVariable } from '../../src/policy/pss/cel-policy.ts';
 
 /** A request for a policy. By default, alice creates a pod. */
 export interface PolicyRequest {
