@@ -37,7 +37,7 @@ interface Way {
   readonly server?: Subject | undefined;
   /** Webhook paths. */
   readonly paths?: readonly string[];
-  /** The way with which the webhook calls of this way are compared. */
+  /** The way whose webhook calls are the baseline for this way. */
   readonly baseline?: string;
   readonly targets?: { readonly latency?: number; readonly throughput?: number };
 }

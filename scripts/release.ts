@@ -182,8 +182,8 @@ interface Materials {
 }
 
 /**
- * Writes the licenses of the bundled packages, and a bill of materials with these packages and the Node in each
- * executable.
+ * Writes the licenses of the bundled packages, and a bill of materials that lists these packages and the Node version in
+ * each executable.
  */
 async function writeMaterials(nodes: readonly NodeExecutable[]): Promise<void> {
   const licenses = await readFile('dist/LICENSES.txt', 'utf8');

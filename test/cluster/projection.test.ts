@@ -115,7 +115,7 @@ const { cases, ownerReference, template } = readFixture<{
   readonly template: JsonObject;
 }>('cluster/projections.yaml');
 
-describe('kept parts', () => {
+describe('the store keeps', () => {
   for (const { name, type, object, kept } of cases) {
     const [apiVersion, kind] = type;
     test(name, () => assert.deepEqual(keep(kind, object), kept && { apiVersion, kind, ...kept }));

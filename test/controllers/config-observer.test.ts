@@ -152,7 +152,7 @@ plugins:
 
     await label('baseline');
     await running.pass(5_000);
-    assert.equal(published(), 'privileged 1 Enforce', 'not at once');
+    assert.equal(published(), 'privileged 1 Enforce', 'the change is delayed');
     await wait(35);
     assert.equal(published(), 'restricted 2 Enforce');
     assert.deepEqual(conditions(), {

@@ -224,7 +224,7 @@ test(
       fc.asyncProperty(fc.array(happening, { maxLength: 15 }), (happenings) => play(happenings, isTrusted)),
       { numRuns: 8, endOnFailure: true },
     );
-    assert.ok(ready > 100, `only ${ready} looks`);
+    assert.ok(ready > 100, `only ${ready} checks found a ready replica`);
   },
 );
 
@@ -235,7 +235,7 @@ test('no replica becomes unready if no object is damaged', { timeout: 120_000 },
       const known = new Set<string>();
       await play(happenings, (_stage, replica) => {
         if (replica.isReady()) known.add(replica.name);
-        else assert.ok(!known.has(replica.name), `${replica.name} got unready`);
+        else assert.ok(!known.has(replica.name), `${replica.name} is no longer ready`);
       });
     }),
     { numRuns: 8, endOnFailure: true },

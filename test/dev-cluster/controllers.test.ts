@@ -2,12 +2,10 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { type ApiObject, getMetadata, type ResourceKey } from '../../src/dev-cluster/types.ts';
-import { ApiError } from '../../src/kube/status.ts';
 
 const core = (resource: string): ResourceKey => ({ group: '', resource });
 const RBAC = 'rbac.authorization.k8s.io';
 const ROLES: ResourceKey = { group: RBAC, resource: 'clusterroles' };
-const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
 let cluster: DevCluster;
 let failures: unknown[] = [];
@@ -166,37 +164,5 @@ describe('aggregated roles', () => {
     for (const name of ['view', 'edit', 'admin']) {
       assert.ok(!JSON.stringify(getRules(name)).includes('widgets'), name);
     }
-  });
-});
-
-describe('custom resources', () => {
-  const GADGETS: ResourceKey = { group: 'example.com', resource: 'gadgets' };
-  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
-  const definition: ApiObject = {
-    ...object('CustomResourceDefinition', 'gadgets.example.com', {
-      spec: {
-        group: 'example.com',
-        scope: 'Namespaced',
-        names: { kind: 'Gadget', plural: 'gadgets' },
-        versions: [{ name: 'v1', served: true, storage: true, schema }],
-      },
-    }),
-    apiVersion: 'apiextensions.k8s.io/v1',
-  };
-  const gadget: ApiObject = { ...object('Gadget', 'g', {}, 'default'), apiVersion: 'example.com/v1' };
-
-  test('are served from the creation of their CRD until its deletion', async () => {
-    const { status } = await cluster.writer.create(DEFINITIONS, definition);
-    const { conditions } = status as { conditions: { type: string; status: string }[] };
-    const shown = conditions.map((condition) => [condition.type, condition.status]);
-    assert.deepEqual(shown, [
-      ['NamesAccepted', 'True'],
-      ['Established', 'True'],
-    ]);
-    await cluster.writer.create(GADGETS, gadget);
-    await cluster.writer.remove(DEFINITIONS, '', 'gadgets.example.com');
-    assert.equal(cluster.storage.get(GADGETS, 'default', 'g'), undefined);
-    assert.equal(cluster.storage.get(DEFINITIONS, '', 'gadgets.example.com'), undefined);
-    await assert.rejects(cluster.writer.create(GADGETS, gadget), ApiError);
   });
 });

@@ -189,7 +189,13 @@ describe('the API over HTTP', () => {
         },
       };
       const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
-      assert.equal((await send('POST', path, definition)).status, 201);
+      const { conditions } = responseObject(await send('POST', path, definition))['status'] as {
+        readonly conditions: readonly { readonly type: string; readonly status: string }[];
+      };
+      assert.deepEqual(
+        conditions.map(({ type, status }) => `${type} ${status}`),
+        ['NamesAccepted True', 'Established True'],
+      );
       await cluster.cluster.idle();
       const group = responseObject(await send('GET', '/apis/example.com'));
       assert.deepEqual(group['preferredVersion'], { groupVersion: 'example.com/v1', version: 'v1' });

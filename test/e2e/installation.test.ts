@@ -273,28 +273,6 @@ suite('an installation', () => {
     checkDenied(await send(pod('baseline', 'trusted', PRIVILEGED)));
   });
 
-  test('another replica becomes the leader after the leader is killed', async () => {
-    const holder = async (): Promise<string> => {
-      const path = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
-      const { spec } = responseObject(await plane.admin.send('GET', path)) as {
-        readonly spec: { readonly holderIdentity?: string };
-      };
-      return spec.holderIdentity ?? '';
-    };
-    const led = await holder();
-    const leader = system.replicas.find((replica) =>
-      replica.log().some(({ msg, identity }) => msg === 'leadership begins' && identity === led),
-    );
-    assert.ok(leader, led);
-    await leader.stop('SIGKILL');
-    await system.retire(leader);
-    await eventually(async () => assert.ok(![led, ''].includes(await holder()), led));
-    // The leader allocates the ranges of namespaces.
-    await eventually(() => succeeds(namespace('after-takeover', { 'portcullis.dev/scc': 'enforce' })));
-    await eventually(() => succeeds(pod('after-takeover', 'first')));
-    await system.scale(1);
-  });
-
   test('the leader deletes grants on expiry', async () => {
     const end = new Date(Date.now() + 1000).toISOString();
     const roles = '/apis/rbac.authorization.k8s.io/v1';

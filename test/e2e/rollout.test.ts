@@ -19,7 +19,6 @@ import {
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedPermissions } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
-import { runProgram } from '../support/memory-io.ts';
 import { type RunningPod, type SafetyWatch, watchSafety } from '../support/rollout-safety.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
@@ -493,17 +492,6 @@ suite('the rollout of enforcement', () => {
     );
     assert.equal(roles.length, 14);
     assert.deepEqual(unusedPermissions(roles, calls), UNUSED);
-  });
-
-  test('doctor reports missing permissions', async () => {
-    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    const { code, stdout } = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
-    assert.equal(code, 0, stdout);
-    const path = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/portcullis-readiness';
-    await plane.admin.send('DELETE', path);
-    const later = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
-    assert.equal(later.code, 1, later.stdout);
-    assert.match(later.stdout, /ClusterRoleBinding portcullis-readiness: missing, or different from the manifests/);
   });
 });
 

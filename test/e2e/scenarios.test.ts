@@ -11,7 +11,7 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
-import { objectMetadata, responseMessage } from '../support/answers.ts';
+import { objectMetadata } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import {
   ASSETS,
@@ -36,22 +36,6 @@ import {
 import { formatSettings, type RunningServer, serve } from '../support/serve-process.ts';
 
 const SCENARIOS = [...POD_SECURITY, ...SCC];
-const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
-
-/** Creates a namespace and, immediately afterwards, a pod. */
-const SUDDEN = {
-  namespace: {
-    apiVersion: 'v1',
-    kind: 'Namespace',
-    metadata: { name: 'sudden', labels: { 'portcullis.dev/scc': 'enforce' } },
-  },
-  pod: {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name: 'quick', namespace: 'sudden', annotations: { 'openshift.io/required-scc': 'restricted-v2' } },
-    spec: { containers: [{ name: 'c', image: 'registry.example.com/quick:1' }] },
-  },
-};
 
 suite('by requests', () => {
   let running: RunningServer;
@@ -68,7 +52,17 @@ suite('by requests', () => {
   for (const scenario of SCENARIOS) test(scenario.name, () => checkScenario(client, scenario));
 
   test('a pod is created immediately after its namespace', async () => {
-    const { namespace, pod } = SUDDEN;
+    const namespace = {
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name: 'sudden', labels: { 'portcullis.dev/scc': 'enforce' } },
+    };
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'quick', namespace: 'sudden', annotations: { 'openshift.io/required-scc': 'restricted-v2' } },
+      spec: { containers: [{ name: 'c', image: 'registry.example.com/quick:1' }] },
+    };
     assert.equal((await client.send('POST', '/api/v1/namespaces', namespace)).status, 201);
     const answer = await client.send('POST', '/api/v1/namespaces/sudden/pods', pod);
     assert.equal(answer.status, 201, answer.text);
@@ -77,36 +71,6 @@ suite('by requests', () => {
       subject: 'serviceaccount',
       runAsUser: 'from the namespace',
     });
-  });
-
-  test('a short SCC is stored with its defaults', async () => {
-    const { body } = await client.send('GET', `${SCCS}/web`);
-    const { fsGroup, users, allowPrivilegeEscalation, priority, userNamespaceLevel } = body as Record<string, unknown>;
-    assert.deepEqual(
-      { fsGroup, users, allowPrivilegeEscalation, priority, userNamespaceLevel },
-      {
-        fsGroup: { type: 'RunAsAny' },
-        users: [],
-        allowPrivilegeEscalation: false,
-        priority: null,
-        userNamespaceLevel: 'AllowHostLevel',
-      },
-    );
-  });
-
-  test('an invalid SCC is denied', async () => {
-    const answer = await client.send('POST', SCCS, {
-      apiVersion: 'security.openshift.io/v1',
-      kind: 'SecurityContextConstraints',
-      metadata: { name: 'odd' },
-      runAsUser: { type: 'MustRunAsRoot' },
-      seLinuxContext: { type: 'RunAsAny' },
-    });
-    assert.equal(answer.status, 422);
-    assert.equal(
-      responseMessage(answer),
-      'admission webhook "objects.scc.portcullis.dev" denied the request: SecurityContextConstraints.security.openshift.io "odd" is invalid: runAsUser.type: Invalid value: "MustRunAsRoot": invalid strategy type.  Valid values are MustRunAs, MustRunAsNonRoot, MustRunAsRange, RunAsAny',
-    );
   });
 });
 
@@ -191,26 +155,6 @@ suite('by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' },
       else assert.ok(code === 1 && rest.endsWith(kubectlMessage(scenario, denied)), rest);
     });
   }
-
-  test('a single file contains a namespace and its first pod', async () => {
-    const file = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [SUDDEN.namespace, SUDDEN.pod] });
-    const { code, stdout, stderr } = await kubectl(['create', '-f', '-'], file);
-    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
-    assert.equal(stdout, 'namespace/sudden created\npod/quick created\n');
-  });
-
-  test('kubectl get prints the columns of OpenShift', async () => {
-    const { stdout } = await kubectl(['get', 'scc', 'restricted-v2', 'web']);
-    assert.deepEqual(
-      stdout.split('\n').map((line) => line.trimEnd().replaceAll(/ {2,}/g, ' | ')),
-      [
-        'NAME | PRIV | CAPS | SELINUX | RUNASUSER | FSGROUP | SUPGROUP | PRIORITY | READONLYROOTFS | VOLUMES',
-        'restricted-v2 | false | ["NET_BIND_SERVICE"] | MustRunAs | MustRunAsRange | MustRunAs | RunAsAny | <no value> | false | ["configMap","csi","downwardAPI","emptyDir","ephemeral","image","persistentVolumeClaim","projected","secret"]',
-        'web | false | <no value> | MustRunAs | MustRunAs | RunAsAny | RunAsAny | <no value> | false | ["configMap","emptyDir","projected","secret"]',
-        '',
-      ],
-    );
-  });
 });
 
 /** kubectl formats errors about invalid objects itself. It prints the kind and name, followed by the causes. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readDocuments } from '../../src/config/yaml.ts';
-import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
 import { apply, create, find, remove, replicaArguments } from '../support/control-plane/installation.ts';
@@ -199,18 +199,6 @@ suite('webhooks', () => {
     await system.configure({});
     await eventually(async () => assert.equal((await readWebhooks()).length, 8));
     assert.deepEqual(await stopLoop(), []);
-  });
-
-  test('the configurations are owned by the leader role', async () => {
-    const path = '/apis/rbac.authorization.k8s.io/v1/clusterroles/portcullis-webhook-configurations';
-    const { metadata } = responseObject(await plane.admin.send('GET', path));
-    const { uid } = metadata as { readonly uid: string };
-    const psa = responseObject(
-      await plane.admin.send('GET', `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`),
-    );
-    const owners = isObject(psa['metadata']) ? psa['metadata']['ownerReferences'] : undefined;
-    const kind = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole' };
-    assert.deepEqual(owners, [{ ...kind, name: 'portcullis-webhook-configurations', uid }]);
   });
 
   test('uninstall ends SCC enforcement first, and the leader does not restore any object', async () => {

@@ -95,7 +95,7 @@ metadata: { name: portcullis }
   },
 ];
 
-describe('listed are', () => {
+describe('the list contains', () => {
   for (const { name, stdin, expected } of CASES) {
     test(name, async () => {
       const exemptions = (await list([], stdin)).filter(({ kind }) => kind !== 'scc' && kind !== 'grant');

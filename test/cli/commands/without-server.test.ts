@@ -72,7 +72,7 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   ],
 ];
 
-describe('mistakes', () => {
+describe('invalid arguments', () => {
   for (const [args, error] of MISTAKES) {
     test(args.join(' ').slice(0, 80), async () => {
       const outcome = await runProgram([...INSTALL, '--for-kubernetes=1.36', ...args]);

@@ -65,7 +65,7 @@ describe('reviews that cannot be answered', () => {
   }
 });
 
-describe('answers', () => {
+describe('valid reviews', () => {
   for (const { status, warnings = [], ...given } of answered) {
     test(given.name, () => assert.deepEqual(answerCase(given), { status, warnings }));
   }
