@@ -7,6 +7,7 @@ import {
   isObject,
   type JsonObject,
   type KubeObject,
+  objectMember,
   type ObjectMeta,
 } from '../kube/types.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
@@ -81,8 +82,7 @@ export function createClient(connection: Connection, signal: AbortSignal): Clust
 }
 
 function hasName(object: JsonObject): object is JsonObject & AnyObject {
-  const { metadata } = object;
-  return isObject(metadata) && typeof metadata['name'] === 'string';
+  return typeof objectMember(object, 'metadata')['name'] === 'string';
 }
 
 /** Resolves to `undefined` if the requested object does not exist. */

@@ -335,33 +335,18 @@ interface RawResponse {
   readonly body: string;
 }
 
-/** Sends a request. Resolves when the response headers arrive. Rejects with Node's error. */
-async function open(request: RawRequest): Promise<IncomingMessage> {
-  for (;;) {
-    const response = await attempt(request);
-    if (response !== 'stale') return response;
-  }
-}
-
 /**
- * Sends a request once. If the server closes a kept-alive connection just as it is reused, repeats a GET, which is
- * safe. A new connection is never stale.
+ * Sends a request. Resolves when the response headers arrive. Rejects with Node's error. If the server closes a
+ * kept-alive connection just as it is reused, repeats a GET, which is safe. A new connection is never stale.
  */
-function attempt({
-  method,
-  url,
-  headers,
-  body,
-  signal,
-  agent,
-  socket,
-}: RawRequest): Promise<IncomingMessage | 'stale'> {
-  const request = url.protocol === 'http:' ? httpRequest : httpsRequest;
+function open(request: RawRequest): Promise<IncomingMessage> {
+  const { method, url, headers, body, signal, agent, socket } = request;
+  const send = url.protocol === 'http:' ? httpRequest : httpsRequest;
   return new Promise((resolve, reject) => {
-    const sent = request(url, { ...socket, method, headers, agent, signal }, resolve);
+    const sent = send(url, { ...socket, method, headers, agent, signal }, resolve);
     sent.on('error', (error: NodeJS.ErrnoException) => {
       const isStale = sent.reusedSocket && error.code === 'ECONNRESET' && method === 'GET' && !signal.aborted;
-      if (isStale) resolve('stale');
+      if (isStale) resolve(open(request));
       else reject(error);
     });
     sent.end(body);

@@ -3,7 +3,7 @@ import type { Kind, Kinds } from '../kube/kinds.ts';
 import { metadataProblem } from '../kube/names.ts';
 import { resourceName, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { Connection } from './connection.ts';
 import { WITH_OWNERSHIP } from './projection.ts';
@@ -108,8 +108,8 @@ function parsePage(list: JsonObject, path: string): { items: readonly JsonObject
   throw new UserError(`the response to ${path} is not a list: is it a Kubernetes API server?`);
 }
 
-function metadataText({ metadata }: JsonObject, key: string): string | undefined {
-  const text = isObject(metadata) ? metadata[key] : undefined;
+function metadataText(list: JsonObject, key: string): string | undefined {
+  const text = objectMember(list, 'metadata')[key];
   return typeof text === 'string' && text !== '' ? text : undefined;
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { isObject, type JsonObject, type KubeObject } from '../kube/types.ts';
+import { isObject, type JsonObject, type KubeObject, objectMember } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { reviewAccess } from './access.ts';
@@ -203,7 +203,7 @@ interface SpecificOptions extends Pick<
   onReason?(reason: string | undefined): void;
 }
 
-/** Logs the first of several consecutive failures as a warning, and also the recovery. */
+/** Logs the first of several consecutive failures as a warning. Also logs the recovery. */
 function logFailures(
   resource: string,
   { logger, onRecovered }: Pick<LiveClusterOptions, 'logger' | 'onRecovered'>,
@@ -297,8 +297,8 @@ const DEFINITIONS = {
 /** Calls the function for each new or changed CRD of a kind that Portcullis reads. */
 function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
   return {
-    put({ metadata }) {
-      const name = isObject(metadata) ? metadata['name'] : undefined;
+    put(object) {
+      const { name } = objectMember(object, 'metadata');
       if (typeof name !== 'string') return;
       // A CRD is named `<resource>.<group>`.
       const [resource = '', ...group] = name.split('.');
@@ -386,7 +386,6 @@ function isTerminating(kind: Kind, { kind: resultKind, metadata }: JsonObject): 
 }
 
 /** Returns the UID of the deleted object from the details of a Status. */
-function deletedUid({ kind, metadata, details }: JsonObject): unknown {
-  const holder = kind === 'Status' ? details : metadata;
-  return isObject(holder) ? holder['uid'] : undefined;
+function deletedUid(result: JsonObject): unknown {
+  return objectMember(result, result['kind'] === 'Status' ? 'details' : 'metadata')['uid'];
 }

@@ -6,7 +6,7 @@ import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { EPHEMERAL_CONTAINERS, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
 import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../policy/pod/selection.ts';
 
@@ -147,9 +147,9 @@ function projectTemplate(template: unknown, share: Share): unknown {
 
 const OWNERS: Partial<Readonly<Record<Kind, Kind>>> = { ReplicaSet: 'Deployment', Job: 'CronJob' };
 
-function hasStoredOwner(kind: Kind, { metadata }: JsonObject): boolean {
+function hasStoredOwner(kind: Kind, object: JsonObject): boolean {
   const owner = OWNERS[kind];
-  const references = isObject(metadata) ? metadata['ownerReferences'] : undefined;
+  const references = objectMember(object, 'metadata')['ownerReferences'];
   if (owner === undefined || !Array.isArray(references)) return false;
   return references.some(
     (reference: unknown) =>
@@ -196,7 +196,10 @@ function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
   return whole;
 }
 
-/** Kinds whose field ownership decisions read. In other objects, managedFields is the largest part. */
+/**
+ * Kinds for which decisions read the ownership of fields. In objects of other kinds, managedFields is the
+ * largest part.
+ */
 export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
   'Namespace',
   'PSAEnforcementConfig',
@@ -252,10 +255,10 @@ function filterMembers(object: JsonObject, isKept: (key: string) => boolean): Js
 }
 
 /** Stores only the annotations that mark copies, because other annotations contain entire manifests. */
-function projectCsv({ metadata }: JsonObject, { type, share }: Context): Kinds[Kind] {
+function projectCsv(object: JsonObject, { type, share }: Context): Kinds[Kind] {
   const marks = (key: string): boolean => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace';
-  const kept = projectMetadata(isObject(metadata) ? metadata : {}, share, ['managedFields'], marks);
-  return { ...type, metadata: kept };
+  const metadata = projectMetadata(objectMember(object, 'metadata'), share, ['managedFields'], marks);
+  return { ...type, metadata };
 }
 
 /** Number of old entries to check for each new entry. */

@@ -4,7 +4,7 @@
  * known state.
  */
 import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { type Clock, sleep } from './clock.ts';
 import { type Connection, httpStatusCode, retryAfterSeconds } from './connection.ts';
 import { PAGE_SIZE, readPages } from './lists.ts';
@@ -55,7 +55,7 @@ export interface Reflector {
   start(): void;
   /** Stops the reflector. Resolves when the sink is no longer called. */
   stop(): Promise<void>;
-  /** Lists a resource that was not served again, without waiting. */
+  /** Immediately retries to list a resource that was not served. */
   retryNow(): void;
   /** Time since the last response or event, in milliseconds. */
   lastEventAgeMs(): number;
@@ -69,7 +69,8 @@ const SHORT_MS = 1000;
 /** Maximum interval between lists of a resource that is not served. */
 const UNSERVED_MS = 60_000;
 /**
- * Interval between the first lists after a CRD appears, because the CRD exists shortly before its resource is served.
+ * Interval between the first attempts to list a resource after its CRD appears, because API servers serve the
+ * resource only shortly afterwards.
  */
 const SOON_MS = 1000;
 const MAX_SOON = 10;
@@ -159,7 +160,7 @@ async function listIfRequired(progress: Progress): Promise<void> {
     return (items) => {
       setAlive(progress);
       for (const item of items) {
-        uids.add(uid(item));
+        uids.add(objectMember(item, 'metadata')['uid']);
         sink.put(item);
       }
     };
@@ -254,12 +255,8 @@ function requiresRelist(error: unknown): boolean {
   return !(error instanceof ConnectionError);
 }
 
-function uid({ metadata }: JsonObject): unknown {
-  return isObject(metadata) ? metadata['uid'] : undefined;
-}
-
-function resourceVersion({ metadata }: JsonObject): string | undefined {
-  const version = isObject(metadata) ? metadata['resourceVersion'] : undefined;
+function resourceVersion(object: JsonObject): string | undefined {
+  const version = objectMember(object, 'metadata')['resourceVersion'];
   return typeof version === 'string' && version !== '' ? version : undefined;
 }
 
@@ -268,16 +265,14 @@ const MAX_BACKOFF_MS = 30_000;
 /** The delay is reset to the minimum after this time without failures. */
 const RESET_MS = 120_000;
 
-interface Backoff {
-  nextMs(): number;
-}
+type Backoff = ReturnType<typeof createBackoff>;
 
 /** Computes the delays after consecutive failures: from 0.8 s, doubling up to 30 s, with jitter. */
-export function createBackoff(clock: Clock, random: () => number): Backoff {
+export function createBackoff(clock: Clock, random: () => number) {
   let failures = 0;
   let endMs = -Infinity;
   return {
-    nextMs() {
+    nextMs(): number {
       const nowMs = clock.now();
       if (nowMs - endMs > RESET_MS) failures = 0;
       const delayMs = Math.min(MAX_BACKOFF_MS / 2, MIN_BACKOFF_MS * 2 ** Math.min(failures++, 10)) * (1 + random());

@@ -1,5 +1,5 @@
 import type { Kind } from '../kube/kinds.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { type JsonObject, objectMember } from '../kube/types.ts';
 import type { Clock } from './clock.ts';
 import type { Projection } from './projection.ts';
 import type { Sink } from './reflector.ts';
@@ -143,8 +143,8 @@ interface Metadata {
   readonly namespace: string | undefined;
 }
 
-function readMetadata({ metadata }: JsonObject): Metadata {
-  const { uid, resourceVersion, name, namespace } = isObject(metadata) ? metadata : {};
+function readMetadata(object: JsonObject): Metadata {
+  const { uid, resourceVersion, name, namespace } = objectMember(object, 'metadata');
   return {
     uid,
     resourceVersion: typeof resourceVersion === 'string' ? resourceVersion : '',

@@ -2,7 +2,6 @@
 import { ENFORCEMENT_MODES, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
-import type { countFindings } from '../policy/rollout/readiness.ts';
 import type { RolloutView } from '../policy/rollout/state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -21,19 +20,6 @@ export function setStatusMetrics(metrics: ReadinessMetrics, { status }: PSAEnfor
     if (!type.endsWith('EvaluationConditionsDetected')) continue;
     metrics.operatorConditions.set({ name: INSTALLATION.name, condition: type, reason }, value === 'True' ? 1 : 0);
   }
-}
-
-export function setFindingMetrics(metrics: ReadinessMetrics, counts: ReturnType<typeof countFindings>): void {
-  for (const [category, count] of Object.entries(counts.namespaces)) metrics.namespaces.set({ category }, count);
-  setWorkloadMetrics(metrics, counts);
-}
-
-export function setWorkloadMetrics(
-  metrics: ReadinessMetrics,
-  { workloads }: Pick<ReturnType<typeof countFindings>, 'workloads'>,
-): void {
-  metrics.violatingWorkloads.reset();
-  for (const { count, ...labels } of workloads) metrics.violatingWorkloads.set(labels, count);
 }
 
 export function resetMetrics(metrics: ReadinessMetrics): void {

@@ -35,13 +35,7 @@ import {
   listNamespaces,
   type RunningSweep,
 } from './readiness-evaluator.ts';
-import {
-  type ReadinessMetrics,
-  resetMetrics,
-  setFindingMetrics,
-  setStatusMetrics,
-  setWorkloadMetrics,
-} from './readiness-metrics.ts';
+import { type ReadinessMetrics, resetMetrics, setStatusMetrics } from './readiness-metrics.ts';
 import { removeReports } from './readiness-reports.ts';
 import { createState, type ReadinessState } from './readiness-state.ts';
 import {
@@ -323,10 +317,7 @@ async function reconcileConfig(controller: Readiness, context: ReconcileContext)
   const view = getView(controller);
   if (!isAwaited) await decide(controller, object, view, context);
   setStatusMetrics(metrics, getConfig(store) ?? object, view);
-  if (state.measured !== state.findings.revision()) {
-    state.measured = state.findings.revision();
-    setFindingMetrics(metrics, countFindings(state.findings.all()));
-  }
+  updateFindingMetrics(controller);
   return { requeueAfterMs: delayMs === 0 ? CHECK_MS : Math.min(delayMs, CHECK_MS) };
 }
 
@@ -339,16 +330,25 @@ function checkBasis({ state, given, store, evaluation }: Readiness): void {
   state.measured = -1;
 }
 
-function reconcileDisabled({ state, metrics, given }: Readiness, context: ReconcileContext): ReconcileResult {
+/** In the Disabled phase, the metrics contain only the workloads. */
+function updateFindingMetrics({ state, metrics, given }: Readiness): void {
+  if (state.measured === state.findings.revision()) return;
+  state.measured = state.findings.revision();
+  const { namespaces, workloads } = countFindings(state.findings.all());
+  if (isPlanned(given)) {
+    for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
+  } else resetMetrics(metrics);
+  metrics.violatingWorkloads.reset();
+  for (const { count, ...labels } of workloads) metrics.violatingWorkloads.set(labels, count);
+}
+
+function reconcileDisabled(controller: Readiness, context: ReconcileContext): ReconcileResult {
+  const { state, given } = controller;
   state.running = undefined;
   if (context.now() - state.allMs >= given.settings.value.rollout.evaluationIntervalMs) state.isAllStale = true;
   if (state.isAllStale) context.enqueue(ALL);
   if (state.reports.isRetryDue(context.now())) context.enqueue(REPORTS);
-  if (state.measured !== state.findings.revision()) {
-    state.measured = state.findings.revision();
-    resetMetrics(metrics);
-    setWorkloadMetrics(metrics, countFindings(state.findings.all()));
-  }
+  updateFindingMetrics(controller);
   return { requeueAfterMs: CHECK_MS };
 }
 

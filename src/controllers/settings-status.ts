@@ -51,10 +51,7 @@ const CHECK = { requeueAfterMs: 30_000 };
 function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, settingsStatus, service, date, features, initialSettings: spec } = controllerContext;
   const observeReplicas = createReplicaObserver();
-  const initial: InitialSettings = {
-    spec,
-    digest: createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16),
-  };
+  const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
   const describeObject = (object: PortcullisConfiguration, { cluster, now }: ReconcileContext) => {
     const generation = object.metadata?.generation ?? 0;
     const replicas = listReplicas(observeReplicas(cluster.store.list('Lease', service.namespace), now()));
@@ -73,8 +70,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
       // True even if other clients have changed the settings since then.
-      const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === initial.digest;
-      if (!isApplied) await applyInitial(initial, context);
+      const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
+      if (!isApplied) await applyInitial(spec, digest, context);
       if (!object) return CHECK;
       await removeFeatureStatus(object, features, context);
       const { generation, replicas, states } = describeObject(object, context);
@@ -114,13 +111,8 @@ async function removeFeatureStatus(
   }
 }
 
-interface InitialSettings {
-  readonly spec: JsonObject;
-  readonly digest: string;
-}
-
 /** Creates the object, or applies changed initial settings, except for fields that other clients have changed. */
-async function applyInitial({ spec, digest }: InitialSettings, { cluster, logger }: ReconcileContext): Promise<void> {
+async function applyInitial(spec: JsonObject, digest: string, { cluster, logger }: ReconcileContext): Promise<void> {
   const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
   try {
     // The API server responds with 404 until the CRD is installed.
@@ -201,20 +193,14 @@ function describe(facts: Facts, status: ReturnType<ControllerContext['settingsSt
     generation === observedGeneration || problem === undefined
       ? { type: 'Accepted', status: 'True', reason: 'Valid', message: 'the settings are valid', observedGeneration }
       : { type: 'Accepted', status: 'False', reason: 'Invalid', message: problem, observedGeneration };
-  const [reason, message] = findObstacle(facts, generation) ?? [];
-  const applied: ConditionState =
-    reason === undefined || message === undefined
-      ? {
-          type: 'Applied',
-          status: 'True',
-          ...describeInForce(facts.overridden),
-          observedGeneration,
-        }
-      : { type: 'Applied', status: 'False', reason, message, observedGeneration };
-  return [accepted, applied];
+  const obstacle = findObstacle(facts, generation);
+  const state = obstacle ?? describeInForce(facts.overridden);
+  return [accepted, { type: 'Applied', status: obstacle ? 'False' : 'True', ...state, observedGeneration }];
 }
 
-function describeInForce(overridden: readonly string[]): Pick<ConditionState, 'reason' | 'message'> {
+type Explanation = Pick<ConditionState, 'reason' | 'message'>;
+
+function describeInForce(overridden: readonly string[]): Explanation {
   const message = 'all replicas have applied these settings';
   if (overridden.length === 0) return { reason: 'InForce', message };
   const list = overridden.join(', ');
@@ -225,23 +211,18 @@ function describeInForce(overridden: readonly string[]): Pick<ConditionState, 'r
 }
 
 /** Returns the reason and message of `Applied=False`. `applied` is the generation that the leader has applied. */
-function findObstacle(
-  { generation, replicas, missing }: Facts,
-  applied: number,
-): readonly [reason: string, message: string] | undefined {
+function findObstacle({ generation, replicas, missing }: Facts, applied: number): Explanation | undefined {
   if (applied !== generation) {
     const inForce = applied === 0 ? 'the default settings' : `the settings of generation ${applied}`;
-    return ['NotInForce', `the leader applies ${inForce}`];
+    return { reason: 'NotInForce', message: `the leader applies ${inForce}` };
   }
   const behind = replicas.filter((one) => one.generation !== generation).map(({ name }) => name);
   if (behind.length > 0) {
-    return ['Progressing', `these replicas have not applied the settings yet: ${behind.join(', ')}`];
+    const message = `these replicas have not applied the settings yet: ${behind.join(', ')}`;
+    return { reason: 'Progressing', message };
   }
   const [feature] = missing;
   if (feature === undefined) return undefined;
-  const fix = `install it with portcullis install --${feature}`;
-  return [
-    'FeatureNotInstalled',
-    `spec.${feature} has no effect, because the ${feature} feature is not installed: ${fix}`,
-  ];
+  const message = `spec.${feature} has no effect, because the ${feature} feature is not installed: install it with portcullis install --${feature}`;
+  return { reason: 'FeatureNotInstalled', message };
 }

@@ -23,7 +23,7 @@ interface Connection {
   state: State;
   /** True after the first valid review. */
   isProven: boolean;
-  /** True from the header of a request until its response. */
+  /** True between the arrival of a request header and the response. */
   hasRequest: boolean;
 }
 
@@ -44,8 +44,9 @@ const MAX_CONNECTIONS = 1000;
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
 /**
- * Maximum time from opening a connection to the header of its first request, and from the header to the end of the
- * body. Equals the longest timeout of an installed webhook. API servers may open connections before they need them.
+ * Maximum time between opening a connection and receiving the first request header, and between the header
+ * and the end of the body. It equals the longest timeout of an installed webhook. API servers may open
+ * connections before they need them.
  */
 const FIRST_REQUEST_SECONDS = 15;
 /**
@@ -118,8 +119,8 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
         if (!(socket instanceof TLSSocket) || socket.bytesRead === 0) socket.destroy();
     },
     /**
-     * Describes the use of the limit if connections were closed in the last minute to admit others. Otherwise returns
-     * `undefined`.
+     * Describes the use of the limit if connections were closed in the last minute to admit new connections.
+     * Otherwise, returns `undefined`.
      */
     saturation: (): string | undefined => (saturation.isRecent(now()) ? describeUse(states, limit) : undefined),
   };
@@ -207,7 +208,7 @@ function createConnectionTable() {
   };
 }
 
-/** Records connections that are closed to admit others, and logs at most one per minute. */
+/** Records connections that are closed to admit new connections, and logs at most one of them per minute. */
 function createSaturation({ logger, metrics, now }: ConnectionDeps, describe: () => Readonly<Record<string, number>>) {
   let lastMs = -Infinity;
   const isRecent = (nowMs: number): boolean => nowMs - lastMs <= SATURATION_MS;

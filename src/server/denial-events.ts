@@ -5,7 +5,7 @@ import { writeEvent } from '../cluster/event-recorder.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import type { AdmissionRequest, Denied } from '../kube/admission.ts';
 import { isWorkloadController } from '../kube/controller-pod.ts';
-import { isObject, type Pod } from '../kube/types.ts';
+import { isObject, objectMember, type Pod } from '../kube/types.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -48,8 +48,7 @@ function isRecorded({ operation, resource, requestSubResource, dryRun, userInfo 
 
 /** Returns the owners of a pod that has a controller. The object in a request may be invalid. */
 function readControlledPod({ namespace = '', object }: AdmissionRequest): Pod | undefined {
-  const metadata = isObject(object) ? object['metadata'] : undefined;
-  const owners = isObject(metadata) ? metadata['ownerReferences'] : undefined;
+  const owners = objectMember(object, 'metadata')['ownerReferences'];
   if (!Array.isArray(owners)) return undefined;
   const controller: unknown = owners.find((owner: unknown) => isObject(owner) && owner['controller'] === true);
   if (!isObject(controller)) return undefined;

@@ -162,7 +162,8 @@ function findMembers(
 }
 
 /**
- * Returns the selection for both objects. Selects whole objects if the kind of one differs from the request's kind.
+ * Returns the selection for both objects. Selects whole objects if the kind of an object differs from the
+ * kind of the request.
  */
 function findSelection({ body, request, types }: Parts): Selection {
   const kind = readShortValue(body, request?.get('kind'));
@@ -391,7 +392,7 @@ const MAX_EMPTY_BYTES = 1024;
 function writeDigest({ cursor, output }: Reduction, start: number): void {
   const { bytes, at } = cursor;
   output.countValues(1);
-  // A digest ends with `=`, unlike any JSON.
+  // A digest ends with `=`, which no JSON text does.
   const text =
     at - start <= DIGEST_LENGTH
       ? bytes.toString('utf8', start, at)

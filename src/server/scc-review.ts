@@ -7,7 +7,7 @@ import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
-import { isObject, type Namespace } from '../kube/types.ts';
+import { type Namespace, objectMember } from '../kube/types.ts';
 import type { PodFields } from '../policy/pod/pod.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { decodeWorkload, type Workload } from '../policy/psa/decode.ts';
@@ -94,7 +94,7 @@ export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<
  */
 function withDetails(decision: SccDecision, { name, object }: AdmissionRequest): Decision {
   if (decision.allowed || decision.status.details !== undefined) return decision;
-  const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
+  const metadata = objectMember(object, 'metadata');
   const found = [name, metadata['name'], metadata['generateName']].find((one) => typeof one === 'string' && one !== '');
   const details = { name: typeof found === 'string' ? found : 'Unknown', kind: 'pods' };
   return { ...decision, status: { ...decision.status, details } };

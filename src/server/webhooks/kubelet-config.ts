@@ -2,7 +2,7 @@ import { type KubeletScope, listNodeStates } from '../../cluster/kubelet.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { RESOURCES, typeMeta } from '../../kube/resources.ts';
 import { invalid } from '../../kube/status.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { type NodesConfig, reviewNodesConfig } from '../../policy/kubelet/admission.ts';
 import { rule, type Webhook, WRITES } from '../webhook.ts';
@@ -56,14 +56,13 @@ function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
  * schema.
  */
 function readConfig(object: unknown): NodesConfig {
-  const { metadata, spec }: JsonObject = isObject(object) ? object : {};
-  const read = (holder: unknown, field: string): string => {
-    const value = isObject(holder) ? holder[field] : undefined;
+  const read = (member: string, field: string): string => {
+    const value = objectMember(object, member)[field];
     return typeof value === 'string' ? value : '';
   };
   return {
-    name: read(metadata, 'name'),
-    minimumKubeletVersion: read(spec, 'minimumKubeletVersion'),
-    workerLatencyProfile: read(spec, 'workerLatencyProfile'),
+    name: read('metadata', 'name'),
+    minimumKubeletVersion: read('spec', 'minimumKubeletVersion'),
+    workerLatencyProfile: read('spec', 'workerLatencyProfile'),
   };
 }

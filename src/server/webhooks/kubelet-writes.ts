@@ -1,7 +1,7 @@
 import { createMinimumReader, findNodeState, type KubeletScope } from '../../cluster/kubelet.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { forbidden } from '../../kube/status.ts';
-import { isObject } from '../../kube/types.ts';
+import { objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { compareNodes } from '../../policy/kubelet/admission.ts';
 import { nodeName } from '../../policy/kubelet/authorizer.ts';
@@ -77,8 +77,8 @@ function isChecked(request: AdmissionRequest, kubelet: KubeletScope): boolean {
   if (subResource !== '' || (operation !== 'CREATE' && operation !== 'UPDATE')) return false;
   switch (`${resource.resource}.${resource.group}`) {
     case 'certificatesigningrequests.certificates.k8s.io': {
-      const spec = isObject(object) && isObject(object['spec']) ? object['spec'] : {};
-      return certificates && operation === 'CREATE' && SIGNERS.includes(String(spec['signerName']));
+      const { signerName } = objectMember(object, 'spec');
+      return certificates && operation === 'CREATE' && SIGNERS.includes(String(signerName));
     }
     case 'leases.coordination.k8s.io':
       return nodeWrites && namespace === LEASES;

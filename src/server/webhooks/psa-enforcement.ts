@@ -1,6 +1,6 @@
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
-import { isObject } from '../../kube/types.ts';
+import { isObject, objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { forcedWarning } from '../../policy/rollout/enforcement.ts';
 import { rule, type Webhook, WRITES } from '../webhook.ts';
@@ -38,9 +38,8 @@ function findWarning({ kind, operation, subResource, object, oldObject }: Admiss
 /** Reads the fields that the warning needs from an unvalidated object. */
 function readConfig(value: unknown): PSAEnforcementConfig | undefined {
   if (!isObject(value)) return undefined;
-  const { spec, status } = value;
-  const mode: unknown = isObject(spec) ? spec['enforcementMode'] : undefined;
-  const violating: unknown = isObject(status) ? status['violatingNamespaces'] : undefined;
+  const mode = objectMember(value, 'spec')['enforcementMode'];
+  const violating = objectMember(value, 'status')['violatingNamespaces'];
   const entries: readonly unknown[] = Array.isArray(violating) ? violating : [];
   return {
     spec: typeof mode === 'string' ? { enforcementMode: mode } : {},

@@ -1,7 +1,7 @@
 import { activeExceptions } from '../../cluster/exceptions.ts';
 import { memoize, type Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
-import { isObject, type Namespace } from '../../kube/types.ts';
+import { type Namespace, objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import { findExemption, isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
@@ -287,8 +287,8 @@ function createUseRecorder({ exemptionUses }: Metrics['podSecurity']) {
 function exemptName({ namespace, userInfo, object }: AdmissionRequest, exemption: string): string {
   if (exemption === 'namespace') return namespace ?? '';
   if (exemption === 'user') return userInfo.username ?? '';
-  const spec = isObject(object) ? object['spec'] : undefined;
-  return isObject(spec) && typeof spec['runtimeClassName'] === 'string' ? spec['runtimeClassName'] : '';
+  const { runtimeClassName } = objectMember(object, 'spec');
+  return typeof runtimeClassName === 'string' ? runtimeClassName : '';
 }
 
 type RequestLabels = ReturnType<typeof requestLabels>;

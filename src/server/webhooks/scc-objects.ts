@@ -5,7 +5,7 @@ import type { FieldError } from '../../kube/field-error.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { invalid, type Status } from '../../kube/status.ts';
-import { isObject, type Namespace } from '../../kube/types.ts';
+import { isObject, type Namespace, objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
 import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
@@ -121,7 +121,6 @@ function requestedScc(request: AdmissionRequest): SecurityContextConstraints | u
 
 /** Returns the API server's 422 status for an invalid object. */
 function invalidScc(request: AdmissionRequest, errors: readonly FieldError[]): Status {
-  const metadata = isObject(request.object) ? request.object['metadata'] : undefined;
-  const name = isObject(metadata) ? metadata['name'] : undefined;
+  const { name } = objectMember(request.object, 'metadata');
   return invalid(KIND, typeof name === 'string' ? name : (request.name ?? ''), errors);
 }

@@ -1,6 +1,6 @@
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { isObject } from '../../kube/types.ts';
+import { isObject, objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
@@ -83,8 +83,7 @@ function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, flo
   if (!floor.failsOpen() || operation !== 'CREATE' || !isObject(object)) return false;
   if (podAnnotation(object, POD_SCC_ANNOTATIONS.scc) !== '') return false;
   const namespace = store.get('Namespace', name);
-  const spec = isObject(object['spec']) ? object['spec'] : {};
-  return namespace !== undefined && isLimited(request, namespace, floor.podSecurity(), spec);
+  return namespace !== undefined && isLimited(request, namespace, floor.podSecurity(), objectMember(object, 'spec'));
 }
 
 function createPodWebhook(
