@@ -110,7 +110,7 @@ export interface Reconciler {
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
   /** Deletes the state that the controller has published. Called after the last reconcile. */
-  onStop?(context: Pick<ReconcileContext, 'cluster' | 'logger' | 'clock'>): Promise<void>;
+  onStop?(context: Pick<ReconcileContext, 'cluster' | 'logger'> & { readonly clock: Clock }): Promise<void>;
 }
 
 /** A controller that can be started several times. */
@@ -122,7 +122,6 @@ export interface Controller extends Pick<ControllerDefinition, 'name' | 'runsOn'
 export interface ReconcileContext {
   readonly cluster: Cluster;
   readonly logger: Logger;
-  readonly clock: Clock;
   /** Aborted when the controller stops. */
   readonly signal: AbortSignal;
   /** Returns monotonic time in milliseconds. */

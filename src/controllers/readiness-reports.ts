@@ -164,7 +164,8 @@ function reportInput({ nowMs }: ReportWriter, { store }: Cluster) {
     owner:
       reference('PSAEnforcementConfig', store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG)) ??
       reference('PortcullisConfiguration', store.get('PortcullisConfiguration', CONFIGURATION_NAME)),
-    namespaceSubject: (name: string) => subject('Namespace', store.get('Namespace', name) ?? { metadata: { name } }),
+    namespaceSubject: (name: string) =>
+      subject({ ...typeMeta('Namespace'), metadata: store.get('Namespace', name)?.metadata ?? { name } }),
     seconds: Math.floor(nowMs() / 1000),
   };
 }
@@ -223,15 +224,7 @@ function reference(kind: Kind, object: KubeObject | undefined): ReportOwner | un
   return object && uid !== undefined ? { ...typeMeta(kind), name: objectName(object), uid } : undefined;
 }
 
-function subject(kind: Kind, { metadata = {} }: KubeObject): ReportSubject {
-  return workloadSubject({ ...typeMeta(kind), metadata });
-}
-
-function workloadSubject({
-  apiVersion,
-  kind,
-  metadata: { name = '', namespace, uid },
-}: WorkloadReference): ReportSubject {
+function subject({ apiVersion, kind, metadata: { name = '', namespace, uid } }: WorkloadReference): ReportSubject {
   return {
     apiVersion,
     kind,
@@ -256,11 +249,11 @@ function listReportedWorkloads(
   };
   for (const { kind, object } of listPodSources(store, namespace, TEMPLATE_KINDS)) {
     const path = podTemplatePath(RESOURCES[kind].group, kind);
-    add(subject(kind, object), path && getPodTemplate(object, path));
+    add(subject({ ...typeMeta(kind), metadata: object.metadata ?? {} }), path && getPodTemplate(object, path));
   }
   for (const pod of store.list('Pod', namespace)) {
     const { phase } = pod.status ?? {};
-    if (phase !== 'Succeeded' && phase !== 'Failed') add(workloadSubject(findPodWorkload(pod, store)), pod);
+    if (phase !== 'Succeeded' && phase !== 'Failed') add(subject(findPodWorkload(pod, store)), pod);
   }
   return [...found.values()];
 }

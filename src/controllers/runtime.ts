@@ -252,7 +252,6 @@ function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, 
   const context: ReconcileContext = {
     cluster,
     logger,
-    clock,
     signal: stopping.signal,
     now: () => clock.now(),
     enqueue: (key, delayMs = 0) => (delayMs > 0 ? queue.addAfter(key, delayMs) : queue.add(key)),
