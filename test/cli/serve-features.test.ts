@@ -63,7 +63,6 @@ spec:
   selector: {matchLabels: {app: old}}
   template: {metadata: {labels: {app: old}}, spec: {hostNetwork: true, containers: [{name: c, image: i}]}}
 `;
-const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
 
 suite('manifests with optional features, and an enforcement date', () => {
   let folder: string;
@@ -152,23 +151,5 @@ suite('manifests with optional features, and an enforcement date', () => {
         '299 - "enforcement from 2999-01-31 will deny these pods"',
       ],
     );
-  });
-
-  test('a request for Restricted returns a warning with the violating namespaces', async () => {
-    await eventually(async () => assert.equal((await client.send('GET', `${CONFIG}/cluster`)).status, 200));
-    const merge = { 'Content-Type': 'application/merge-patch+json' };
-    await eventually(async () => {
-      const annotations = { 'portcullis.dev/evaluate': new Date().toISOString() };
-      const { text } = await client.send('PATCH', `${CONFIG}/cluster`, { metadata: { annotations } }, merge);
-      assert.match(text, /"violatingNamespaces":\[\{[^\]]*"name":"shop"/);
-    });
-    const patch = (enforcementMode: string): Promise<ApiResponse> =>
-      client.send('PATCH', `${CONFIG}/cluster`, { spec: { enforcementMode } }, merge);
-    const answer = await patch('Restricted');
-    assert.equal(answer.status, 200, answer.text);
-    assert.deepEqual(answer.warnings, [
-      '299 - "spec.enforcementMode: Restricted is enforced immediately although workloads in 1 namespace would be denied: shop"',
-    ]);
-    assert.deepEqual((await patch('Restricted')).warnings, []);
   });
 });

@@ -13,7 +13,6 @@ import { DEFAULT_LIMITS, type PodSecurityInput } from '../../src/policy/psa/inpu
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import type { Check } from '../../src/policy/pss/check.ts';
 import { type ExceptionRule, indexExceptions } from '../../src/policy/pss/exceptions.ts';
-import type { Version } from '../../src/policy/pss/policy.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -29,7 +28,6 @@ export interface ReviewFixture {
   readonly limits?: Partial<PodSecurityInput['limits']>;
   readonly deadlineMs?: number;
   readonly now?: () => number;
-  readonly emulationVersion?: Version;
   readonly workloadResources?: readonly WorkloadResource[];
   /** Exceptions in the namespace `ns`. */
   readonly exceptions?: readonly ExceptionRule[];
@@ -50,7 +48,6 @@ export function review(given: ReviewFixture): PodSecurityReview {
     limits: { ...DEFAULT_LIMITS, ...given.limits },
     now: given.now ?? (() => 0),
     ...(given.deadlineMs === undefined ? {} : { deadlineMs: given.deadlineMs }),
-    ...(given.emulationVersion === undefined ? {} : { emulationVersion: given.emulationVersion }),
     ...(given.workloadResources ? { workloadResources: given.workloadResources } : {}),
   });
 }

@@ -211,20 +211,6 @@ subjects:
     assert.equal((await run('revoke anyuid -z nosuch -n shop')).stderr, '');
   });
 
-  test('a grant admits the pod', async () => {
-    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' }, spec: { containers: [] } };
-    const review = async () =>
-      await runProgram(['scc', 'review', '-f', '-', '-n', 'shop', '-z', 'default', '--kubeconfig', kubeconfig], {
-        stdin: JSON.stringify({
-          ...pod,
-          spec: { containers: [{ name: 'c', image: 'i', securityContext: { runAsUser: 0 } }] },
-        }),
-      });
-    assert.match((await review()).stdout, /default +<none>\n$/);
-    assert.equal((await run('grant anyuid -z default -n shop')).code, 0);
-    assert.match((await review()).stdout, /default +anyuid\n$/);
-  });
-
   const rejected: readonly (readonly [args: string, message: string])[] = [
     [
       'grant anyuid',

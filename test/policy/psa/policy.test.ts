@@ -22,30 +22,7 @@ function readCases<Case>(file: string): readonly Case[] {
   return parse(text) as readonly Case[];
 }
 
-interface PolicyCase {
-  readonly name: string;
-  readonly defaults?: Partial<typeof DEFAULT_CONFIGURATION.defaults>;
-  readonly labels: Labels;
-  /** enforce, audit, warn */
-  readonly expected: readonly [string, string, string];
-  readonly errors?: string;
-}
-
 const at = (label: string) => `metadata.labels[pod-security.kubernetes.io/${label}]: Invalid value:`;
-
-const CASES = readCases<PolicyCase>('policies.yaml');
-
-for (const { name, defaults, labels, expected, errors = '' } of CASES) {
-  test(name, () => {
-    const { policies } = completeDefaults({ ...DEFAULT_CONFIGURATION.defaults, ...defaults });
-    const resolved = resolvePolicies(namespaceWith(labels).metadata?.labels, policies);
-    assert.deepEqual(
-      MODES.map((mode) => printPolicy(resolved[mode])),
-      expected,
-    );
-    assert.equal(resolved.errors.length === 0 ? '' : formatFieldErrors(resolved.errors), errors);
-  });
-}
 
 const { policies: privileged } = completeDefaults(DEFAULT_CONFIGURATION.defaults);
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
-import { type AdmissionRequest, allow, type Decision } from '../../../src/kube/admission.ts';
+import type { AdmissionRequest, Decision } from '../../../src/kube/admission.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import type { PodSecurityReview } from '../../../src/policy/psa/decision.ts';
 import {
@@ -19,8 +19,6 @@ import {
   review,
   type ReviewFixture,
 } from '../../support/pod-security.ts';
-
-const NOTHING: PodSecurityReview = { decision: allow(), counts: [] };
 
 function readCases<Case>(file: string): readonly Case[] {
   const text = readFileSync(join(import.meta.dirname, '../../fixtures/psa', file), 'utf8');
@@ -45,20 +43,6 @@ for (const [file, createRequest] of [
     }
   });
 }
-
-for (const subresource of ['exec', 'attach', 'binding', 'eviction', 'log', 'portforward', 'proxy', 'status']) {
-  test(`pods/${subresource} is not evaluated`, () => {
-    const request = podRequest(hostNetworkPod(), { requestSubResource: subresource });
-    assert.deepEqual(review({ labels: { enforce: 'restricted' }, request }), NOTHING);
-  });
-}
-
-test('the template of a ReplicationController is optional', () => {
-  const kind = { group: '', version: 'v1', kind: 'ReplicationController' };
-  const resource = { group: '', version: 'v1', resource: 'replicationcontrollers' };
-  const request = deploymentRequest({ spec: {} }, { kind, resource });
-  assert.deepEqual(review({ labels: { warn: 'restricted' }, request }), NOTHING);
-});
 
 interface NamespaceCase extends Omit<ReviewFixture, 'request' | 'pods'> {
   readonly name: string;
@@ -89,14 +73,6 @@ suite('namespaces.yaml', () => {
   }
 });
 
-const ownedBy = (uid: string, name: string, controller: unknown = true): Pod => ({
-  ...plainPod(name),
-  metadata: {
-    name,
-    ownerReferences: [{ uid, controller, apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'r' }],
-  } as Pod['metadata'] & object,
-});
-
 interface LimitCase {
   readonly name: string;
   readonly pods: readonly Pod[];
@@ -113,28 +89,6 @@ interface LimitCase {
 const four = ['a', 'b', 'c', 'd'].map(plainPod);
 
 const LIMITS: readonly LimitCase[] = [
-  {
-    name: 'siblings of one controller come last',
-    pods: [ownedBy('1', 'r2'), ownedBy('1', 'r1'), plainPod('z')],
-    maxPods: 2,
-    checked: 2,
-    found: 'r2 (and 1 other pod)',
-  },
-  {
-    name: 'an owner that is not a controller does not make siblings',
-    pods: [ownedBy('1', 'r2', false), ownedBy('1', 'r1', null), plainPod('z')],
-    maxPods: 2,
-    checked: 2,
-    found: 'r1 (and 1 other pod)',
-  },
-  {
-    name: 'the deadline passes during the second pod, which is included',
-    pods: four,
-    timeoutMs: 150,
-    stepMs: 100,
-    checked: 2,
-    found: 'a (and 1 other pod)',
-  },
   {
     name: 'the deadline passes during the last pod',
     pods: four,

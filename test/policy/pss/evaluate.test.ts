@@ -4,7 +4,6 @@ import fc from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
 import {
   type Check,
-  checksAt,
   compareVersions,
   createEvaluator,
   evaluatePod,
@@ -85,26 +84,6 @@ describe('policies with values outside their types', () => {
 test('the newest version is the version of the newest revision', () => {
   assert.equal(createEvaluator([check('a', 'baseline', [revision('v1.3'), revision('v1.12')])]).newestVersion, 'v1.12');
   assert.equal(createEvaluator([]).newestVersion, 'v1.0');
-});
-
-/** Returns whether the check of probe hosts, which v1.34 added, is selected. */
-const EMULATIONS: readonly [version: Version, emulationVersion: Version, runs: boolean][] = [
-  ['latest', 'v1.33', false],
-  ['v1.34', 'v1.33', false],
-  ['v1.999', 'v1.33', false],
-  ['latest', 'v1.34', true],
-  ['v1.33', 'v1.34', false],
-  ['v1.34', 'v1.999', true],
-  ['latest', 'latest', true],
-];
-
-describe('an emulated release', () => {
-  for (const [version, emulationVersion, runs] of EMULATIONS) {
-    test(`${emulationVersion} evaluates ${version} ${runs ? 'with' : 'without'} the check of v1.34`, () => {
-      const ids = checksAt({ level: 'baseline', version, emulationVersion }).map(({ id }) => id);
-      assert.equal(ids.includes('hostProbesAndHostLifecycle'), runs);
-    });
-  }
 });
 
 describe('the evaluator', () => {

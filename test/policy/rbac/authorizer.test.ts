@@ -32,6 +32,7 @@ function bind(subject: Subject, kind = 'ClusterRole', name = 'r') {
   return { subjects: [subject], roleRef: { kind, name } };
 }
 
+/** Requests recorded with an API server cover all other parts of rules and bindings. */
 suite('resource rules', () => {
   const cases: readonly (readonly [
     name: string,
@@ -40,25 +41,9 @@ suite('resource rules', () => {
     expected: boolean,
   ])[] = [
     ['the same verb, group and resource', {}, {}, true],
-    ['no name and namespace', {}, { name: '', namespace: '' }, true],
-    ['another verb', {}, { verb: 'list' }, false],
-    ['another resource', {}, { resource: 'secrets' }, false],
-    ['another group', {}, { apiGroup: 'apps' }, false],
-    ['all verbs', { verbs: ['*'] }, {}, true],
-    ['all groups', { apiGroups: ['*'] }, { apiGroup: 'metrics.k8s.io' }, true],
     ['no group', { apiGroups: [] }, {}, false],
-    ['a resource, not its subresources', {}, { subresource: 'log' }, false],
-    ['a subresource', { resources: ['pods/log'] }, { subresource: 'log' }, true],
-    ['a subresource, not its resource', { resources: ['pods/log'] }, {}, false],
-    ['all resources include subresources', { resources: ['*'] }, { subresource: 'exec' }, true],
-    ['a subresource of all resources', { resources: ['*/scale'] }, { subresource: 'scale' }, true],
     ['another subresource of all resources', { resources: ['*/scale'] }, { subresource: 'autoscale' }, false],
     ['all subresources of a resource are not a pattern', { resources: ['pods/*'] }, { subresource: 'log' }, false],
-    ['a listed name', { resourceNames: ['b', 'a'] }, {}, true],
-    ['a name that is not listed', { resourceNames: ['b'] }, {}, false],
-    ['names, and a request without a name', { resourceNames: ['b'] }, { name: '' }, false],
-    ['an asterisk is not a pattern of names', { resourceNames: ['*'] }, {}, false],
-    ['a rule of paths', { apiGroups: [], resources: [], nonResourceURLs: ['*'], verbs: ['*'] }, {}, false],
   ];
   for (const [name, rule, action, expected] of cases) {
     test(name, () => {
@@ -67,91 +52,48 @@ suite('resource rules', () => {
   }
 });
 
-suite('non-resource rules', () => {
-  const cases: readonly (readonly [pattern: string, path: string, expected: boolean])[] = [
-    ['/healthz', '/healthz', true],
-    ['/healthz', '/healthz/etcd', false],
-    ['/healthz/*', '/healthz/etcd', true],
-    ['/a/*/c', '/a/b/c', false],
-  ];
-  for (const [pattern, nonResourceURL, expected] of cases) {
-    test(`${pattern} and ${nonResourceURL}`, () => {
-      const authorize = createAuthorizer(grantToAlice({ verbs: ['get'], nonResourceURLs: [pattern] }));
-      assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL }), expected);
-    });
-  }
-
-  test('a rule for all resources does not grant paths', () => {
-    const authorize = createAuthorizer(grantToAlice({ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }));
-    assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/metrics' }), false);
-  });
-  test('a RoleBinding does not grant paths', () => {
-    const authorize = createAuthorizer({
-      ...NONE,
-      clusterRoles: [{ metadata: { name: 'r' }, rules: [{ verbs: ['*'], nonResourceURLs: ['*'] }] }],
-      roleBindings: [{ metadata: { name: 'b', namespace: 'shop' }, ...bind({ kind: 'User', name: 'alice' }) }],
-    });
-    assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/metrics', namespace: 'shop' }), false);
-  });
+test('an asterisk in the middle of a path is not a pattern', () => {
+  const authorize = createAuthorizer(grantToAlice({ verbs: ['get'], nonResourceURLs: ['/a/*/c'] }));
+  assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/a/b/c' }), false);
 });
 
 suite('bindings', () => {
   const all: PolicyRule = { verbs: ['get'], apiGroups: ['*'], resources: ['*'] };
-  const roles = { roles: [{ metadata: { name: 'r', namespace: 'shop' }, rules: [all] }] };
+  const roles = [{ metadata: { name: 'r', namespace: 'shop' }, rules: [all] }];
   const clusterRoles = [{ metadata: { name: 'r' }, rules: [all] }];
-  const isAllowed = (objects: Partial<RbacObjects>, user: User, namespace: string): boolean =>
-    createAuthorizer({ ...NONE, ...roles, clusterRoles, ...objects })(user, {
-      verb: 'get',
-      resource: 'pods',
-      namespace,
-    });
   const alice: Subject = { kind: 'User', name: 'alice' };
   const app: Subject = { kind: 'ServiceAccount', name: 'app' };
-
-  const inNamespace: readonly (readonly [
+  const cases: readonly (readonly [
     name: string,
-    binding: ReturnType<typeof bind>,
-    expected: boolean,
-    user?: User,
-    namespace?: string,
-  ])[] = [
-    ['the user', bind(alice), true],
-    ['another user', bind({ kind: 'User', name: 'bob' }), false],
-    ['a group', bind({ kind: 'Group', name: 'dev' }), true],
-    ['a group with the name of the user', bind({ kind: 'Group', name: 'alice' }), false],
-    ['an unknown kind', bind({ kind: 'Robot', name: 'alice' }), false],
-    ['an asterisk', bind({ kind: 'User', name: '*' }), false],
-    ['another namespace', bind(alice), false, ALICE, 'other'],
-    ['a request for the whole cluster', bind(alice), false, ALICE, ''],
-    ['a service account', bind({ ...app, namespace: 'shop' }), true, APP],
-    ['a service account without a namespace', bind(app), true, APP],
-    ['a service account in another namespace', bind({ ...app, namespace: 'other' }), false, APP],
-    ['a Role', bind(alice, 'Role'), true],
-    ['a missing Role', bind(alice, 'Role', 'missing'), false],
-    ['system:masters has no special permissions', bind(alice), false, { username: 'x', groups: ['system:masters'] }],
-  ];
-  for (const [name, binding, expected, user = ALICE, namespace = 'shop'] of inNamespace) {
-    test(`RoleBinding: ${name}`, () => {
-      const roleBindings = [{ metadata: { name: 'b', namespace: 'shop' }, ...binding }];
-      assert.equal(isAllowed({ roleBindings }, user, namespace), expected);
-    });
-  }
-
-  const inCluster: readonly (readonly [
-    name: string,
+    kind: 'roleBindings' | 'clusterRoleBindings',
     binding: ReturnType<typeof bind>,
     expected: boolean,
     user?: User,
   ])[] = [
-    ['any namespace', bind(alice), true],
-    ['a service account without a namespace', bind(app), false, APP],
-    ['a service account identified by its username', bind({ kind: 'User', name: APP.username }), true, APP],
-    ['a Role', bind(alice, 'Role'), false],
+    ['the user', 'roleBindings', bind(alice), true],
+    ['a group with the name of the user', 'roleBindings', bind({ kind: 'Group', name: 'alice' }), false],
+    ['an unknown kind', 'roleBindings', bind({ kind: 'Robot', name: 'alice' }), false],
+    ['an asterisk', 'roleBindings', bind({ kind: 'User', name: '*' }), false],
+    ['a service account without a namespace', 'roleBindings', bind(app), true, APP],
+    ['a service account without a namespace', 'clusterRoleBindings', bind(app), false, APP],
+    [
+      'a service account identified by its username',
+      'clusterRoleBindings',
+      bind({ kind: 'User', name: APP.username }),
+      true,
+      APP,
+    ],
+    ['a Role', 'clusterRoleBindings', bind(alice, 'Role'), false],
   ];
-  for (const [name, binding, expected, user = ALICE] of inCluster) {
-    test(`ClusterRoleBinding: ${name}`, () => {
-      const clusterRoleBindings = [{ metadata: { name: 'b' }, ...binding }];
-      assert.equal(isAllowed({ clusterRoleBindings }, user, 'other'), expected);
+  for (const [name, kind, binding, expected, user = ALICE] of cases) {
+    test(`${kind}: ${name}`, () => {
+      const objects = {
+        ...NONE,
+        roles,
+        clusterRoles,
+        [kind]: [{ metadata: { name: 'b', namespace: 'shop' }, ...binding }],
+      };
+      assert.equal(createAuthorizer(objects)(user, GET_POD), expected);
     });
   }
 });
