@@ -12,6 +12,7 @@ import {
   flag,
   flagOn,
   integer,
+  keyValue,
   list,
   listenAddress,
   namespaceName,
@@ -66,7 +67,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'webhook-url': option('URL', webhookUrl, undefined, {
     help: 'Base URL at which API servers call the webhooks. Default: the Service',
   }),
-  'webhook-annotations': list('KEY=VALUE', annotation, {
+  'webhook-annotations': list('KEY=VALUE', keyValue, {
     help: 'Annotations to add to the webhook configurations, for example to have their caBundle injected',
   }),
   'leader-elect': flagOn({
@@ -160,10 +161,4 @@ function webhookUrl(value: string): string {
   const isBase = url?.protocol === 'https:' && url.username === '' && `${url.origin}${url.pathname}` === url.href;
   if (isBase) return url.href.replace(/\/$/, '');
   throw new UserError(`${quote(value)} is not a URL such as https://10.0.0.1:8443`);
-}
-
-function annotation(value: string): readonly [key: string, value: string] {
-  const [key = '', ...rest] = value.split('=');
-  if (key === '' || rest.length === 0) throw new UserError(`${quote(value)} is not an annotation such as key=value`);
-  return [key, rest.join('=')];
 }

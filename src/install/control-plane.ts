@@ -26,15 +26,8 @@ export const CONTROL_PLANE_CERTIFICATES = {
   clients: new Map([['kube-apiserver', { username: 'kube-apiserver', groups: [] }]]),
 } as const;
 
-interface ControlPlaneFile {
-  /** Path relative to the output directory. */
-  readonly path: string;
-  readonly purpose: string;
-  readonly text: string;
-}
-
-/** Returns the files. The `authz` directory also requires the certificates and a kubeconfig for the cluster. */
-export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
+/** Returns the files, with paths relative to the output directory. The `authz` directory also requires the certificates and a kubeconfig for the cluster. */
+export function controlPlaneFiles(image: string) {
   return [
     {
       path: `manifests/${NAME}.yaml`,

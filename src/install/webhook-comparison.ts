@@ -18,19 +18,11 @@ export function expectedConfigurations(
   );
 }
 
-/** A webhook field that differs from the required value. */
-interface FieldDifference {
-  readonly field: string;
-  readonly actual: unknown;
-  readonly expected: unknown;
-  /** True if the difference breaks the webhook. Other differences may be intentional. */
-  readonly isEssential: boolean;
-}
-
+/** Fields whose differences break the webhook. Other differences may be intentional. */
 const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
 
 /** Returns the differences in a webhook. Ignores the host, the caBundle and the break-glass condition. */
-export function findDifferences(live: Webhook, expected: Webhook): readonly FieldDifference[] {
+export function findDifferences(live: Webhook, expected: Webhook) {
   const actual = comparableFields(live);
   return Object.entries(comparableFields(expected))
     .filter(([field, value]) => !deepEqual(actual[field], value))

@@ -439,7 +439,7 @@ COUNT problems, 0 warnings
   test('settings change without a gap, and uninstall removes all policies', async () => {
     const weaker = await run('install', '--without-server', '--set=podSecurity.defaults.enforce=privileged');
     const refusal =
-      'error: the enforcement would become weaker: podSecurity.defaults.enforce from baseline to privileged: add --allow-weaker to accept this\n';
+      'error: the settings would weaken enforcement: podSecurity.defaults.enforce from baseline to privileged: add --allow-weaker to accept this\n';
     assert.deepEqual(weaker, { code: 2, stdout: '', stderr: refusal });
     const restrict = ['install', '--without-server', '--set=podSecurity.defaults.enforce=restricted'];
     const { stdout, stderr } = await run(...restrict);

@@ -173,7 +173,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const args = ['--kubelet=false', '--set=kubelet=null'];
     assert.equal(
       (await run('install', ...args)).stderr,
-      'error: the enforcement would become weaker: spec.kubelet is removed: add --allow-weaker to accept this\n',
+      'error: the settings would weaken enforcement: spec.kubelet is removed: add --allow-weaker to accept this\n',
     );
     await installAndClean(...args, '--allow-weaker');
     await applyAsLeader();
@@ -205,7 +205,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
   for (const [args, reason] of weaker) {
     test(`${args.join(' ')} is rejected`, async () => {
       const { code, stdout, stderr } = await run('install', ...args);
-      const message = `error: the enforcement would become weaker: ${reason}: add --allow-weaker to accept this\n`;
+      const message = `error: the settings would weaken enforcement: ${reason}: add --allow-weaker to accept this\n`;
       assert.deepEqual([code, stdout, stderr], [2, '', message]);
     });
   }

@@ -178,7 +178,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     assert.equal((await labels('gitops'))['team'], 'shop');
     assert.match(
       stdout,
-      /\nRemaining objects, with the commands to remove them:\n- CustomResourceDefinitions with all their objects, /,
+      /\nRemaining objects, and the commands that remove them:\n- CustomResourceDefinitions with all their objects, /,
     );
   });
 

@@ -16,7 +16,7 @@ import { createInventory, findNamespace } from '../inventory/inventory.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
 import { sccSettings } from '../inventory/settings.ts';
 import type { OtherCheck } from '../output/findings.ts';
-import type { SccReview, SccReviewer } from './manifests.ts';
+import type { SccReviewer } from './manifests.ts';
 
 interface SccReviewOptions {
   /** The manifests, including those of `--sccs`. */
@@ -58,14 +58,14 @@ export async function createSccReviewer(options: SccReviewOptions): Promise<SccR
     const { verdict, decision, sccs } = explainPod(created.input);
     if (decision.allowed) return { pod: decision.object as PodLike };
     const { closest, grantable } = verdict.outcome === 'denied' ? verdict : {};
-    const target = findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest?.scc);
-    return createDenial({
+    return {
       mode: mode === 'enforce' ? 'enforce' : 'warn',
-      message: decision.status.message,
-      closest: target?.name,
-      fields: target?.disallowedFields ?? [],
-      grant: grantable && grantCommand(grantable, name, created.serviceAccount),
-    });
+      denial: createDenial(
+        decision.status.message,
+        findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest?.scc),
+        grantable && grantCommand(grantable, name, created.serviceAccount),
+      ),
+    };
   };
 }
 
@@ -102,27 +102,17 @@ function findTarget(sccs: readonly ExplainedScc[]): ExplainedScc | undefined {
   return target;
 }
 
-interface Denial {
-  readonly mode: 'enforce' | 'warn';
-  readonly message: string;
-  readonly closest: string | undefined;
-  readonly fields: readonly DisallowedField[];
-  /** Command that grants an SCC that would admit the pod. */
-  readonly grant: string | undefined;
-}
-
-function createDenial({ mode, message, closest, fields, grant }: Denial): SccReview {
+/** `grant` is the command that grants an SCC that would admit the pod. */
+function createDenial(message: string, closest: ExplainedScc | undefined, grant: string | undefined) {
+  const { name, disallowedFields: fields = [] } = closest ?? {};
   const alternative = grant === undefined ? '' : `, or grant an SCC that allows them: ${grant}`;
   const list = fields.map(formatDisallowedField).join(', ');
   return {
-    mode,
-    denial: {
-      check: 'scc-admission' satisfies OtherCheck,
-      reason: 'no usable SCC admits the pod',
-      detail: closest === undefined ? message : `${closest}, the closest SCC, does not allow ${list}`,
-      fix: `Remove the fields${alternative}.`,
-      repairs: SCC_REPAIRS,
-      fields: fields.map(({ path, values }) => ({ path, values, isMissing: values.length === 0 })),
-    },
+    check: 'scc-admission' satisfies OtherCheck,
+    reason: 'no usable SCC admits the pod',
+    detail: name === undefined ? message : `${name}, the closest SCC, does not allow ${list}`,
+    fix: `Remove the fields${alternative}.`,
+    repairs: SCC_REPAIRS,
+    fields: fields.map(({ path, values }) => ({ path, values, isMissing: values.length === 0 })),
   };
 }

@@ -54,20 +54,18 @@ import { readServerCertificate } from './served-certificate.ts';
 
 type Deployment = Kinds['Deployment'];
 
-interface GatherOptions {
-  /** Installation namespace. */
-  readonly namespace: string;
-  readonly now: Date;
-  /** Policies of a serverless installation. */
-  readonly serverless: readonly InstalledPolicy[];
-}
-
 /**
  * Gathers the facts about an installation and its cluster. Rejects with an ApiError if the webhook configurations
  * cannot be read, and with a UserError if the cluster cannot be reached.
  */
-export async function gatherFacts(client: ClusterClient, options: GatherOptions): Promise<Facts> {
-  const { namespace, now } = options;
+export async function gatherFacts(
+  client: ClusterClient,
+  {
+    namespace,
+    now,
+    serverless,
+  }: Pick<Facts, 'namespace' | 'now'> & { readonly serverless: readonly InstalledPolicy[] },
+): Promise<Facts> {
   const configurations = await readConfigurations(client);
   const { namespaces, deployment, ...objects } = await readClusterObjects(client, namespace);
   const { server, settingsObject } = objects;
@@ -102,7 +100,7 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
     spec,
     webhookConfigurations: configurations,
     policies,
-    serverless: await readServerlessFacts(client, options.serverless, settings),
+    serverless: await readServerlessFacts(client, serverless, settings),
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
     deployment,
     certificate,

@@ -121,7 +121,7 @@ export async function restoreLabels(
   report(
     'not restored',
     lost,
-    ` whose former level is not recorded: ${summarizeNames(lost)}; the label was removed, and the label syncer, if it runs, sets it again`,
+    ` whose former level is not recorded: ${summarizeNames(lost)}. The label was removed. If the label syncer runs, it sets the label again`,
   );
   for (const [label, group] of Map.groupBy(lowered, ({ name, value }) => `${name}=${value}`)) {
     const names = group.map(({ namespace }) => namespace);
@@ -200,21 +200,15 @@ async function changeNamespaces(
 type Plan<T> = (object: T) => ObjectWrite | undefined;
 
 /**
- * `before` is the object before the change. Absent if the object did not change. `error` is set if the API server
- * rejected a write.
+ * Sends the planned writes to an object, unless it has been deleted. Resolves to the object before the change if it
+ * changed, and to the error if the API server rejected a write. Rejects if the API server cannot be reached.
  */
-interface ChangedObject<T> {
-  readonly before?: T;
-  readonly error?: string;
-}
-
-/** Sends the planned writes to an object, unless it has been deleted. Rejects if the API server cannot be reached. */
 export async function changeObject<T extends KubeObject>(
   { client, dryRun }: BreakGlassRun,
   resource: ResourceInfo,
   initial: T,
   { plan, wait }: { readonly plan: Plan<T>; wait?(): Promise<void> },
-): Promise<ChangedObject<T>> {
+): Promise<{ readonly before?: T; readonly error?: string }> {
   const name = objectName(initial);
   let before: T | undefined;
   let object: T | undefined = initial;

@@ -39,7 +39,7 @@ import {
 import { openRecord } from './break-glass-record.ts';
 
 const DETAILS = `
-Stops all enforcement in an emergency, and restores it.
+Stops all enforcement in an emergency, and restores it afterwards.
 
   on      stops API servers from calling the Portcullis webhooks and from evaluating the floor policies, within
           seconds. Relaxes the pod-security.kubernetes.io/enforce labels that the label syncer set, because the
@@ -95,16 +95,7 @@ export const command = defineCommand({
   },
 });
 
-interface Objects {
-  /** The policies and webhook configurations of Portcullis. */
-  readonly targets: readonly Target[];
-  /** Absent if they could not be read or if labels are kept. */
-  readonly namespaces: readonly Namespace[] | undefined;
-  /** Descriptions of policies that break-glass does not stop. */
-  readonly remaining: readonly string[];
-}
-
-interface Run extends Io, Objects, Pick<BreakGlassRun, 'client' | 'dryRun'> {
+interface Run extends Io, Awaited<ReturnType<typeof readObjects>>, Pick<BreakGlassRun, 'client' | 'dryRun'> {
   readonly options: Values<typeof OPTIONS>;
 }
 
@@ -117,7 +108,7 @@ const ACTIONS: Readonly<Record<string, (run: Run) => number | Promise<number>>> 
 const OWN = `${PART_OF_LABEL}=${PART_OF}`;
 
 /** Reads the objects. If the user may not read policies or namespaces, break-glass still switches off the webhooks. */
-async function readObjects(client: ClusterClient, keepsLabels: boolean, problems: string[]): Promise<Objects> {
+async function readObjects(client: ClusterClient, keepsLabels: boolean, problems: string[]) {
   const readOptional = async (
     title: string,
     kind: 'Namespace' | 'ValidatingAdmissionPolicy' | 'MutatingAdmissionPolicy',
@@ -136,7 +127,8 @@ async function readObjects(client: ClusterClient, keepsLabels: boolean, problems
   const mutating = (await readOptional('policies', 'MutatingAdmissionPolicy', OWN)) ?? [];
   const namespaces = keepsLabels ? undefined : await readOptional('namespaces', 'Namespace');
   const floor = validating.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
-  const targets = [...floor.map(parseFloorPolicy), ...configurations];
+  const targets: readonly Target[] = [...floor.map(parseFloorPolicy), ...configurations];
+  // Break-glass does not stop these policies.
   const remaining = describePolicies(validating, mutating);
   if (targets.length === 0 && !namespaces?.some((one) => planRelaxation(one) ?? planRestoration(one, undefined))) {
     throw new UserError([`there are no webhook configurations with the label ${OWN}`, ...remaining].join('; '));
@@ -205,11 +197,11 @@ async function switchOn(run: Run): Promise<number> {
   const webhooks = await switchAll(run, targets, note);
   const labels = namespaces ? await relaxLabels(run, namespaces, openRecord(run, targets)) : UNCHANGED;
   const code = finish(run, [webhooks, labels], {
-    done: 'API servers apply the change within seconds. They then send no request to Portcullis.\nGitOps tools (Argo CD, Flux) may revert the change, so suspend them.',
+    done: 'API servers apply the change within seconds, and then send no requests to Portcullis.\nGitOps tools (Argo CD, Flux) may revert the change, so suspend them.',
     unchanged: 'Nothing changed, because break-glass is already on.',
   });
   const list = [
-    'The PodSecurity plugin of API servers, if it is enabled, continues to enforce:',
+    'If the PodSecurity plugin of the API servers is enabled, it continues to enforce:',
     '- the default level of its configuration, in namespaces without the label pod-security.kubernetes.io/enforce',
     ...(namespaces ? describeRemainingLabels(namespaces) : ['all labels pod-security.kubernetes.io/enforce']).map(
       (line) => (line.startsWith(' ') ? line : `- ${line}`),
@@ -244,7 +236,7 @@ async function switchOff(run: Run): Promise<number> {
   const others = await switchAll(run, targets.filter((target) => !isMutating(target)).toReversed(), undefined);
   if (!labels.isRejected) await record.remove();
   return finish(run, [mutating, labels, others], {
-    done: 'API servers apply the change within seconds. Portcullis then enforces again. Pods that started in the meantime keep running.',
+    done: 'API servers apply the change within seconds, and Portcullis then enforces again. Pods that started while break-glass was on keep running.',
     unchanged: 'Nothing changed, because break-glass is already off.',
   });
 }

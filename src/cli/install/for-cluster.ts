@@ -51,7 +51,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
         ...(deployment || !serverless ? findWeakenings(namespace, installation.settings.policy ?? policy, policy) : []),
         ...(serverless ? findWeakerThanPolicies(namespace, serverless.spec, policy) : []),
       ],
-      options,
+      options['allow-weaker'],
     );
     const result = await combine(client, installation, plan.settings, values);
     io.stdout.write(printYaml(result.objects.map(({ manifest }) => manifest)));
@@ -99,7 +99,7 @@ function summarize(
     `new: ${deployment ? listOrNothing(added) : `${added.length} objects`}`,
     ...(serverless
       ? [
-          'policies: they remain in force. portcullis doctor prints the command to delete them once the server enforces at least as much',
+          'policies: they remain in force. Once the server enforces at least as much, portcullis doctor prints the command that deletes them',
         ]
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),

@@ -91,7 +91,7 @@ export const command = defineCommand({
         print(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       }
       const remains = await findRemains(client, scope);
-      if (remains.length > 0) print('Remaining objects, with the commands to remove them:');
+      if (remains.length > 0) print('Remaining objects, and the commands that remove them:');
       for (const item of remains) print(`- ${item}`);
       return removal.counts.failed === 0 ? EXIT.passed : EXIT.violations;
     });

@@ -116,7 +116,7 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
   const { before, dropped } = startingSettings(installed, configuration);
   const spec = values.set.reduce(withSetting, before ?? {});
   const objects = serverlessPolicies(spec, minor);
-  checkWeakenings(await findWeaker(client, installed, configuration, spec), values);
+  checkWeakenings(await findWeaker(client, installed, configuration, spec), values['allow-weaker']);
   await checkSystemNamespace(spec, client);
   const { missing, obsolete } = comparePolicies(objects, policies);
   io.stdout.write(`${printHeader(minor)}${printYaml(objects)}`);

@@ -70,14 +70,10 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
 }
 
 /** @throws {UserError} if enforcement becomes weaker and the options do not accept this */
-export function checkWeakenings(weakenings: readonly string[], { 'allow-weaker': isAllowed }: WeakeningOptions): void {
+export function checkWeakenings(weakenings: readonly string[], isAllowed: boolean): void {
   if (weakenings.length === 0 || isAllowed) return;
   const list = [...new Set(weakenings)].join('; ');
-  throw new UserError(`the enforcement would become weaker: ${list}: add --allow-weaker to accept this`);
-}
-
-interface WeakeningOptions {
-  readonly 'allow-weaker': boolean;
+  throw new UserError(`the settings would weaken enforcement: ${list}: add --allow-weaker to accept this`);
 }
 
 /**

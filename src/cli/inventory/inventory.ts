@@ -133,18 +133,15 @@ export interface InventoryNeeds {
 
 /**
  * Reads manifests if `--filename` is set, otherwise the kubeconfig's cluster.
- * @throws {UserError} for a source that cannot be read
+ * @throws {UserError} for a source that cannot be read, or if the options select both
  */
 export async function readInventory(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
-  if (values.filename.length === 0) return await readFromCluster(values, io, needs);
-  checkSource(values);
-  return createInventory(await readObjects(values.filename, io), values.namespace, needs);
-}
-
-/** @throws {UserError} if the options select both manifests and a cluster */
-function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
-  if (filename.length === 0 || (kubeconfig === undefined && context === undefined)) return;
-  throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
+  const { filename, kubeconfig, context, namespace } = values;
+  if (filename.length === 0) return await readFromCluster(values, io, needs);
+  if (kubeconfig !== undefined || context !== undefined) {
+    throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
+  }
+  return createInventory(await readObjects(filename, io), namespace, needs);
 }
 
 export type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;

@@ -2,6 +2,7 @@ import { activeExceptions, listExceptions, proposedExceptions } from '../../clus
 import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
+import type { Settings } from '../../config/settings.ts';
 import { isReplicaLease, isCurrentLease } from '../../controllers/replica-leases.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
@@ -112,17 +113,7 @@ export async function computeRollout(
     podSecurity,
     management,
     defaults: settings.defaults,
-    /** Returns the exceptions that apply in a namespace. Exceptions in manifests are assumed to be approved. */
-    exceptions: (name: string) =>
-      origin === 'cluster'
-        ? activeExceptions(store, settings.exceptions, name, (values.at ?? date).getTime())
-        : proposedExceptions(store, name, (values.at ?? date).getTime()),
-    /** Lists the exceptions in all namespaces or one. */
-    listExceptions(name?: string) {
-      const { mode } = settings.exceptions;
-      const exceptions = { ...settings.exceptions, mode: origin === 'manifests' ? ('approved' as const) : mode };
-      return listExceptions(store, exceptions, (values.at ?? date).getTime(), name);
-    },
+    ...findExceptions(store, settings.exceptions, origin, (values.at ?? date).getTime()),
     state: computeState({
       settings: rollout,
       view: getRolloutView(scope, rollout),
@@ -153,6 +144,19 @@ export async function computeRollout(
       inventory.unread.length > 0 ||
       store.list('Lease', namespace).length > 0 ||
       store.get('Deployment', INSTALLATION.name, namespace) !== undefined,
+  };
+}
+
+/** Returns the functions that look up exceptions. Exceptions in manifests are assumed to be approved. */
+function findExceptions(store: Store, settings: Settings['exceptions'], source: Inventory['source'], nowMs: number) {
+  const isCluster = source === 'cluster';
+  return {
+    /** Returns the exceptions that apply in a namespace. */
+    exceptions: (namespace: string) =>
+      isCluster ? activeExceptions(store, settings, namespace, nowMs) : proposedExceptions(store, namespace, nowMs),
+    /** Lists the exceptions in all namespaces or one. */
+    listExceptions: (namespace?: string) =>
+      listExceptions(store, isCluster ? settings : { ...settings, mode: 'approved' }, nowMs, namespace),
   };
 }
 

@@ -25,23 +25,22 @@ export const sccOptions = {
   }),
 };
 
-interface SettingsLocation {
-  /** Path of the `--config` file. */
-  readonly config: string | undefined;
-  /** Objects from a cluster or from manifests, which may include a PortcullisConfiguration. */
-  readonly store: Store;
-  /** Installation namespace. */
-  readonly namespace?: string;
-}
-
 /**
  * Returns the settings from the `--config` file, otherwise from the policies or the PortcullisConfiguration, otherwise
  * the defaults. `source` describes their source, and is absent for the defaults. `isServerless` is true if a serverless
  * installation has policies.
  * @throws {UserError} for invalid settings
  */
-export async function findSettings({ config, store, namespace }: SettingsLocation) {
-  const decode = { controllers: CONTROLLER_NAMES, namespace: namespace ?? INSTALLATION.namespace };
+export async function findSettings({
+  config,
+  store,
+  namespace = INSTALLATION.namespace,
+}: {
+  readonly config: string | undefined;
+  readonly store: Store;
+  readonly namespace?: string;
+}) {
+  const decode = { controllers: CONTROLLER_NAMES, namespace };
   const policies = readServerless(store.list('ValidatingAdmissionPolicy'));
   const isServerless = policies !== undefined;
   if (config !== undefined) {

@@ -67,14 +67,6 @@ interface ReviewStatus {
   readonly allowedServiceAccounts?: readonly (Pick<ReviewStatus, 'allowedBy'> & { readonly name: string })[];
 }
 
-interface AnsweredReview {
-  /** The review, including its status. */
-  readonly review: JsonObject;
-  readonly warnings: readonly string[];
-  /** Row with the resource, such as `Deployment/web`, the service account if the review has one, and the SCC. */
-  readonly rows: readonly (readonly string[])[];
-}
-
 /** The user in self subject reviews if there is no cluster. */
 const AUTHENTICATED_USER = { groups: ['system:authenticated'] };
 const NONE = '<none>';
@@ -87,7 +79,7 @@ function answer(
   object: ManifestObject,
   { review, namespace: given }: RequestedReview,
   { store, source, namespace: fallback, user, settings }: Inventory & { readonly settings: SccSettings },
-): AnsweredReview | string {
+) {
   const namespaceName = given ?? fallback;
   const namespace = store.get('Namespace', namespaceName);
   const position = printPosition({ file: object.document.file, ...object.locate([]) });

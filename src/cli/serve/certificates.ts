@@ -190,16 +190,10 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
   return { name: `${INSTALLATION.name}-replica-${unique}`, identity: `${hostname()}_${randomUUID()}` };
 }
 
-/** Contents of the certificate files in the options, read at startup. */
-interface CertificateFiles {
-  /** File names and their content. */
-  readonly serving: { readonly files: KeyPair; readonly pair: KeyPair } | undefined;
-  readonly clientAuthorities: Source | undefined;
-  readonly protocol: ProtocolSettings;
-}
+type CertificateFiles = Awaited<ReturnType<typeof readCertificateFiles>>;
 
 /** Reads all certificate files. Rejects with a UserError if one of them is invalid. */
-export async function readCertificateFiles(values: ServeValues): Promise<CertificateFiles> {
+export async function readCertificateFiles(values: ServeValues) {
   const { 'tls-cert-file': certFile, 'tls-private-key-file': keyFile, 'client-ca-file': authoritiesFile } = values;
   const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
   if ((certFile === undefined) !== (keyFile === undefined)) {
@@ -210,6 +204,7 @@ export async function readCertificateFiles(values: ServeValues): Promise<Certifi
   }
   const files = certFile === undefined || keyFile === undefined ? undefined : { cert: certFile, key: keyFile };
   return {
+    /** File names and their content. */
     serving: files && { files, pair: checkKeyPair(await readKeyPair(files), files) },
     clientAuthorities: authoritiesFile === undefined ? undefined : checkCertificates(await readSource(authoritiesFile)),
     protocol,

@@ -21,16 +21,16 @@ const OBJECTS = readDocuments(await readFile(fixture, 'utf8'), fixture).document
 );
 
 const REMAINING = `
-The PodSecurity plugin of API servers, if it is enabled, continues to enforce:
+If the PodSecurity plugin of the API servers is enabled, it continues to enforce:
 - the default level of its configuration, in namespaces without the label pod-security.kubernetes.io/enforce
 To restore: portcullis break-glass off
 `;
 const WHEN_ON = `
-API servers apply the change within seconds. They then send no request to Portcullis.
+API servers apply the change within seconds, and then send no requests to Portcullis.
 GitOps tools (Argo CD, Flux) may revert the change, so suspend them.
 ${REMAINING}`;
 const WHEN_OFF = `
-API servers apply the change within seconds. Portcullis then enforces again. Pods that started in the meantime keep running.
+API servers apply the change within seconds, and Portcullis then enforces again. Pods that started while break-glass was on keep running.
 `;
 
 describe('break-glass', () => {
@@ -283,7 +283,7 @@ const OLDER = [
   `  kubectl label --overwrite namespace shop ${VERSION}=latest`,
 ];
 const LOST =
-  'labels: not restored in 1 namespace whose former level is not recorded: shop; the label was removed, and the label syncer, if it runs, sets it again';
+  'labels: not restored in 1 namespace whose former level is not recorded: shop. The label was removed. If the label syncer runs, it sets the label again';
 const remains = (level: string, manager: string): readonly string[] => [
   `- ${level} in 1 namespace, by labels owned by ${manager}. To change them:`,
   `  kubectl label --overwrite namespace shop ${ENFORCE}=privileged`,

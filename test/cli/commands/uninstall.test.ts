@@ -41,7 +41,7 @@ function deleted(group: string, ...kinds: readonly string[]): readonly string[] 
   return kinds.flatMap((kind) => getNames(kind).map((name) => `${kind.toLowerCase()}s${suffix}/${name} deleted`));
 }
 
-const REMAIN = 'Remaining objects, with the commands to remove them:';
+const REMAIN = 'Remaining objects, and the commands that remove them:';
 const DEFINITIONS_REMAIN =
   '- CustomResourceDefinitions with all their objects, such as settings and SCCs: portcullis uninstall --purge-crds';
 const NAMESPACE_REMAINS = '- namespace portcullis: kubectl delete namespace portcullis';

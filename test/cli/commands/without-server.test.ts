@@ -476,12 +476,12 @@ new: 17 objects
     );
     assert.match(
       stderr,
-      /\npolicies: they remain in force. portcullis doctor prints the command to delete them once the server enforces at least as much\n/,
+      /\npolicies: they remain in force. Once the server enforces at least as much, portcullis doctor prints the command that deletes them\n/,
     );
     const weaker = await run({ objects }, 'install', '--set=podSecurity.defaults.enforce=privileged');
     assert.match(
       weaker.stderr,
-      /^error: the enforcement would become weaker: podSecurity\.defaults\.enforce from baseline to privileged/,
+      /^error: the settings would weaken enforcement: podSecurity\.defaults\.enforce from baseline to privileged/,
     );
   });
 
@@ -494,7 +494,7 @@ new: 17 objects
     const weaker = await run({ objects, spec }, 'install', '--set=podSecurity.exemptions.usernames=[eve]');
     assert.match(
       weaker.stderr,
-      /^error: the enforcement would become weaker: podSecurity\.exemptions\.usernames with eve in addition: /,
+      /^error: the settings would weaken enforcement: podSecurity\.exemptions\.usernames with eve in addition: /,
     );
   });
 
@@ -526,7 +526,7 @@ new: 17 objects
       const { code, stderr } = await run(cluster, ...INSTALL);
       if (reason === undefined) assert.equal(code, 0, stderr);
       else {
-        const error = `error: the enforcement would become weaker: ${reason}: add --allow-weaker to accept this\n`;
+        const error = `error: the settings would weaken enforcement: ${reason}: add --allow-weaker to accept this\n`;
         assert.deepEqual([code, stderr], [2, error]);
         assert.equal((await run(cluster, ...INSTALL, '--allow-weaker')).code, 0);
       }
@@ -537,7 +537,7 @@ new: 17 objects
     const args = [...INSTALL, '--set=defaults.mode=off'];
     assert.equal(
       (await run({ objects }, ...args)).stderr,
-      'error: the enforcement would become weaker: defaults.mode from apply to off: add --allow-weaker to accept this\n',
+      'error: the settings would weaken enforcement: defaults.mode from apply to off: add --allow-weaker to accept this\n',
     );
     const { code, stdout, stderr } = await run({ objects }, ...args, '--allow-weaker');
     assert.equal(code, 0, stderr);
