@@ -27,37 +27,17 @@ const GROUPS: Readonly<
   ],
   'Manifests, workloads and namespaces:': [
     ['check', 'Check manifests against the Pod Security Standards', () => import('./check/check.ts')],
-    [
-      'explain',
-      'Explain admission decisions for pods and workloads, and the levels of namespaces',
-      () => import('./explain/explain.ts'),
-    ],
+    ['explain', 'Explain admission decisions and the levels of namespaces', () => import('./explain/explain.ts')],
     ['report', 'Write an HTML report for a cluster or for manifests', () => import('./rollout/report.ts')],
-    [
-      'dashboard',
-      'Show a live report of a cluster in a browser on this machine',
-      () => import('./rollout/dashboard.ts'),
-    ],
-    [
-      'audit user-namespaces',
-      'Find pods and SCCs that depend on user namespaces, before a downgrade',
-      () => import('./audit/user-namespaces.ts'),
-    ],
-    [
-      'audit exemptions',
-      'List exempt namespaces, users, runtime classes and SCC grants',
-      () => import('./audit/exemptions.ts'),
-    ],
+    ['dashboard', 'Show a live report of a cluster in a browser', () => import('./rollout/dashboard.ts')],
+    ['audit user-namespaces', 'Find pods that depend on user namespaces', () => import('./audit/user-namespaces.ts')],
+    ['audit exemptions', 'List exempt namespaces, users and runtime classes', () => import('./audit/exemptions.ts')],
   ],
   'Security context constraints (SCCs):': [
     ['scc plan', 'Preview which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')],
-    ['scc pods', 'Show which SCC admitted each pod, and how its use was granted', () => import('./scc/pods.ts')],
+    ['scc pods', 'Show which SCC admitted each pod, and the grants', () => import('./scc/pods.ts')],
     ['scc review', 'Review which SCC admits a pod for a user or for service accounts', () => import('./scc/review.ts')],
-    [
-      'scc who-can',
-      'Show the subjects that may use an SCC, and how its use was granted',
-      () => import('./scc/who-can.ts'),
-    ],
+    ['scc who-can', 'Show the subjects that may use an SCC, and their grants', () => import('./scc/who-can.ts')],
     ['scc grant', 'Grant the use of an SCC to users, groups and service accounts', () => import('./scc/grant.ts')],
     ['scc revoke', 'Revoke grants of an SCC', () => import('./scc/revoke.ts')],
     ['scc create', 'Create a custom SCC for a workload', () => import('./scc/create.ts')],
@@ -68,32 +48,16 @@ const GROUPS: Readonly<
     ['exception list', 'List exceptions, their approvals, expiry times and uses', () => import('./exception/list.ts')],
   ],
   'Enforcement rollout:': [
-    [
-      'rollout status',
-      'Show the state of the enforcement rollout and its blockers',
-      () => import('./rollout/status.ts'),
-    ],
+    ['rollout status', 'Show the state of the rollout and its blockers', () => import('./rollout/status.ts')],
     ['rollout plan', 'Preview the enforced level and the denials of each namespace', () => import('./rollout/plan.ts')],
   ],
   'Operators (Operator Lifecycle Manager):': [
-    [
-      'olm status',
-      'Show namespaces with operators, and the state of the auto-labeler',
-      () => import('./olm/status.ts'),
-    ],
-    [
-      'olm harden',
-      'Propose hardened security contexts and Pod Security labels for the Operator Lifecycle Manager',
-      () => import('./olm/harden.ts'),
-    ],
+    ['olm status', 'Show namespaces with operators, and the auto-labeler state', () => import('./olm/status.ts')],
+    ['olm harden', 'Propose hardened security contexts and Pod Security labels', () => import('./olm/harden.ts')],
   ],
   'Minimum kubelet version:': [
     ['kubelet status', 'Show the minimum kubelet version and the nodes below it', () => import('./kubelet/status.ts')],
-    [
-      'kubelet plan',
-      'List the nodes that would lose access with a minimum kubelet version',
-      () => import('./kubelet/plan.ts'),
-    ],
+    ['kubelet plan', 'List the nodes that a minimum kubelet version would exclude', () => import('./kubelet/plan.ts')],
     ['kubelet gates', 'Render feature gates for a minimum kubelet version', () => import('./kubelet/gates.ts')],
   ],
   'Installation:': [
@@ -101,11 +65,7 @@ const GROUPS: Readonly<
     ['upgrade', 'Print the manifests to upgrade an installation to this version', () => import('./install/upgrade.ts')],
     ['doctor', 'Diagnose an installation and print fixes', () => import('./doctor/command.ts')],
     ['break-glass', 'Turn all enforcement off in an emergency, and back on', () => import('./install/break-glass.ts')],
-    [
-      'uninstall',
-      'Remove Portcullis from a cluster, starting with the webhooks',
-      () => import('./install/uninstall.ts'),
-    ],
+    ['uninstall', 'Remove Portcullis from a cluster', () => import('./install/uninstall.ts')],
     ['completion', 'Print a shell completion script', () => import('./completion.ts')],
     ['version', 'Show the version', () => import('./version.ts')],
   ],

@@ -14,7 +14,7 @@ import { type ManagementSettings, managementSettings } from '../../policy/rollou
 import { computeState } from '../../policy/rollout/state.ts';
 import { getSyncState, isAwaitingLabel } from '../../policy/rollout/sync-state.ts';
 import { type Io, VERSION } from '../command.ts';
-import { nonEmpty, option, text, type Values } from '../options.ts';
+import { nonEmpty, option, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { type Inventory, type InventoryNeeds, inventoryOptions, listNamespaces, readInventory } from './inventory.ts';
 import { expectedSettings, findSettings, sccOptions } from './settings.ts';
@@ -22,9 +22,7 @@ import { expectedSettings, findSettings, sccOptions } from './settings.ts';
 /** Options of all rollout commands. */
 export const rolloutOptions = {
   ...inventoryOptions,
-  config: option('FILE', text, undefined, {
-    help: 'Configuration file of the server. Default: the file that the installation in the cluster uses',
-  }),
+  config: sccOptions.config,
   'installation-namespace': option('NAME', nonEmpty, INSTALLATION.namespace, {
     help: 'Installation namespace',
   }),

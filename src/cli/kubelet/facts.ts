@@ -15,16 +15,14 @@ import { nodePools, renderMinimum } from '../../policy/kubelet/transition.ts';
 import { findKubeletProblem, type MinimumVersion, parseVersion } from '../../policy/kubelet/version.ts';
 import type { Io } from '../command.ts';
 import { inventoryOptions, readInventory } from '../inventory/inventory.ts';
-import { findSettings } from '../inventory/settings.ts';
-import { nonEmpty, option, text, type Values } from '../options.ts';
+import { findSettings, sccOptions } from '../inventory/settings.ts';
+import { nonEmpty, type Values } from '../options.ts';
 import { DATA_AND_TABLE, headersOption, outputOption, printTable, type Style, withHeader } from '../output/print.ts';
 
 /** Options of all `portcullis kubelet` commands. */
 export const kubeletOptions = {
   ...inventoryOptions,
-  config: option('FILE', text, undefined, {
-    help: 'Configuration file of the server. Default: the PortcullisConfiguration in the cluster',
-  }),
+  config: sccOptions.config,
   ...headersOption,
   output: outputOption(DATA_AND_TABLE),
 };

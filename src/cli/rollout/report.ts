@@ -2,6 +2,7 @@ import { findCluster } from '../../cluster/cluster-source.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
+import { sccReviewOptions } from '../inventory/settings.ts';
 import { nonEmpty, option } from '../options.ts';
 import { bundlePage } from '../output/bundle.ts';
 import { renderPage } from '../output/html.ts';
@@ -32,10 +33,7 @@ export const command = defineCommand({
   details: DETAILS,
   options: {
     ...rolloutOptions,
-    namespace: option('NAME', nonEmpty, undefined, {
-      short: 'n',
-      help: 'Namespace for manifests that do not set one',
-    }),
+    namespace: sccReviewOptions.namespace,
     compare: option('FILE', nonEmpty, undefined, {
       help: 'Earlier report to compare with, which -o json wrote',
     }),

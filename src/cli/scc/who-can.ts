@@ -1,8 +1,7 @@
 import { findScc, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { findNamespace, inventoryOptions, readInventory } from '../inventory/inventory.ts';
-import { nonEmpty, option } from '../options.ts';
+import { findNamespace, inventoryOptions, readInventory, selectionOptions } from '../inventory/inventory.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
 const DETAILS = `
@@ -25,10 +24,7 @@ export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    namespace: option('NAME', nonEmpty, undefined, {
-      short: 'n',
-      help: 'Only grants in this namespace; for manifests, also the namespace of objects that do not set one',
-    }),
+    namespace: selectionOptions.namespace,
     ...listOptions,
   },
   async run(options, [name = ''], io) {
