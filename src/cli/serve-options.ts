@@ -39,15 +39,11 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'PortcullisConfiguration spec fields as JSON. The leader applies them when they change, unless another client has changed one of them',
     conflicts: ['config'],
   }),
-  kubeconfig: option('FILE', text, undefined, {
-    help: 'Kubeconfig of the cluster. Default: $KUBECONFIG',
-  }),
+  kubeconfig: option('FILE', text, undefined, { help: 'Kubeconfig of the cluster. Default: $KUBECONFIG' }),
   context: option('NAME', text, undefined, { help: 'Context of the kubeconfig. Default: its current context' }),
   'in-cluster': flag({ help: 'Serve the cluster that the pod runs in' }),
   'dev-cluster': flag({ help: 'Start and serve a development cluster, even if KUBECONFIG is set' }),
-  'kube-api-qps': option('N', decimal(0, 10_000), 0, {
-    help: 'Maximum requests per second to the API server. 0: unlimited',
-  }),
+  'kube-api-qps': option('N', decimal(0, 10_000), 0, { help: 'Maximum API requests per second. 0: unlimited' }),
   'kube-api-burst': option('N', integer(1, 10_000), 100, {
     help: 'Maximum burst of requests to the API server, if --kube-api-qps limits their rate',
   }),
@@ -70,17 +66,15 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'webhook-annotations': list('KEY=VALUE', keyValue, {
     help: 'Annotations to add to the webhook configurations, for example to have their caBundle injected',
   }),
-  'leader-elect': flagOn({
-    help: 'Run the controllers on the elected leader only',
-  }),
+  'leader-elect': flagOn({ help: 'Run the controllers on the elected leader only' }),
   'leader-elect-lease-duration': option('DURATION', leaseDurationMs, 15_000, {
     help: 'Time that other replicas wait after the last renewal before they try to become the leader. The leader stops after two thirds of this time without a renewal',
     shown: '15s',
   }),
   'bind-address': option('IP', text, '127.0.0.1', {
-    help: 'Address of the HTTPS server for reviews, or 0.0.0.0 for all addresses',
+    help: 'Address of the review server, or 0.0.0.0 for all addresses',
   }),
-  'secure-port': option('PORT', port, 8443, { help: 'Port of the HTTPS server for reviews. 0: a free port' }),
+  'secure-port': option('PORT', port, 8443, { help: 'Port of the review server. 0: a free port' }),
   'health-probe-bind-address': option(
     'ADDRESS',
     listenAddress,
@@ -90,13 +84,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
       shown: '127.0.0.1:8081',
     },
   ),
-  'tls-cert-file': option('FILE', text, undefined, {
-    help: 'Serving certificate with its chain, in PEM. Reloaded when it changes',
-  }),
+  'tls-cert-file': option('FILE', text, undefined, { help: 'Serving certificate chain, in PEM. Reloaded on change' }),
   'tls-private-key-file': option('FILE', text, undefined, { help: 'Private key of --tls-cert-file, in PEM' }),
-  'tls-extra-names': list('NAME', serverName, {
-    help: 'Additional DNS names and addresses of the managed serving certificate',
-  }),
+  'tls-extra-names': list('NAME', serverName, { help: 'Additional names and addresses of the managed certificate' }),
   'client-ca-file': option('FILE', text, undefined, {
     help: 'PEM file with the CAs of client certificates. If set, clients must present a certificate to send reviews. Reloaded when it changes',
   }),
@@ -109,17 +99,11 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'tls-cipher-suites': list('SUITE', oneOf(TLS_CIPHER_SUITES), {
     help: 'TLS 1.2 cipher suites, by IANA name. Default: the suites that Go prefers',
   }),
-  'cert-dir': option('DIR', text, 'certs', {
-    help: 'Directory for the certificates and the kubeconfig of the development cluster',
-  }),
-  manifests: option('DIR', text, undefined, {
-    help: 'Initial objects of the development cluster. Default: the example cluster',
-  }),
-  'cluster-port': option('PORT', port, 6443, {
-    help: 'Port of the development cluster on 127.0.0.1. 0: a free port',
-  }),
+  'cert-dir': option('DIR', text, 'certs', { help: 'Certificates and kubeconfig of the development cluster' }),
+  manifests: option('DIR', text, undefined, { help: 'Initial objects of the development cluster. Default: examples' }),
+  'cluster-port': option('PORT', port, 6443, { help: 'Port of the development cluster on 127.0.0.1. 0: a free port' }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
-    help: 'Time to keep serving after SIGTERM while load balancers remove the replica',
+    help: 'Time to serve after SIGTERM while load balancers remove the replica',
     shown: '10s',
   }),
   'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),

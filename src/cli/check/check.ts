@@ -115,12 +115,8 @@ const options = {
   platform: option('PLATFORM', oneOf(['openshift']), undefined, {
     help: 'Evaluate SCC admission with the standard SCCs of this platform',
   }),
-  sccs: list('PATH', text, {
-    help: 'Manifests with SCCs and their grants, for example exported from a cluster',
-  }),
-  config: option('FILE', text, undefined, {
-    help: 'PortcullisConfiguration with the SCC settings (spec.scc)',
-  }),
+  sccs: list('PATH', text, { help: 'Manifests with SCCs and their grants, for example exported from a cluster' }),
+  config: option('FILE', text, undefined, { help: 'PortcullisConfiguration with the SCC settings (spec.scc)' }),
   output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
 };
 

@@ -69,18 +69,10 @@ export const planOptions = {
   replicas: option('N', integer(1, 15), undefined, {
     help: `Number of replicas. Default: the current number, or ${DEFAULTS.replicas}`,
   }),
-  scc: choice({
-    help: 'Install the CRDs and permissions for SCC admission. Default: true, or false on OpenShift',
-  }),
-  rollout: choice({
-    help: 'Install the CRDs and permissions for the rollout. Default: true, or false on OpenShift',
-  }),
-  kubelet: choice({
-    help: 'Install the webhooks, controllers and permissions for the minimum kubelet version. Default: false',
-  }),
-  olm: choice({
-    help: 'Install the webhooks, controllers and permissions for the Operator Lifecycle Manager. Default: false',
-  }),
+  scc: choice({ help: 'Install the CRDs and permissions for SCC admission. Default: true, or false on OpenShift' }),
+  rollout: choice({ help: 'Install the CRDs and permissions for the rollout. Default: true, or false on OpenShift' }),
+  kubelet: choice({ help: 'Install webhooks and controllers for the minimum kubelet version. Default: false' }),
+  olm: choice({ help: 'Install webhooks and controllers for the Operator Lifecycle Manager. Default: false' }),
   'nodes-config': choice({
     help: `Install the CRD ${NODES_CONFIG}, which contains the minimum kubelet version. Default: false`,
   }),

@@ -23,9 +23,7 @@ import { expectedSettings, findSettings, sccOptions } from './settings.ts';
 export const rolloutOptions = {
   ...inventoryOptions,
   config: sccOptions.config,
-  'installation-namespace': option('NAME', nonEmpty, INSTALLATION.namespace, {
-    help: 'Installation namespace',
-  }),
+  'installation-namespace': option('NAME', nonEmpty, INSTALLATION.namespace, { help: 'Installation namespace' }),
   'scc-mode': sccOptions['scc-mode'],
   output: outputOption([...DATA_AND_TABLE, 'wide']),
 };

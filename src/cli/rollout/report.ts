@@ -34,9 +34,7 @@ export const command = defineCommand({
   options: {
     ...rolloutOptions,
     namespace: sccReviewOptions.namespace,
-    compare: option('FILE', nonEmpty, undefined, {
-      help: 'Earlier report to compare with, which -o json wrote',
-    }),
+    compare: option('FILE', nonEmpty, undefined, { help: 'Earlier report to compare with, which -o json wrote' }),
     output: outputOption(['html', 'json']),
   },
   async run(options, _operands, io) {
