@@ -61,7 +61,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     conflicts: ['dev-cluster', 'features'],
   }),
   'webhook-url': option('URL', webhookUrl, undefined, {
-    help: 'Base URL at which API servers call the webhooks. Default: the Service',
+    help: 'Base URL of the webhooks for API servers. Default: the Service',
   }),
   'webhook-annotations': list('KEY=VALUE', keyValue, {
     help: 'Annotations to add to the webhook configurations, for example to have their caBundle injected',
@@ -71,9 +71,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Time that other replicas wait after the last renewal before they try to become the leader. The leader stops after two thirds of this time without a renewal',
     shown: '15s',
   }),
-  'bind-address': option('IP', text, '127.0.0.1', {
-    help: 'Address of the review server, or 0.0.0.0 for all addresses',
-  }),
+  'bind-address': option('IP', text, '127.0.0.1', { help: 'Address of the review server. 0.0.0.0: all addresses' }),
   'secure-port': option('PORT', port, 8443, { help: 'Port of the review server. 0: a free port' }),
   'health-probe-bind-address': option(
     'ADDRESS',

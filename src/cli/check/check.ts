@@ -97,9 +97,7 @@ const options = {
     help: 'Enforced level: privileged, baseline, restricted. With --platform=openshift, the default is privileged',
     shown: 'restricted',
   }),
-  'kubernetes-version': option('VERSION', policyVersion, 'latest', {
-    help: 'Kubernetes version of the policies: latest or v1.N',
-  }),
+  'kubernetes-version': option('VERSION', policyVersion, 'latest', { help: 'Version of the policies: latest or v1.N' }),
   'namespace-labels': mapped(
     list('KEY=VALUE', keyValue, { help: 'Labels for namespaces that the manifests do not contain' }),
     podSecurityLabels,
@@ -112,9 +110,7 @@ const options = {
     help: 'Fix violations that fail the check. --fix changes the files, whereas --fix=diff and --fix=patch print the changes',
   }),
   at: option('DATE', time, undefined, { help: 'Evaluate exceptions in the manifests at this date. Default: now' }),
-  platform: option('PLATFORM', oneOf(['openshift']), undefined, {
-    help: 'Evaluate SCC admission with the standard SCCs of this platform',
-  }),
+  platform: option('PLATFORM', oneOf(['openshift']), undefined, { help: 'Evaluate SCC admission with standard SCCs' }),
   sccs: list('PATH', text, { help: 'Manifests with SCCs and their grants, for example exported from a cluster' }),
   config: option('FILE', text, undefined, { help: 'PortcullisConfiguration with the SCC settings (spec.scc)' }),
   output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),

@@ -93,9 +93,7 @@ function printSummary(outcomes: readonly AdmissionResult[]): string {
 }
 
 const explainOptions = {
-  as: option('USER', text, undefined, {
-    help: 'Creator of pods that have no controller. Default: the user of the kubeconfig',
-  }),
+  as: option('USER', text, undefined, { help: 'Creator of pods without a controller. Default: the kubeconfig user' }),
   'as-group': list('GROUP', text, { help: 'Groups of the creator, in addition to system:authenticated' }),
   ...sccReviewOptions,
   'installation-namespace': rolloutOptions['installation-namespace'],

@@ -67,15 +67,13 @@ export const planOptions = {
     help: `Image of the replicas, with registry and tag or digest. Default: the current image, or ${DEFAULTS.image}`,
   }),
   replicas: option('N', integer(1, 15), undefined, {
-    help: `Number of replicas. Default: the current number, or ${DEFAULTS.replicas}`,
+    help: `Replicas. Default: the current number, or ${DEFAULTS.replicas}`,
   }),
   scc: choice({ help: 'Install the CRDs and permissions for SCC admission. Default: true, or false on OpenShift' }),
   rollout: choice({ help: 'Install the CRDs and permissions for the rollout. Default: true, or false on OpenShift' }),
   kubelet: choice({ help: 'Install webhooks and controllers for the minimum kubelet version. Default: false' }),
   olm: choice({ help: 'Install webhooks and controllers for the Operator Lifecycle Manager. Default: false' }),
-  'nodes-config': choice({
-    help: `Install the CRD ${NODES_CONFIG}, which contains the minimum kubelet version. Default: false`,
-  }),
+  'nodes-config': choice({ help: `Install the CRD ${NODES_CONFIG} for the minimum kubelet version. Default: false` }),
   set: {
     value: 'PATH=VALUE',
     help: 'Policy setting in the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
@@ -89,7 +87,7 @@ export const planOptions = {
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
   'runbook-url': option('URL', webAddress, undefined, {
-    help: 'URL of your copy of docs/how-to/runbook.md. Alerts link to it',
+    help: 'URL of your copy of docs/how-to/runbook.md, for alerts',
   }),
 };
 

@@ -16,9 +16,7 @@ const DEFAULT_SCC_MODE: SccMode = 'report';
 
 /** SCC options of the commands that predict pod creation. Without `--scc-mode`, the mode is an assumption. */
 export const sccOptions = {
-  config: option('FILE', text, undefined, {
-    help: 'File with a PortcullisConfiguration. Default: the object in the cluster',
-  }),
+  config: option('FILE', text, undefined, { help: 'PortcullisConfiguration file. Default: the object in the cluster' }),
   'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
     help: 'Default SCC mode for namespaces without the portcullis.dev/scc label: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',
     shown: DEFAULT_SCC_MODE,
