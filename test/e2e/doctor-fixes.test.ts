@@ -312,20 +312,15 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
       },
     },
     {
-      name: 'policies of an installation without a server that are stricter',
-      fix: /^kubectl patch portcullisconfiguration cluster --type=merge -p '\{"spec":\{"podSecurity":\{"defaults":\{"enforce":"restricted"\},"exemptions":\{"usernames":null\}\}\}\}'(?:.|\n)*^kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l /m,
-      damage() {
+      name: 'policies of an installation without a server',
+      fix: /^kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l /m,
+      async damage() {
+        await system.configure({ ...SPEC, podSecurity: { defaults: { enforce: 'restricted' } } });
         const set =
           "--set=podSecurity.defaults.enforce=restricted --set='podSecurity.exemptions.namespaces=[kube-system]'";
         shell.execute(`portcullis install --without-server --for-kubernetes=1.30 ${set} | kubectl apply -f -`);
-        return Promise.resolve();
       },
       async verify() {
-        const { spec } = responseObject(await plane.admin.send('GET', CONFIGURATION));
-        assert.deepEqual((spec as JsonObject)['podSecurity'], {
-          defaults: { enforce: 'restricted' },
-          exemptions: {},
-        });
         const policies = `/apis/${ADMISSION}/validatingadmissionpolicies`;
         const names = responseItems(await plane.admin.send('GET', policies)).map(
           (item) => objectMetadata(item)['name'],
