@@ -10,7 +10,6 @@ import { INSTALLATION } from '../kube/well-known.ts';
 import { type Io, PROGRAM, VERSION } from './command.ts';
 import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
 
-/** The options that select the cluster. */
 export const clusterOptions = {
   kubeconfig: option('FILE', text, undefined, {
     help: 'Kubeconfig of the cluster. Default: $KUBECONFIG, then ~/.kube/config, then the service account of the pod',

@@ -1,7 +1,6 @@
 import packageJson from '../../package.json' with { type: 'json' };
 import type { Options, Sources, Values } from './options.ts';
 
-/** An output stream of a command. */
 export interface Output {
   write(text: string): unknown;
   /** True if the stream is a terminal. */

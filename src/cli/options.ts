@@ -172,7 +172,6 @@ export function nonEmpty(value: string): string {
   return value;
 }
 
-/** The name of a namespace. */
 export function namespaceName(value: string): string {
   const [problem] = dnsLabelErrors(value);
   if (problem !== undefined) throw new UserError(`${quote(value)} is not a valid namespace name: ${problem}`);

@@ -2,7 +2,6 @@ import { defineCommand, EXIT, PROGRAM, VERSION } from './command.ts';
 import { oneOf, option } from './options.ts';
 import { printData } from './output/print.ts';
 
-/** Prints the versions of the program and of Node, and the platform. */
 export const command = defineCommand({
   options: {
     output: option('FORMAT', oneOf(['json', 'yaml'] as const), undefined, { short: 'o', help: 'One of json, yaml' }),

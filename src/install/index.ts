@@ -56,7 +56,6 @@ const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(withLabels);
 /** The `nodes.config.openshift.io` CRD. OpenShift installs its own. */
 const NODES_CRD = withLabels(nodes);
 
-/** The PodSecurityException CRD. */
 const EXCEPTION_CRD = withLabels(podSecurityExceptions);
 
 /** The CRDs that Portcullis defines. */

@@ -1,4 +1,3 @@
-/** Reads the webhook configurations of a cluster. */
 import type { ClusterClient } from '../cluster/client.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { ObjectMeta } from '../kube/types.ts';

@@ -45,7 +45,6 @@ const KINDS: readonly Kind[] = [
 
 const HEADER = ['KIND', 'NAME', 'POLICY', 'SOURCE', 'SINCE', 'PODS', 'USES'];
 
-/** Lists the exemptions of a cluster. */
 export const command = defineCommand({
   details: DETAILS,
   options: { ...rolloutOptions, ...listOptions },

@@ -88,7 +88,6 @@ The exit code is 1 for findings of high or medium severity.
 
 const KINDS: readonly Kind[] = ['Namespace', 'Node', ...POD_SOURCES, ...RBAC_KINDS, 'SecurityContextConstraints'];
 
-/** Finds objects that would gain permissions if user namespaces were not in effect. */
 export const command = defineCommand({
   details: DETAILS,
   options: {

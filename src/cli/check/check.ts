@@ -116,7 +116,6 @@ const options = {
   output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
 };
 
-/** Checks manifests against the Pod Security Standards and validates SCCs, without a cluster. */
 export const command = defineCommand({
   details: DETAILS,
   options,

@@ -54,7 +54,7 @@ export interface CheckSettings {
 export type SccReviewer = (pod: PodLike, located: LocatedPod, namespace: string) => SccReview;
 
 /** The denial, or the pod as SCC admission defaults it. */
-export type SccReview =
+type SccReview =
   | { readonly denial: RepairableViolation; readonly mode: Mode }
   | { readonly pod: PodLike; readonly denial?: never };
 

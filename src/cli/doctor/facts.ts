@@ -140,7 +140,6 @@ export interface CheckResult {
   readonly fix?: Fix;
 }
 
-/** A result with the name of its check. */
 export interface Finding extends CheckResult {
   readonly check: CheckName;
 }

@@ -27,7 +27,6 @@ export function allWebhooks(configurations: readonly Configuration[]): readonly 
   );
 }
 
-/** The Portcullis webhooks. */
 export function ownWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
   return allWebhooks(configurations.filter(isPartOfPortcullis));
 }

@@ -99,7 +99,6 @@ const explainOptions = {
   'installation-namespace': rolloutOptions['installation-namespace'],
 };
 
-/** Explains decisions on pods, and the policies of namespaces. */
 export const command = defineCommand({
   operands: '[type/name...]',
   details: DETAILS,

@@ -18,7 +18,7 @@ import { isFloorPolicy } from '../../kube/admission-policies.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { printCount, quote } from '../../kube/text.ts';
-import type { EndpointSlice, KubeObject, Lease, Namespace } from '../../kube/types.ts';
+import type { EndpointSlice, KubeObject, Lease } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { caSecretReference, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_SELECTOR, REPLICA } from '../../kube/well-known.ts';

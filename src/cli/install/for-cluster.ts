@@ -26,7 +26,6 @@ interface Upgrade {
   findImage(installation: Installation): string;
 }
 
-/** Prints the manifests for a cluster, and the summary. */
 export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
   return await withCluster(options, io, async (client) => {
     const installation = await readInstallation(client, options.namespace);

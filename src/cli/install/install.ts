@@ -76,7 +76,6 @@ export const command = defineCommand({
   },
 });
 
-/** Prints the policies of a serverless installation. */
 async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
   const { kubeconfig, context, 'for-kubernetes': version } = options;
   checkServerless(options, sources);

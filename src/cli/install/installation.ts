@@ -18,7 +18,6 @@ export const NODES_CONFIG = 'nodes.config.openshift.io';
 
 type Deployment = Kinds['Deployment'];
 
-/** An installation in a cluster. */
 export interface Installation {
   /** Absent if only the settings exist. */
   readonly deployment: Deployment | undefined;
@@ -90,7 +89,6 @@ function readInitialSettings(deployment: Deployment): JsonObject {
   return jsonObject(replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}');
 }
 
-/** Returns the image of the replicas. */
 export function installedImage({ deployment }: Installation): string | undefined {
   return replicaContainer(deployment)?.image ?? undefined;
 }

@@ -67,7 +67,6 @@ export async function pause({ client }: Removal, ms: number): Promise<void> {
   await sleep(ms, undefined, { signal: client.signal });
 }
 
-/** An object to delete. */
 export interface Deletion {
   readonly resource: ResourceInfo;
   readonly object: AnyObject;

@@ -8,7 +8,6 @@ import { serveOptions } from '../serve-options.ts';
 
 type Deployment = Kinds['Deployment'];
 
-/** Returns the container of the replicas. */
 export function replicaContainer(deployment: Deployment | undefined) {
   return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);
 }

@@ -19,7 +19,6 @@ import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { type Inventory, type InventoryNeeds, inventoryOptions, listNamespaces, readInventory } from './inventory.ts';
 import { expectedSettings, findSettings, sccOptions } from './settings.ts';
 
-/** Options of all rollout commands. */
 export const rolloutOptions = {
   ...inventoryOptions,
   config: sccOptions.config,

@@ -19,7 +19,6 @@ import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { nonEmpty, type Values } from '../options.ts';
 import { DATA_AND_TABLE, headersOption, outputOption, printTable, type Style, withHeader } from '../output/print.ts';
 
-/** Options of all `portcullis kubelet` commands. */
 export const kubeletOptions = {
   ...inventoryOptions,
   config: sccOptions.config,

@@ -45,7 +45,6 @@ const options = {
   }),
 };
 
-/** Renders feature gates for a minimum kubelet version. */
 export const command = defineCommand({
   details: DETAILS,
   options,

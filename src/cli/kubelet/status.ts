@@ -29,7 +29,6 @@ Examples:
   portcullis kubelet status -f cluster-dump/
 `;
 
-/** Shows the minimum kubelet version and the nodes below it. */
 export const command = defineCommand({
   details: DETAILS,
   options: { ...kubeletOptions, ...listOptions },

@@ -126,7 +126,6 @@ function reportWorkloads(context: Context, assumptions: readonly string[], only:
   };
 }
 
-/** Proposes changes to OLM workloads and namespaces. */
 export const command = defineCommand({
   operands: '[namespaces]',
   details: DETAILS,

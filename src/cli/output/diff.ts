@@ -1,4 +1,3 @@
-/** Prints unified diffs. */
 import { diffLines } from 'diff';
 
 /** Prints the diff of two texts in a format that `git apply` and `patch` accept. Returns `''` if they are equal. */

@@ -32,7 +32,6 @@ export interface Finding {
   readonly fields: readonly FieldPosition[];
 }
 
-/** A checked object. */
 export interface CheckedObject extends FilePosition {
   readonly apiVersion: string;
   readonly kind: string;

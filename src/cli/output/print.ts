@@ -101,13 +101,11 @@ export function referenceName({ apiVersion = '', kind = '', metadata }: KubeObje
   return `${kind.toLowerCase()}${group === '' ? '' : `.${group}`}/${metadata?.name ?? ''}`;
 }
 
-/** The option that omits table headers. */
 export const headersOption = { 'no-headers': flag({ help: 'Print tables without headers' }) };
 
 /** Options of the commands that list objects. */
 export const listOptions = { ...headersOption, output: outputOption([...DATA_AND_TABLE, 'wide', 'name']) };
 
-/** An object of a list. */
 interface ListedObject {
   readonly kind: string;
   readonly name: string;

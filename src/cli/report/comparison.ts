@@ -4,7 +4,6 @@ import { isObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import type { DeniedWorkload, ReportComparison, ReportData } from '../../web/report-data.ts';
 
-/** The compared fields of a report. */
 type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;
 
 /** Reads a report that `-o json` wrote. Rejects with a UserError if the file does not contain a report. */

@@ -23,7 +23,6 @@ Examples:
   portcullis dashboard --context production --port 8090
 `;
 
-/** Shows the live report of a cluster. */
 export const command = defineCommand({
   details: DETAILS,
   options: {

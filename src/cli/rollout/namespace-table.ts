@@ -53,12 +53,10 @@ export function namespaceSections(
   ];
 }
 
-/** Returns the namespaces as list items. */
 export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
   return namespaces.map(({ name }) => ({ kind: 'Namespace', name }));
 }
 
-/** The table of namespaces. */
 function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: SummaryValues): string {
   const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'DENIED', 'RESTART', 'REASON'];
   const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, ...others }) => [

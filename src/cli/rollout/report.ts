@@ -28,7 +28,6 @@ Examples:
   portcullis report --compare monday.json > report.html
 `;
 
-/** Reports the state of a cluster as a page. */
 export const command = defineCommand({
   details: DETAILS,
   options: {

@@ -37,7 +37,6 @@ function explainMissing(verdict: PodVerdict, grant: (scc: string) => string): st
     : `no custom SCC would admit it: ${message}`;
 }
 
-/** Creates the custom SCC for a workload. */
 export const command = defineCommand({
   operands: '<name> <type/name>',
   details: DETAILS,

@@ -250,7 +250,6 @@ Examples:
   portcullis scc plan -f deploy/ -o json
 `;
 
-/** Predicts the decisions of SCC admission before it is enforced. */
 export const command = defineCommand({
   details: DETAILS,
   options: {

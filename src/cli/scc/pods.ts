@@ -116,7 +116,6 @@ Examples:
   portcullis scc pods --subject user -n shop
 `;
 
-/** Lists the pods with the SCCs that admitted them, sorted by namespace and name, for auditors. */
 export const command = defineCommand({
   details: DETAILS,
   options: {

@@ -148,10 +148,7 @@ Examples:
   portcullis scc review -f review.yaml -o yaml
 `;
 
-/**
- * Evaluates OpenShift's pod security policy reviews. Warnings and assumptions are printed to standard error because
- * reviews have no field for them.
- */
+/** Prints warnings and assumptions to stderr, because reviews have no field for them. */
 export const command = defineCommand({
   details: DETAILS,
   options: { ...subjectOptions, ...sccReviewOptions, ...headersOption },

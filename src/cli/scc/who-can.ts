@@ -18,7 +18,6 @@ Examples:
 
 const KINDS = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
 
-/** Lists the subjects that may use an SCC. */
 export const command = defineCommand({
   operands: '<scc>',
   details: DETAILS,

@@ -47,7 +47,6 @@ const CREATION_ORDER = [
   'RoleBinding',
 ];
 
-/** An object to create. */
 interface SeedObject {
   readonly value: JsonObject;
   /** File and line of the object, or its kind and name. */
