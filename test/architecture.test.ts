@@ -33,12 +33,12 @@ const PURE_LAYERS = 5;
 
 /** The public files of each part, which other parts may import. All files of `kube` are public. */
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
-  'policy/pod': 'pod reader repair safe-sysctls selection templates',
+  'policy/pod': 'allowed-values pod reader repair selection templates',
   'policy/pss': 'cel cel-policy evaluate exceptions index policy',
   'policy/psa':
     'admission-policies configuration decision decode defaults exceptions input namespace-review policy review',
   'policy/scc': `access advice/denials advice/explain advice/invalid-values advice/plan advice/pod-audit advice/scc-defects advice/scc-warnings advice/suggestion assign
-    decision mode namespace objects order request review scc-fields scc standard strategies/index`,
+    decision mode namespace objects order pod request review scc-fields scc standard strategies/index`,
   'policy/rbac': 'authorizer index rules who-can',
   'policy/uid-range': 'allocation blocks ranges',
   'policy/kubelet': 'admission authorizer enforcement feature-gates transition version',

@@ -29,7 +29,7 @@ export function classifyOwner({
 
 const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
 
-/** Returns the fields that the syncer applied. An apply that omits a field removes it only if it is one of these. */
+/** Returns the fields that the syncer applied. An apply that omits one of these fields removes it. */
 export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'labels' | 'annotations'> {
   return owners.find((owner) => classifyOwner(owner) === 'syncer') ?? NO_FIELDS;
 }

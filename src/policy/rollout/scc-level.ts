@@ -1,8 +1,9 @@
 import { findKindError, formatFieldError, notSupported } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { SAFE_SYSCTLS } from '../pod/safe-sysctls.ts';
+import { DEFAULT_CAPABILITIES, RESTRICTED_SOURCES, SAFE_SYSCTLS, SE_LINUX_TYPES } from '../pod/allowed-values.ts';
 import { compareVersions, type Level, type Version } from '../pss/policy.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
+import { VOLUME_TYPES } from '../scc/pod.ts';
 import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
 
 const PROFILES = ['upstream', 'accurate'] as const;
@@ -68,28 +69,8 @@ interface Input {
 
 type Result = Level | { readonly error: string };
 
-const BASELINE_CAPABILITIES: ReadonlySet<string> = words(
-  'AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT',
-);
-
-const OLD_SE_LINUX_TYPES = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
-const BASELINE_SE_LINUX_TYPES: Readonly<Record<SccLevelProfile, ReadonlySet<string>>> = {
-  upstream: new Set(OLD_SE_LINUX_TYPES),
-  accurate: new Set([...OLD_SE_LINUX_TYPES, 'container_engine_t']),
-};
-
-const RESTRICTED_VOLUMES = words(
-  'configMap downwardAPI emptyDir projected secret csi persistentVolumeClaim ephemeral none image serviceAccountToken',
-);
-
-const BASELINE_VOLUMES = words(
-  'azureFile azureDisk flocker flexVolume gcePersistentDisk awsElasticBlockStore gitRepo nfs iscsi glusterfs rbd ' +
-    'cinder cephFS fc vsphere quobyte photonPersistentDisk portworxVolume scaleIO storageOS',
-);
-
-function words(text: string): ReadonlySet<string> {
-  return new Set(text.split(' '));
-}
+/** Volume types in SCCs that the restricted level allows. */
+const RESTRICTED_TYPES: ReadonlySet<string> = new Set([...RESTRICTED_SOURCES, 'none', 'serviceAccountToken']);
 
 /** Evaluates each part of an SCC and returns its level. */
 const EVALUATIONS: readonly ((input: Input) => Result)[] = [
@@ -116,15 +97,15 @@ function isBaselineSysctl(sysctl: string, { profile, version }: Input): boolean 
 function capabilitiesLevel({ scc, profile }: Input): Level {
   const added = profile === 'accurate' ? scc.defaultAddCapabilities : [];
   const allowed = [...scc.allowedCapabilities, ...added];
-  if (allowed.some((name) => !BASELINE_CAPABILITIES.has(name))) return 'privileged';
+  if (allowed.some((name) => !DEFAULT_CAPABILITIES.has(name))) return 'privileged';
   const isRestricted = allowed.every((name) => name === 'NET_BIND_SERVICE');
   return isRestricted && scc.requiredDropCapabilities.includes('ALL') ? 'restricted' : 'baseline';
 }
 
 function volumesLevel({ scc: { volumes }, profile }: Input): Result {
   if (volumes.includes('*') || volumes.includes('hostPath')) return 'privileged';
-  const others = volumes.filter((type) => !RESTRICTED_VOLUMES.has(type));
-  const unknown = others.find((type) => !BASELINE_VOLUMES.has(type));
+  const others = volumes.filter((type) => !RESTRICTED_TYPES.has(type));
+  const unknown = others.find((type) => !VOLUME_TYPES.includes(type));
   if (unknown !== undefined && profile === 'upstream') return { error: `unknown volume type ${quote(unknown)}` };
   return others.length === 0 ? 'restricted' : 'baseline';
 }
@@ -133,8 +114,8 @@ function seLinuxLevel({ scc: { seLinuxContext }, profile, version, hasUserNamesp
   if (seLinuxContext.type !== 'MustRunAs') return 'privileged';
   const { type = '', user = '', role = '' } = seLinuxContext.seLinuxOptions ?? {};
   const isNew = hasUserNamespaces || (profile === 'accurate' && compareVersions(version, 'v1.31') >= 0);
-  const types = BASELINE_SE_LINUX_TYPES[isNew ? 'accurate' : 'upstream'];
-  return privilegedIf(!types.has(type) || user !== '' || role !== '');
+  const types = SE_LINUX_TYPES[isNew ? 'v1.31' : 'v1.0'];
+  return privilegedIf(!types.includes(type) || user !== '' || role !== '');
 }
 
 function seccompLevel({ scc: { seccompProfiles, allowsAnySeccompProfile } }: Input): Level {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type FieldError, formatFieldError, invalidValue } from '../../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { SAFE_SYSCTLS } from '../../../src/policy/pod/safe-sysctls.ts';
+import { SAFE_SYSCTLS } from '../../../src/policy/pod/allowed-values.ts';
 import { writePod } from '../../../src/policy/scc/complete.ts';
 import { VOLUME_TYPES } from '../../../src/policy/scc/pod.ts';
 import { decodeScc } from '../../../src/policy/scc/scc-fields.ts';

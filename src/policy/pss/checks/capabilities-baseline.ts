@@ -1,26 +1,10 @@
 import { celList } from '../../../kube/cel.ts';
+import { DEFAULT_CAPABILITIES } from '../../pod/allowed-values.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import { celNames, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
 import { type Check, distinct, findContainers, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
 
 const FIELD = 'securityContext.capabilities.add';
-
-/** Capabilities that container runtimes grant by default. */
-const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
-  'AUDIT_WRITE',
-  'CHOWN',
-  'DAC_OVERRIDE',
-  'FOWNER',
-  'FSETID',
-  'KILL',
-  'MKNOD',
-  'NET_BIND_SERVICE',
-  'SETFCAP',
-  'SETGID',
-  'SETPCAP',
-  'SETUID',
-  'SYS_CHROOT',
-]);
 
 /**
  * Returns the expressions for added capabilities. The variables are named `prefix` plus `Names` and `prefix` plus

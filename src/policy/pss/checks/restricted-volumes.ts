@@ -1,29 +1,18 @@
 import { celList } from '../../../kube/cel.ts';
 import { plural } from '../../../kube/text.ts';
+import { RESTRICTED_SOURCES } from '../../pod/allowed-values.ts';
 import { type PodFields, VOLUME_SOURCES, type VolumeFields } from '../../pod/pod.ts';
 import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { celNames, celPlural, celQuotedList, type CelRule, sortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
 
-const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
-  'configMap',
-  'csi',
-  'downwardAPI',
-  'emptyDir',
-  'ephemeral',
-  'image',
-  'persistentVolumeClaim',
-  'projected',
-  'secret',
-]);
-
-const VOLUME_PASSES = `v.exists(field, field in ${celList(ALLOWED_SOURCES)})`;
-const RESTRICTED_SOURCES = VOLUME_SOURCES.filter((source) => !ALLOWED_SOURCES.has(source));
+const VOLUME_PASSES = `v.exists(field, field in ${celList(RESTRICTED_SOURCES)})`;
+const DENIED_SOURCES = VOLUME_SOURCES.filter((source) => !RESTRICTED_SOURCES.has(source));
 const CEL: CelRule = {
   variables: {
     restrictedVolumesNames: `variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, v.name)`,
     restrictedVolumesTypes: sortedSet(
-      `[variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, (${celList(RESTRICTED_SOURCES)}.filter(source, source in v) + ["unknown"])[0])]`,
+      `[variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, (${celList(DENIED_SOURCES)}.filter(source, source in v) + ["unknown"])[0])]`,
     ),
   },
   passes: `variables.volumes.all(v, ${VOLUME_PASSES})`,
@@ -35,7 +24,7 @@ const CEL: CelRule = {
  * sources.
  *
  * Fields   spec.volumes[*]
- * Allowed  the sources above
+ * Allowed  configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected, secret
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const restrictedVolumes: Check = {
@@ -66,5 +55,5 @@ function onlyAllowedSources(pod: PodFields): Finding | undefined {
 }
 
 function isRestricted({ sources }: VolumeFields): boolean {
-  return !sources.some((source) => ALLOWED_SOURCES.has(source));
+  return !sources.some((source) => RESTRICTED_SOURCES.has(source));
 }

@@ -1,6 +1,7 @@
 import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import { plural } from '../../../kube/text.ts';
+import { SE_LINUX_TYPES } from '../../pod/allowed-values.ts';
 import type { SecurityContextFields } from '../../pod/pod.ts';
 import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
@@ -17,8 +18,6 @@ import {
 } from '../check.ts';
 
 const FIELD = 'securityContext.seLinuxOptions';
-const TYPES_V1_0 = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
-const TYPES_V1_31 = [...TYPES_V1_0, 'container_engine_t'];
 
 /**
  * The SELinux type must be one of the ordinary container types. User and role must not be set. Any level is allowed.
@@ -38,8 +37,8 @@ export const seLinuxOptions: Check = {
   nsa: 'SELinux options',
   repairs: [{ remove: 'field' }],
   versions: [
-    { since: 'v1.0', ...onlyTypes(TYPES_V1_0) },
-    { since: 'v1.31', ...onlyTypes(TYPES_V1_31) },
+    { since: 'v1.0', ...onlyTypes(SE_LINUX_TYPES['v1.0']) },
+    { since: 'v1.31', ...onlyTypes(SE_LINUX_TYPES['v1.31']) },
   ],
 };
 

@@ -1,6 +1,6 @@
 import { celList } from '../../../kube/cel.ts';
+import { SAFE_SYSCTLS } from '../../pod/allowed-values.ts';
 import type { PodFields } from '../../pod/pod.ts';
-import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
 import { type Check, type Finding, forbidden, type Revision } from '../check.ts';
 import { compareVersions, type Version } from '../policy.ts';
 

@@ -3,7 +3,7 @@ import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import type { Repair } from '../../pod/repair.ts';
 import type { SccFields } from '../scc-fields.ts';
 
-/** The strategies that may need namespace ranges, after these have been filled in. */
+/** The strategies that may need namespace ranges, with these ranges filled in. */
 export type BoundStrategies = Pick<SccFields, 'runAsUser' | 'seLinuxContext' | 'fsGroup' | 'supplementalGroups'>;
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };

@@ -1,3 +1,5 @@
+/** Values that the Pod Security Standards allow, for checks of pods and for the levels of SCCs. */
+
 /**
  * Sysctls that are namespaced and isolated, so any pod may set them. `since` is the first Pod Security Standards
  * version that allows the sysctl. `kernel` is the oldest Linux kernel that isolates it. SCC admission allows the
@@ -29,3 +31,22 @@ interface SafeSysctl {
   readonly inOpenShift: boolean;
   readonly kernel?: string;
 }
+
+function words(text: string): ReadonlySet<string> {
+  return new Set(text.split(' '));
+}
+
+/** Capabilities that container runtimes grant by default. */
+export const DEFAULT_CAPABILITIES = words(
+  'AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT',
+);
+
+const SE_LINUX_TYPES_V1_0 = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
+
+/** SELinux types that the baseline level allows, by the version from which the list applies. */
+export const SE_LINUX_TYPES = { 'v1.0': SE_LINUX_TYPES_V1_0, 'v1.31': [...SE_LINUX_TYPES_V1_0, 'container_engine_t'] };
+
+/** Volume sources that the restricted level allows. */
+export const RESTRICTED_SOURCES = words(
+  'configMap csi downwardAPI emptyDir ephemeral image persistentVolumeClaim projected secret',
+);
