@@ -4,20 +4,11 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
-import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { olmAutoLabeler } from '../../src/controllers/olm-auto-labeler.ts';
 import { type DevCluster, OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { ObjectMeta } from '../../src/kube/types.ts';
 import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
-import {
-  type ControllerRun,
-  createController,
-  createTestSettings,
-  installCrds,
-  installStandardSccs,
-  RANGES,
-  runController,
-} from '../support/controllers.ts';
+import { type ControllerRun, createController, installCrds, runController } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 type AutoLabeler = Settings['olm']['autoLabeler'];
@@ -290,29 +281,5 @@ suite('the OLM auto-labeler', () => {
     await running.pass(SETTLE_MS);
     assert.deepEqual([cluster.store.list('ClusterServiceVersion').length, state()], [0, 'true true']);
     assert.equal(rows().at(-1), '1');
-  });
-
-  test('enables the label syncer, which then sets the Pod Security labels', async () => {
-    await installOlm();
-    await installStandardSccs(cluster);
-    await createNamespace(NAME, { annotations: RANGES });
-    await run();
-    const syncer = createController(labelSyncer, { settings: createTestSettings({ phase: 'Enforce' }) });
-    const syncing = runController(syncer, cluster);
-    const settleBoth = async (): Promise<void> => {
-      for (let round = 0; round < 3; round++) {
-        await settle();
-        await syncing.idle();
-      }
-    };
-    const level = (): string | undefined =>
-      cluster.store.get('Namespace', NAME)?.metadata?.labels?.['pod-security.kubernetes.io/audit'];
-    await settleBoth();
-    assert.equal(level(), undefined);
-    await createCsv('a.v1', NAME);
-    await settleBoth();
-    assert.equal(level(), 'restricted');
-    await syncing.stop();
-    assert.deepEqual(syncing.errors(), []);
   });
 });

@@ -132,13 +132,6 @@ suite('MCS ranges', () => {
       { numRuns: 2000 },
     );
   });
-
-  test('categoriesAt returns distinct categories in rank order', () => {
-    const first = Array.from({ length: 6 }, (_, rank) =>
-      formatMcsLabel({ prefix: '', categories: categoriesAt(rank, 2) }),
-    );
-    assert.deepEqual(first, ['c1,c0', 'c2,c0', 'c2,c1', 'c3,c0', 'c3,c1', 'c3,c2']);
-  });
 });
 
 suite('validateRangeSettings', () => {
