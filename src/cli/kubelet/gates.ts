@@ -1,5 +1,5 @@
 import { getApiVersion } from '../../kube/resources.ts';
-import type { FeatureGate, Result } from '../../kube/types.ts';
+import type { FeatureGate } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import {
   type ComponentVersion,
@@ -56,7 +56,7 @@ export const command = defineCommand({
     const sets = new Map(ordered.map(({ set, lists }) => [set, lists]));
     const requirements = new Map([...GATE_REQUIREMENTS, ...gates.flatMap(({ block }) => describedRequirements(block))]);
     const known = { sets, requirements, minimum };
-    const rendered = gates.map((subject) => ({ ...subject, ...unwrap(render(subject, known), subject) }));
+    const rendered = gates.map((subject) => ({ ...subject, ...render(subject, known) }));
     const featureGates = rendered.map(({ object, status, warnings }) => ({
       metadata: { name: object.metadata?.name },
       spec: object.spec ?? {},
@@ -137,12 +137,12 @@ function describedRequirements({ enabled, disabled }: GateBlock): readonly [stri
 }
 
 function render(
-  { object, block }: Subject,
+  { object, block, set }: Subject,
   known: Pick<GateInput, 'sets' | 'requirements' | 'minimum'>,
-): Result<GateRendering> {
+): GateRendering {
   const { featureSet, customNoUpgrade: custom } = object.spec ?? {};
   const status = readGateBlocks(object);
-  return renderFeatureGates({
+  const result = renderFeatureGates({
     ...known,
     version: block.version,
     history: status.map(({ version }) => version),
@@ -150,9 +150,6 @@ function render(
     custom: custom ? { enabled: custom.enabled ?? [], disabled: custom.disabled ?? [] } : undefined,
     status,
   });
-}
-
-function unwrap(result: Result<GateRendering>, { set }: Subject): GateRendering {
   if ('value' in result) return result.value;
   throw new UserError(`FeatureGate of the feature set ${set}: ${result.error}`);
 }

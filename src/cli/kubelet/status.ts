@@ -16,7 +16,7 @@ const DETAILS = `
 Shows the minimum kubelet version and the nodes with older kubelets:
 
   requested   the minimum in nodes.config.openshift.io/cluster, or in the settings
-  in force    the minimum that webhooks apply. It is raised to the requested minimum when all nodes meet that
+  in force    the minimum that webhooks apply. The leader raises it when all nodes meet the requested minimum
   rendered    the minimum from which feature gates are computed. It never exceeds the minimum in force
   authorizer  whether the API server of the kubeconfig calls the authorization webhook, which enforces the
               minimum. This requires permission to create SubjectAccessReviews

@@ -45,10 +45,9 @@ import { startDevCluster } from './dev-cluster.ts';
 import { connectLiveCluster, isLive } from './live-cluster.ts';
 
 const DETAILS = `
-Serves admission reviews for the cluster of --kubeconfig, for the cluster in which the pod runs
-(--in-cluster), or for the cluster of KUBECONFIG. Without these, or with --dev-cluster, it starts a
-development cluster, which is an in-memory Kubernetes API on 127.0.0.1 that calls the webhooks as
-kube-apiserver does.
+Serves admission reviews for the cluster in --kubeconfig or KUBECONFIG, or for the cluster that the pod runs in
+(--in-cluster). Without a cluster, or with --dev-cluster, it starts a development cluster, which is an in-memory
+Kubernetes API on 127.0.0.1 that calls the webhooks as kube-apiserver does.
 
 Environment variables can also set the options. Their names are PORTCULLIS_ followed by the option name in upper
 case (PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings come from the
