@@ -10,14 +10,17 @@ import { deepEqual } from '../kube/equality.ts';
 import type { PodSecurityException } from '../kube/pod-security-exception.ts';
 import { objectKey, objectName } from '../kube/resources.ts';
 import type { Pod } from '../kube/types.ts';
-import { formatTimestamp } from '../kube/units.ts';
-import { ENFORCE_LABEL, EXPIRY_NOTICE_MS, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
+import { EXPIRY_NOTICE_MS } from '../kube/well-known.ts';
 import { decodePod } from '../policy/pod/pod.ts';
-import { type ExceptionProblem, findExceptionProblem, type PreparedException } from '../policy/psa/exceptions.ts';
-import { isStricter, type Policies, resolvePolicies } from '../policy/psa/policy.ts';
-import { isBaselineCheck } from '../policy/pss/evaluate.ts';
+import {
+  type ExceptionProblem,
+  findExceptionProblem,
+  findShadow,
+  type PreparedException,
+} from '../policy/psa/exceptions.ts';
+import { resolvePolicies } from '../policy/psa/policy.ts';
 import { evaluateExcepted, indexExceptions } from '../policy/pss/exceptions.ts';
-import type { Policy } from '../policy/pss/policy.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -44,6 +47,8 @@ export const exceptions: ControllerDefinition = {
 
 /** Interval for observing pods, uses and expiry times, which limits the number of writes. */
 const RESYNC_MS = 60_000;
+/** An exception is unused if no pod has needed it for this time, which is longer than the interval of most CronJobs. */
+const UNUSED_MS = 86_400_000;
 /** Maximum number of workloads that the status lists. */
 const MAX_WORKLOADS = 20;
 
@@ -100,18 +105,19 @@ function createUseCounter() {
   };
 }
 
-/** Returns a namespace's enforced policy, and the policy that would apply without Portcullis's own label. */
+/** Returns the labels of a namespace, and the policies that apply without labels. */
 function findPolicies(name: string, { settings, service, version }: ControllerContext, store: Store) {
-  const { labels } = store.get('Namespace', name)?.metadata ?? {};
-  const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
-  const resolve = (given: Readonly<Record<string, string>>): Policies => resolvePolicies(given, podSecurity.defaults);
-  const { [ENFORCE_LABEL]: own, ...upstream } = labels ?? {};
-  return { own, enforced: resolve(labels ?? {}).enforce, upstream: resolve(upstream).enforce };
+  const scope = { store, namespace: service.namespace, version };
+  return {
+    labels: store.get('Namespace', name)?.metadata?.labels ?? {},
+    defaults: effectivePodSecurity(scope, settings.value).defaults,
+  };
 }
 
 /** Returns the running pods that the policy would deny without the exception. */
 function findUsers({ namespace, rule }: PreparedException, context: ControllerContext, store: Store): readonly Pod[] {
-  const { level, version }: Policy = findPolicies(namespace, context, store).enforced;
+  const { labels, defaults } = findPolicies(namespace, context, store);
+  const { level, version } = resolvePolicies(labels, defaults).enforce;
   const options = { level, version, emulationVersion: store.emulationVersion };
   const index = indexExceptions([rule]);
   return store.list('Pod', namespace).filter((pod) => {
@@ -143,7 +149,7 @@ async function writeStatus(
   const lastUsed = added > 0 ? now : before.lastUsed;
   const status = {
     observedGeneration: metadata.generation ?? 0,
-    conditions: withTransitionTimes(describe(observation, context, cluster.store), before.conditions, now),
+    conditions: withTransitionTimes(describe(observation, object, context, cluster.store), before.conditions, now),
     uses: (before.uses ?? 0) + added,
     ...(lastUsed === undefined ? {} : { lastUsed }),
     workloads: [...new Set(names)].sort().slice(0, MAX_WORKLOADS),
@@ -158,15 +164,18 @@ function printWorkload({ kind, metadata }: WorkloadReference): string {
 }
 
 function describe(
-  { exception, problem, pods, nowMs }: Observation,
+  { exception, problem, pods, added, nowMs }: Observation,
+  { status }: PodSecurityException,
   context: ControllerContext,
   store: Store,
 ): readonly ConditionState[] {
   const { approval, rule, spec } = exception;
   const missing = unapproved(problem);
-  const shadow = problem === undefined ? findShadow(exception, context, store) : undefined;
+  const { labels, defaults } = findPolicies(exception.namespace, context, store);
+  const shadow = problem === undefined ? findShadow(exception, labels, defaults) : undefined;
   const isExpired = nowMs >= rule.expiresAtMs;
-  const isUnused = problem === undefined && pods.length === 0;
+  const lastUseMs = added > 0 ? nowMs : (parseTimestamp(status?.lastUsed) ?? exception.approvedMs);
+  const isUnused = problem === undefined && pods.length === 0 && nowMs - lastUseMs >= UNUSED_MS;
   const unusedReason = problem ? 'NotActive' : isUnused ? 'NoPods' : 'InUse';
   return [
     missing || approval === undefined
@@ -188,28 +197,6 @@ function describe(
 
 function condition(type: string, isTrue: boolean, reason: string, message: string): ConditionState {
   return { type, status: isTrue ? 'True' : 'False', reason, message };
-}
-
-/**
- * Returns why other components deny an exception's pods, and the command to resolve it. The PodSecurity plugin and the
- * floor enforce the upstream label and the default, and do not support exceptions.
- */
-function findShadow(
-  { namespace, spec }: PreparedException,
-  context: ControllerContext,
-  store: Store,
-): string | undefined {
-  const { own, enforced, upstream } = findPolicies(namespace, context, store);
-  const isBaseline = spec.allow.some(
-    ({ check, values = [] }) => isBaselineCheck(check) || values.some((one) => one !== 'nil'),
-  );
-  const left = isBaseline ? 'privileged' : 'baseline';
-  if (!isStricter(upstream.level, left)) return undefined;
-  const labels = [
-    ...(own === enforced.level ? [] : [`${ENFORCE_LABEL}=${enforced.level}`]),
-    `${POD_SECURITY_LABELS.enforce}=${left}`,
-  ].join(' ');
-  return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream.level} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${labels} --overwrite`;
 }
 
 /** Returns the event to record shortly before or after an exception expires. */

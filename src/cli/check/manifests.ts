@@ -23,6 +23,7 @@ import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
+import { findShadow } from '../../policy/psa/exceptions.ts';
 import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
@@ -76,7 +77,7 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
           return { file, line, column, message };
         }),
       ),
-      ...manifests.objects.flatMap((object) => expiryWarnings(object, settings)),
+      ...manifests.objects.flatMap((object) => exceptionWarnings(object, context)),
     ],
     errors: manifests.errors,
     failOn: settings.failOn,
@@ -246,12 +247,19 @@ function findViolations(
   return [...found.values()];
 }
 
-/** Returns a warning for an expired exception, which allows nothing. */
-function expiryWarnings(object: ManifestObject, settings: CheckSettings): readonly ManifestError[] {
-  const exception = readManifestException(object, settings.namespace);
-  if (exception === undefined || settings.at.getTime() < exception.rule.expiresAtMs) return [];
-  const message = `the exception ${quote(exception.name)} expired at ${exception.spec.expiresAt} and allows nothing`;
-  return [{ file: object.document.file, ...object.locate(['spec', 'expiresAt']), message }];
+/** Returns a warning for an exception that allows nothing because it has expired, or because other policies deny its pods. */
+function exceptionWarnings(object: ManifestObject, context: CheckContext): readonly ManifestError[] {
+  const exception = readManifestException(object, context.namespace);
+  if (exception === undefined) return [];
+  const { namespace, spec, rule } = exception;
+  const name = `the exception ${quote(exception.name)}`;
+  const { file } = object.document;
+  if (context.at.getTime() >= rule.expiresAtMs) {
+    const message = `${name} expired at ${spec.expiresAt} and allows nothing`;
+    return [{ file, ...object.locate(['spec', 'expiresAt']), message }];
+  }
+  const shadow = findShadow(exception, context.getNamespaceLabels(namespace));
+  return shadow === undefined ? [] : [{ file, ...object.locate([]), message: `${name}: ${shadow}` }];
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */

@@ -2,6 +2,7 @@ import { readException } from '../../cluster/exceptions.ts';
 import { objectPath, RESOURCES } from '../../kube/resources.ts';
 import { printable, quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
+import { findShadow } from '../../policy/psa/exceptions.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, PROGRAM } from '../command.ts';
 import { namespaceName, option, UsageError } from '../options.ts';
@@ -43,10 +44,13 @@ export const command = defineCommand({
           path: `${objectPath('PodSecurityException', name, namespace)}/status`,
           query: { fieldManager: PROGRAM, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
           contentType: 'application/merge-patch+json',
-          // The webhook sets the user and the time.
-          body: { status: { approval: { specHash } } },
+          // The webhook sets the user and the time, even if another user has already approved the spec.
+          body: { status: { approval: { specHash, by: null, at: null } } },
         });
       }
+      const { metadata: { labels = {} } = {} } = (await client.get(RESOURCES.Namespace, namespace)) ?? {};
+      const shadow = findShadow(exception, labels);
+      if (shadow !== undefined) io.stderr.write(`warning: ${printable(shadow)}\n`);
       io.stdout.write(`podsecurityexception/${printable(name)} approved${dryRunSuffix(dryRun)}\n`);
       return EXIT.passed;
     });

@@ -9,7 +9,8 @@ import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import type { PodFields } from '../../policy/pod/pod.ts';
-import { resolvePolicies } from '../../policy/psa/policy.ts';
+import { findShadow } from '../../policy/psa/exceptions.ts';
+import { type Policies, resolvePolicies } from '../../policy/psa/policy.ts';
 import { suggestEntries } from '../../policy/pss/exceptions.ts';
 import type { Policy } from '../../policy/pss/policy.ts';
 import { getTemplatePod } from '../../policy/rollout/template-pod.ts';
@@ -52,9 +53,8 @@ function defaultedPod(workload: Workload, { store, settings, namespace }: Scope)
   return template?.pod.pod;
 }
 
-function enforcedPolicy({ store, settings, namespace }: Scope): Policy {
-  const scope = { store, namespace: INSTALLATION.namespace, version: VERSION };
-  return resolvePolicies(namespace.metadata?.labels, effectivePodSecurity(scope, settings).defaults).enforce;
+function defaultPolicies({ store, settings }: Scope): Policies {
+  return effectivePodSecurity({ store, namespace: INSTALLATION.namespace, version: VERSION }, settings).defaults;
 }
 
 export const command = defineCommand({
@@ -81,7 +81,10 @@ export const command = defineCommand({
     const [workload] = listWorkloads(subjects, name);
     const pod = workload && defaultedPod(workload, scope);
     if (workload === undefined || pod === undefined) throw new UserError(`${resource} has no pod template`);
-    const policy: Policy = level === undefined ? enforcedPolicy(scope) : { level, version: 'latest' };
+    const policy: Policy =
+      level === undefined
+        ? resolvePolicies(scope.namespace.metadata?.labels, defaultPolicies(scope)).enforce
+        : { level, version: 'latest' };
     const emulationVersion = settings.emulationVersion ?? store.emulationVersion;
     const { entries, uncovered } = suggestEntries(pod, { ...policy, emulationVersion });
     if (uncovered.length > 0) throw new UserError(`no exception can cover ${uncovered.join(', ')} of ${resource}`);
@@ -99,6 +102,9 @@ export const command = defineCommand({
       },
     };
     printObjects(io, values.output, [exception]);
+    const { labels = {} } = scope.namespace.metadata ?? {};
+    const shadow = findShadow({ namespace: name, spec: exception.spec }, labels, defaultPolicies(scope));
+    if (shadow !== undefined) io.stderr.write(`warning: ${shadow}\n`);
     return EXIT.passed;
   },
 });

@@ -3,6 +3,7 @@ import { namespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { evaluateFromStore, type EvaluationSettings } from '../../controllers/readiness-evaluator.ts';
 import type { Namespace } from '../../kube/types.ts';
+import { ENFORCE_LABEL } from '../../kube/well-known.ts';
 import { resolvePolicies } from '../../policy/psa/policy.ts';
 import type { Policy, Version } from '../../policy/pss/policy.ts';
 import { finishEvaluation, type NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
@@ -44,7 +45,8 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });
-  return planNamespace(evaluation, { ...context, planned: planned?.level });
+  const hasOwnLabel = namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
+  return planNamespace(evaluation, { ...context, planned: planned?.level, hasOwnLabel });
 }
 
 /**

@@ -2,7 +2,11 @@
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
+import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { isBaselineCheck } from '../pss/evaluate.ts';
 import { type ExceptionRule, isSameControl } from '../pss/exceptions.ts';
+import type { Policy } from '../pss/policy.ts';
+import { isStricter, type Labels, type Policies, resolvePolicies } from './policy.ts';
 
 export interface ExceptionSettings {
   readonly mode: 'off' | 'approved';
@@ -137,4 +141,30 @@ export function prepareException(
   const approval = status?.approval;
   const approvedMs = parseTimestamp(approval?.at) ?? -Infinity;
   return { name, namespace, spec, specHash, authors: parseAuthors(authors), approval, approvedMs, rule };
+}
+
+const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
+
+/**
+ * Returns why other components deny an exception's pods, and the command to resolve it. The PodSecurity plugin and the
+ * floor enforce the upstream label and the default, and do not support exceptions.
+ */
+export function findShadow(
+  { namespace, spec }: Pick<PreparedException, 'namespace' | 'spec'>,
+  labels: Labels,
+  defaults: Policies = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED },
+): string | undefined {
+  const { [ENFORCE_LABEL]: own, ...others } = labels;
+  const enforced = resolvePolicies(labels, defaults).enforce.level;
+  const upstream = resolvePolicies(others, defaults).enforce.level;
+  const isBaseline = spec.allow.some(
+    ({ check, values = [] }) => isBaselineCheck(check) || values.some((one) => one !== 'nil'),
+  );
+  const left = isBaseline ? 'privileged' : 'baseline';
+  if (!isStricter(upstream, left)) return undefined;
+  const changes = [
+    ...(own === enforced ? [] : [`${ENFORCE_LABEL}=${enforced}`]),
+    `${POD_SECURITY_LABELS.enforce}=${left}`,
+  ].join(' ');
+  return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${changes} --overwrite`;
 }

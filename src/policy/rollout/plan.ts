@@ -4,7 +4,7 @@
  */
 import { shellQuote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { ENFORCE_LABEL, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';
 import type { Level, Policy, Version } from '../pss/policy.ts';
 import type {
@@ -123,6 +123,8 @@ export function planUpgrade(
 interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'> {
   /** True if the plan changes the namespace's label. */
   readonly isNewLabel: boolean;
+  /** True if the namespace also has Portcullis's own label, so a weaker upstream label has no effect. */
+  readonly hasOwnLabel: boolean;
 }
 
 /** Returns the plan for an evaluated namespace. */
@@ -176,21 +178,25 @@ function nextSteps(evaluation: NamespaceEvaluation, context: PlanContext): reado
   const { name, verdict, workloads, categories, current } = evaluation;
   if (verdict === 'inconclusive') return [{ text: 'Resolve the error so the namespace can be evaluated.' }];
   const restarts = restartSteps(name, workloads);
-  if (context.isNewLabel) return [...newLabelSteps(evaluation), ...restarts];
+  if (context.isNewLabel) return [...newLabelSteps(evaluation, context), ...restarts];
+  const target = { name, ...context };
   const weaker = evaluation.level === 'baseline' ? 'privileged' : 'LEVEL';
-  const ofCategories = categories.flatMap((category) => STEPS[category](name, weaker));
+  const ofCategories = categories.flatMap((category) => STEPS[category](target, weaker));
   if (ofCategories.length > 0 || (verdict !== 'deniedNow' && verdict !== 'violating'))
     return [...ofCategories, ...restarts];
-  const change = labelStep(WEAKER, { name, level: current === 'baseline' ? 'privileged' : 'LEVEL', ...context });
+  const change = labelStep(WEAKER, target, current === 'baseline' ? 'privileged' : 'LEVEL');
   return [change, ...restarts];
 }
 
 /** Returns the next steps for a plan that changes the namespace's label. */
-function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): readonly NextStep[] {
+function newLabelSteps(
+  { name, verdict, current, level }: NamespaceEvaluation,
+  { hasOwnLabel }: PlanContext,
+): readonly NextStep[] {
   const isDenied = verdict === 'violating' || verdict === 'deniedNow';
   if (level === current) return isDenied ? [{ text: 'Change the workloads.' }] : [];
   const text = isDenied ? 'Change the workloads, then set the label' : 'Set the label';
-  return [labelStep(text, { name, level, currentSource: 'label' })];
+  return [labelStep(text, { name, currentSource: 'label', hasOwnLabel }, level)];
 }
 
 const WEAKER = 'Change the workloads, or set a weaker level';
@@ -199,43 +205,41 @@ const WEAKER = 'Change the workloads, or set a weaker level';
  * The next steps for a namespace, and a level weaker than the planned level. The level is `LEVEL` if there are two
  * weaker levels.
  */
-const STEPS: Readonly<Record<Category, (name: string, level: string) => readonly NextStep[]>> = {
-  runLevelZero: (name) => [
-    labelStep('The namespace belongs to the cluster. Set its level', { name, level: 'privileged' }),
-  ],
-  openshift: (name, level) => [
-    labelStep('The namespace belongs to the platform, and its labels are not managed. Set a level', { name, level }),
+const STEPS: Readonly<Record<Category, (target: LabelTarget, level: string) => readonly NextStep[]>> = {
+  runLevelZero: (target) => [labelStep('The namespace belongs to the cluster. Set its level', target, 'privileged')],
+  openshift: (target, level) => [
+    labelStep('The namespace belongs to the platform, and its labels are not managed. Set a level', target, level),
     {
       text: 'Alternatively, enable label management',
-      command: `kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true`,
+      command: `kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}=true`,
     },
   ],
-  disabledSyncer: (name, level) => [
+  disabledSyncer: (target, level) => [
     {
       text: 'The labels of the namespace are not managed. Enable label management',
-      command: `kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-`,
+      command: `kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}-`,
     },
-    labelStep('Alternatively, set a level', { name, level }),
+    labelStep('Alternatively, set a level', target, level),
   ],
-  userSCC: (name) => [
+  userSCC: ({ name }) => [
     {
       text: "Pods were admitted only because of their creators' permissions. Change the workloads, or grant the SCC to their service accounts",
       command: `portcullis scc plan -n ${name} --bindings FILE`,
     },
   ],
-  unknown: (name, level) => [labelStep(WEAKER, { name, level })],
+  unknown: (target, level) => [labelStep(WEAKER, target, level)],
 };
 
-interface LabelStep extends Partial<Pick<PlanContext, 'currentSource'>> {
+interface LabelTarget extends Pick<PlanContext, 'hasOwnLabel' | 'currentSource'> {
   readonly name: string;
-  readonly level: string;
 }
 
-function labelStep(text: string, { name, level, currentSource }: LabelStep): NextStep {
-  const overwrite = currentSource === 'label' ? ' --overwrite' : '';
+function labelStep(text: string, { name, currentSource, hasOwnLabel }: LabelTarget, level: string): NextStep {
+  const overwrite = currentSource === 'label' || hasOwnLabel ? ' --overwrite' : '';
   const choice = level === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
-  const command = `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${level}${overwrite}`;
-  return { text: `${text}${choice}`, command };
+  const labels = [...(hasOwnLabel ? [ENFORCE_LABEL] : []), POD_SECURITY_LABELS.enforce];
+  const changes = labels.map((label) => `${label}=${level}`).join(' ');
+  return { text: `${text}${choice}`, command: `kubectl label namespace/${name} ${changes}${overwrite}` };
 }
 
 /** Kinds that `kubectl rollout restart` supports. */

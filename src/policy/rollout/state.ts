@@ -262,7 +262,9 @@ function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts
       ...(violating === 0 ? [] : [`Follow the next steps for each namespace: ${PLAN}.`]),
       ...(deniedNow.workloads === 0
         ? []
-        : [`Fix ${printCount(deniedNow.workloads, 'workload')} that are denied now: ${PLAN}.`]),
+        : [
+            `Fix ${printCount(deniedNow.workloads, 'workload')} that ${deniedNow.workloads === 1 ? 'is' : 'are'} denied now: ${PLAN}.`,
+          ]),
       ...(restart.workloads === 0
         ? []
         : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),

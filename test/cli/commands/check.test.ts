@@ -467,6 +467,20 @@ spec:
     );
   });
 
+  test('do not apply to the PodSecurity plugin, which enforces the upstream label', async () => {
+    const namespace = '---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {LABEL: baseline}}\n';
+    const manifests = POD + exception('"2027-01-15T00:00:00Z"');
+    const upstream = namespace.replace('LABEL', 'pod-security.kubernetes.io/enforce');
+    const { code, stderr } = await check(manifests + upstream, '--at', '2027-01-14');
+    assert.equal(code, 0);
+    assert.equal(
+      stderr,
+      'warning: stdin:6:1: the exception "host": the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the baseline level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace default portcullis.dev/enforce=baseline pod-security.kubernetes.io/enforce=privileged --overwrite\n',
+    );
+    const own = namespace.replace('LABEL', 'portcullis.dev/enforce');
+    assert.equal((await check(manifests + own, '--at', '2027-01-14')).stderr, '');
+  });
+
   test('apply in their namespace only', async () => {
     const manifests =
       POD + exception('"2027-01-15T00:00:00Z"').replace('{name: host}', '{name: host, namespace: other}');
