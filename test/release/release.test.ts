@@ -327,20 +327,31 @@ describe('integrations', () => {
     assert.match(report, /<testsuites name="portcullis check" tests="1" failures="1" errors="0">/);
   });
 
-  test('Argo CD installs the version of the release', async () => {
-    const application = readOne<{ readonly spec: { readonly source: Readonly<Record<string, unknown>> } }>(
-      await readFile('examples/integrations/argo-cd.yaml', 'utf8'),
-    );
-    const { chart, targetRevision, helm } = application.spec.source as {
-      readonly chart: string;
-      readonly targetRevision: string;
-      readonly helm: { readonly valuesObject: object };
-    };
-    assert.deepEqual([chart, targetRevision], ['portcullis', version]);
+  test('Argo CD and Flux install the version of the release', async () => {
     const validate = new Ajv({ strict: false, formats: { date: true } }).compile(
       JSON.parse(await readFile(released('values.schema.json'), 'utf8')) as object,
     );
-    assert.ok(validate(helm.valuesObject), JSON.stringify(validate.errors));
+    const read = async <T>(file: string): Promise<readonly T[]> => {
+      const { documents, errors } = readDocuments(await readFile(`examples/integrations/${file}`, 'utf8'), file);
+      assert.deepEqual(errors, []);
+      return documents.map(({ value }) => (value as { readonly spec: T }).spec);
+    };
+    const [application] = await read<{
+      readonly source: {
+        readonly chart: string;
+        readonly targetRevision: string;
+        readonly helm: { readonly valuesObject: object };
+      };
+    }>('argo-cd.yaml');
+    const [repository, release] = await read<{
+      readonly url: string;
+      readonly ref: { readonly tag: string };
+      readonly values: object;
+    }>('flux.yaml');
+    assert.deepEqual([application?.source.chart, application?.source.targetRevision], ['portcullis', version]);
+    assert.deepEqual([repository?.url, repository?.ref.tag], ['oci://ghcr.io/OWNER/charts/portcullis', version]);
+    for (const values of [application?.source.helm.valuesObject, release?.values])
+      assert.ok(validate(values), JSON.stringify(validate.errors));
   });
 });
 
