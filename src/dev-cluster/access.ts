@@ -25,18 +25,24 @@ function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
+const EXTRA_HEADER = 'impersonate-extra-';
+
 /**
- * Returns the user in the Impersonate headers, or the requester if there are none. Ignores UIDs and extra fields. Throws
- * ApiError 403 if the requester may not impersonate that user.
+ * Returns the user in the Impersonate headers, or the requester if there are none. Throws ApiError 403 if the requester
+ * may not impersonate that user.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonate(access: Access, requester: UserInfo, rawHeaders: readonly string[]): UserInfo {
-  const headers = headerPairs(rawHeaders);
-  const values = (name: string): string[] => headers.flatMap(([key, value]) => (key === name ? [value] : []));
+  const headers = Map.groupBy(headerPairs(rawHeaders), ([name]) => name);
+  const values = (name: string): string[] => (headers.get(name) ?? []).map(([, value]) => value);
   const [username = ''] = values('impersonate-user');
+  const [uid = ''] = values('impersonate-uid');
   const groups = values('impersonate-group');
+  const extra = [...headers.keys()]
+    .filter((name) => name.startsWith(EXTRA_HEADER))
+    .map((name) => [decodeURIComponent(name.slice(EXTRA_HEADER.length)), values(name)] as const);
   if (username === '') {
-    if (groups.length === 0) return requester;
+    if (groups.length === 0 && uid === '' && extra.length === 0) return requester;
     throw new ApiError(badRequest(`requested [${groups.join(' ')}] without impersonating a user`));
   }
   const require = (action: Omit<Action, 'verb'>): void =>
@@ -45,7 +51,16 @@ export function impersonate(access: Access, requester: UserInfo, rawHeaders: rea
   if (account) require({ resource: 'serviceaccounts', ...account });
   else require({ resource: 'users', name: username });
   for (const name of groups) require({ resource: 'groups', name });
-  return impersonatedUser(username, groups);
+  const apiGroup = 'authentication.k8s.io';
+  for (const [subresource, names] of extra) {
+    for (const name of names) require({ apiGroup, resource: 'userextras', subresource, name });
+  }
+  if (uid !== '') require({ apiGroup, resource: 'uids', name: uid });
+  return {
+    ...impersonatedUser(username, groups),
+    ...(uid === '' ? {} : { uid }),
+    ...(extra.length === 0 ? {} : { extra: Object.fromEntries(extra) }),
+  };
 }
 
 /** Node merges repeated headers, except in `rawHeaders`, where names and values alternate. */
