@@ -80,7 +80,6 @@ const OTHER_TESTS: ReadonlySet<string> = new Set(['docs/how-to/uninstall.md']);
 /** Commands that prepare the cluster for a page. */
 const PREPARATIONS: Readonly<Record<string, readonly string[]>> = {
   'docs/how-to/scc.md': [
-    'portcullis break-glass off',
     'kubectl -n payments delete pod web',
     'kubectl delete clusterrolebinding portcullis-standard-sccs',
     'kubectl -n shop create deployment server --image=nginx',
