@@ -84,7 +84,7 @@ function createSubject(name: string, child: ChildProcess, port: number): Subject
   return { name, target, pid: child.pid, stop: () => child.kill('SIGINT') };
 }
 
-/** Returns another admission server at the URL of its webhook. */
+/** Creates the subject for another admission server, given the URL of its webhook. */
 export function createPeer(url: string, pid: number | undefined): Subject {
   const { hostname, port, pathname } = new URL(url);
   const target = { host: hostname, port: port === '' ? 443 : Number(port), path: pathname };

@@ -94,7 +94,10 @@ interface NodeExecutable {
   readonly purl: string;
 }
 
-/** Returns the Node of this process and, on linux-amd64, the same version for Windows. */
+/**
+ * Returns the Node executable of this process and, on linux-amd64, the Windows executable of the same
+ * version.
+ */
 async function listNodes(): Promise<readonly NodeExecutable[]> {
   const { node } = process.versions;
   const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;

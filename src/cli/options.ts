@@ -80,7 +80,7 @@ export function flag(text: OptionText): Option<boolean> {
   return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };
 }
 
-/** A flag that is on by default: `--no-name`, `--name=false`. */
+/** A flag that is on by default. `--no-name` or `--name=false` turns it off. */
 export function flagOn(text: OptionText): Option<boolean> {
   return { ...text, fallback: 'true', resolve: (texts) => boolean(texts.at(-1) ?? 'true') };
 }

@@ -49,7 +49,7 @@ const GROUPS: Readonly<
   ],
   'Enforcement rollout:': [
     ['rollout status', 'Show the state of the rollout and its blockers', () => import('./rollout/status.ts')],
-    ['rollout plan', 'Preview the enforced level and the denials of each namespace', () => import('./rollout/plan.ts')],
+    ['rollout plan', 'Preview the enforced level and the denials in each namespace', () => import('./rollout/plan.ts')],
   ],
   'Operators (Operator Lifecycle Manager):': [
     ['olm status', 'Show namespaces with operators, and the auto-labeler state', () => import('./olm/status.ts')],

@@ -224,5 +224,5 @@ function listFailure(kind: Kind, error: unknown, server: string): ListFailure {
   if (code === 403) return { kind, denial: message };
   // Every cluster serves the core group.
   if (code === 404 && RESOURCES[kind].group !== '') return { kind, unserved: true };
-  throw new UserError(`${server} does not list ${resourceName(kind)}: ${message}`, { cause: error });
+  throw new UserError(`cannot list ${resourceName(kind)} at ${server}: ${message}`, { cause: error });
 }

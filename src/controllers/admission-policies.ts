@@ -121,7 +121,10 @@ export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/** Renames a generated object for the floor. Like webhooks, policies exclude the installation namespace. */
+/**
+ * Turns a generated object into a floor object by renaming it. Floor policies, like the webhooks, exclude the
+ * installation namespace.
+ */
 function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
   const named = draft({
     ...object,

@@ -86,7 +86,7 @@ export function createReportWriter(options: ReportWriterOptions) {
     refresh: () => refresh(writer),
     /** True if the next attempt to find a report API is due. */
     isRetryDue: (now: number): boolean => writer.isUnserved && now >= writer.dueMs,
-    /** Writes a batch, and schedules the next batch until all reports are up to date. */
+    /** Writes a batch and, unless all reports are up to date, schedules the next batch. */
     writeBatch: (context: ReconcileContext): Promise<ReconcileResult> => writeBatch(writer, context),
   };
 }

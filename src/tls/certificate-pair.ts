@@ -11,7 +11,7 @@ export interface KeyPair {
 /** Maximum number of certificates to read from a PEM text. */
 const MAX_CERTIFICATES = 500;
 
-/** Returns the certificates in a PEM text, in order. Like API servers, skips blocks that cannot be parsed. */
+/** Returns the certificates in PEM text, in order. Like API servers, skips blocks that cannot be parsed. */
 export function readCertificates(pem: string): X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   return blocks.slice(0, MAX_CERTIFICATES).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);

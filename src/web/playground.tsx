@@ -336,7 +336,7 @@ function ObjectResult({ object, level, goTo }: ObjectProps) {
   );
 }
 
-/** Number of fields shown for one finding. */
+/** Maximum number of fields shown for a finding. */
 const MAX_FIELDS = 20;
 
 function FindingItem({ finding, goTo }: { readonly finding: Finding; goTo(position: Position): void }) {

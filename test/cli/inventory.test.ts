@@ -341,7 +341,7 @@ describe('a cluster', () => {
       subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'viewer' }],
     });
     const restricted = await read(await cluster.kubeconfig('viewer'));
-    assert.ok(restricted.assumptions.includes('no rollouts.argoproj.io: the user may not list them'));
+    assert.ok(restricted.assumptions.includes('rollouts.argoproj.io not read: the user is not allowed to list them'));
     assert.deepEqual(restricted.customSources, []);
   });
 });

@@ -137,13 +137,13 @@ describe('readCluster rejects', () => {
   const named = (name: string) => ({ metadata: { name } });
   const NOT_SERVED =
     '<server> does not serve securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?';
-  const BUSY = '<server> does not list pods: busy (Retry-After is 99999 s, which exceeds the limit)';
+  const BUSY = 'cannot list pods at <server>: busy (Retry-After is 99999 s, which exceeds the limit)';
   const ENDLESS = 'the list of /api/v1/pods does not terminate: a continue token repeats';
-  const ETCD = '<server> does not list roles.rbac.authorization.k8s.io: etcd is gone';
+  const ETCD = 'cannot list roles.rbac.authorization.k8s.io at <server>: etcd is gone';
   const cases: readonly (readonly [name: string, answer: Responder, kinds: readonly Kind[], message: string])[] = [
     ['a 401', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
     ['a 500', status(500, 'etcd is gone'), ['Role'], ETCD],
-    ['a 404 of a core kind', missing, ['Pod', 'Role'], '<server> does not list pods: 404 page not found'],
+    ['a 404 of a core kind', missing, ['Pod', 'Role'], 'cannot list pods at <server>: 404 page not found'],
     ['a 404 of all kinds', missing, ['SecurityContextConstraints', 'Role'], NOT_SERVED],
     ['a long Retry-After', json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }), ['Pod'], BUSY],
     ['a repeated continue token', list([named('a')], { continue: 'again' }), ['Pod'], ENDLESS],

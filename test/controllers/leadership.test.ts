@@ -364,7 +364,7 @@ suite('leader election', () => {
     }
     await election.pass(60_000);
     assert.deepEqual(leaders(), ['clock-0']);
-    // A renewal changes the time even if the wall clock does not advance.
+    // A renewal advances renewTime even if the wall clock does not advance.
     assert.equal(spec().renewTime, '2001-01-01T00:00:00.000030Z');
     assert.equal(spec().leaseTransitions, 0);
   });

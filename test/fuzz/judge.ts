@@ -187,7 +187,8 @@ const CONTROLS: readonly (readonly [reason: string, check: string])[] = [
   ['non-default capabilities', 'capabilities_'],
   ['unrestricted capabilities', 'capabilities_'],
   ['host namespaces', 'hostNamespaces'],
-  // A restricted volume type overrides a hostPath volume.
+  // At the restricted level, the restrictedVolumes check overrides the hostPathVolumes checks, so an
+  // exception for either of them covers the finding.
   ['hostPath volumes', 'hostPathVolumes'],
   ['restricted volume types', 'restrictedVolumes'],
   ['restricted volume types', 'hostPathVolumes'],

@@ -140,7 +140,8 @@ const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
 test('without SCCs and the rollout, no manifest refers to SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
-  // The leader deletes the webhook configurations and policies of disabled features. The policy restricts all features.
+  // These objects refer to SCCs even if the features are off: the leader must be able to delete the webhook
+  // configurations and policies of disabled features, and the service account policy covers all features.
   const others = [
     ...['portcullis-webhook-configurations', 'portcullis-admission-policies', 'portcullis-service-account'],
     SETTINGS,

@@ -137,7 +137,7 @@ describe('pod defaulting', () => {
     assert.equal(isMirrorPod({ metadata: { annotations: {} } }), false);
   });
 
-  test('a service account that has the wrong type is not changed', () => {
+  test('a serviceAccountName of the wrong type is not changed', () => {
     assert.equal(getSpec({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
     assert.deepEqual(completePod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
   });

@@ -44,7 +44,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
     /^kubeadm |--as=system:node:/,
     'needs kube-apiserver with the authorization webhook; test/e2e/kubelet-authorizer.test.ts',
   ],
-  [/^gcloud /, 'needs an account of a cloud provider'],
+  [/^gcloud /, 'needs an account with a cloud provider'],
   [/^oc get /, 'needs OpenShift'],
   [/^kubectl debug node/, 'the development cluster has no nodes'],
   [/enforce=privileged --overwrite$/, 'is for pods in the network of the host'],

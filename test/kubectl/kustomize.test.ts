@@ -58,7 +58,10 @@ function combine(names: readonly Profile[]): ManifestSettings {
   }, BASE);
 }
 
-/** Returns objects sorted by kind and name, with sorted arguments, and one argument for each feature. */
+/**
+ * Sorts the objects by kind and name, splits `--features` into an argument for each feature, and sorts the
+ * arguments.
+ */
 function comparable(objects: readonly Manifest[]): readonly Manifest[] {
   const key = ({ kind, metadata: { name } }: Manifest): string => `${kind} ${name}`;
   const split = (argument: unknown): readonly string[] => {

@@ -21,7 +21,7 @@ export interface ScriptOutcome {
   readonly stderr: string;
 }
 
-/** Runs a script against a cluster. `portcullis` in the script runs the sources. */
+/** Runs a script against a cluster. In the script, `portcullis` runs the program from source. */
 export function runScript(script: string, kubeconfig: string): Promise<ScriptOutcome> {
   const program = `portcullis() { '${process.execPath}' '${ROOT}/src/main.ts' "$@"; }\n`;
   const options = { env: { ...process.env, KUBECONFIG: kubeconfig }, timeout: 180_000 };

@@ -36,7 +36,7 @@ export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
   decide(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision;
   /** Stores the namespace `shop`, including ranges. */
   putNamespace(labels?: Readonly<Record<string, string>>): void;
-  /** Returns the exposed lines of a metric. */
+  /** Returns the lines of a metric in the exposition format. */
   series(name: string): Promise<string[]>;
 }
 

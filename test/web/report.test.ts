@@ -1,4 +1,4 @@
-/** Tests the report in a browser, from one file without a server. */
+/** Tests the report in a browser, which loads it from a single file without a server. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

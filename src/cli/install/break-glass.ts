@@ -165,7 +165,7 @@ function showStatus({ targets, namespaces = [], options: { output }, stdout, tex
 const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], string>> = {
   on: 'Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off',
   partly:
-    'Break-glass is on for only some webhooks or labels. For all: portcullis break-glass on. For none: portcullis break-glass off',
+    'Break-glass is on for only some webhooks or labels. To turn it on for all: portcullis break-glass on. To turn it off: portcullis break-glass off',
   off: 'Break-glass is off: Portcullis is enforcing.',
 };
 

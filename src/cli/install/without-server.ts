@@ -79,7 +79,7 @@ export async function printForVersion(kubernetes: Version, { set }: Changes, io:
   if (minorVersion(kubernetes) > minorVersion(newestVersion)) {
     const [version, newest] = [kubernetes, newestVersion].map((one) => one.slice(1));
     io.stderr.write(
-      `Kubernetes ${version} is newer than ${newest}, the newest supported version: the checks of ${newest} apply\n`,
+      `Kubernetes ${version} is newer than ${newest}, the newest supported version: the checks for ${newest} apply\n`,
     );
   }
   io.stdout.write(`${printHeader(kubernetes)}${printYaml(objects)}`);

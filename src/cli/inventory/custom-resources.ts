@@ -104,7 +104,7 @@ async function listResource(
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const { code } = error.status;
-    if (code === 403) return `no ${name}: the user may not list them`;
+    if (code === 403) return `${name} not read: the user is not allowed to list them`;
     if (code === 404) return `no ${name}: the cluster does not serve them`;
     throw error;
   }

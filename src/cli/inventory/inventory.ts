@@ -265,7 +265,8 @@ async function readOptional(
 
 function describeUnread({ kind, namespace, name }: Scope): string {
   const where = namespace === undefined ? '' : ` of namespace ${namespace}`;
-  if (name === undefined) return `no ${`${kind}s`.replace(/ys$/, 'ies')}${where}: the user may not list them`;
+  if (name === undefined)
+    return `${`${kind}s`.replace(/ys$/, 'ies')}${where} not read: the user is not allowed to list them`;
   return `no ${kind} ${namespace === undefined ? name : `${namespace}/${name}`}: the user may not read it`;
 }
 

@@ -45,7 +45,7 @@ const options = {
   level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
     help: 'Plan this level as the default, and as the label of namespaces with a weaker label. With -n, also plan a weaker label. Default: the default level of the rollout. Without a server: the level in --config, otherwise restricted',
   }),
-  at: option('DATE', time, undefined, { help: 'Evaluate exceptions at this date. Default: now' }),
+  at: option('DATE', time, undefined, { help: 'Evaluate exceptions as of this date. Default: now' }),
   'kubernetes-version': option('VERSION', policyVersion, undefined, {
     help: 'Show only workloads that this version newly denies',
   }),

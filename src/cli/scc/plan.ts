@@ -178,7 +178,7 @@ function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
       ? []
       : [`create the custom ${custom === 1 ? 'SCC' : 'SCCs'} with portcullis scc create NAME TYPE/NAME`]),
     ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
-    ...(denied === grantable + custom ? [] : ['change the workloads that no binding would admit']),
+    ...(denied === grantable + custom ? [] : ['change the workloads that bindings cannot fix']),
   ];
   return steps.length === 0 ? printEnforceStep(plan) : `Next: ${steps.join('; ')}; then plan again.`;
 }

@@ -61,7 +61,7 @@ export function isExcepted({ osName, hostUsers }: PodFields, exception: Exceptio
 export interface Finding {
   /** A short reason without names or values. */
   readonly reason: string;
-  /** The offending containers and values. May be empty in rare cases. */
+  /** The offending containers and values. Empty where the detail of upstream is empty. */
   readonly detail: string;
   /** Returns the offending fields. It is called only if the caller needs the fields. */
   fields(): readonly FieldError[];

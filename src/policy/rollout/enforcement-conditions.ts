@@ -47,7 +47,7 @@ interface EnforcementFacts {
   /** RFC 3339. */
   readonly lastEvaluationTime?: string | undefined;
   readonly violating?: readonly string[];
-  /** Number of workloads that need a restart because of their running pods. */
+  /** Number of workloads that need a restart because their running pods violate the level. */
   readonly restarts?: number;
   /** Managed namespaces that lack their label. */
   readonly unlabeled?: readonly string[];

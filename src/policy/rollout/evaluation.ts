@@ -139,8 +139,8 @@ export function predictLevel(
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
 
 /**
- * Returns the categories of a violating namespace. They depend on its name and label and, if these do not determine a
- * category, on the causes of its violating workloads.
+ * Returns the categories of a violating namespace. They depend on its name and its label-sync label and, if
+ * these do not determine a category, on the causes of its violating workloads.
  */
 export function classify(
   namespace: Namespace,

@@ -30,8 +30,8 @@ export const SCC_EXEC: WebhookRegistration = {
 
 interface SccExecDeps extends SccReviewDeps {
   /**
-   * Reads the current pod from the API server. The pod in the store may lack an ephemeral container that was added just
-   * before.
+   * Reads the current pod from the API server. The pod in the store may lack an ephemeral container that was
+   * only just added.
    */
   readonly cluster: Pick<Cluster, 'get'>;
 }

@@ -339,7 +339,7 @@ describe('SCC admission on OpenShift', () => {
     });
   }
 
-  test('the settings of --config determine the mode', async () => {
+  test('the settings in the --config file determine the mode', async () => {
     const config = join(folder, 'config.yaml');
     const type = 'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\n';
     for (const [mode, code, summary] of [

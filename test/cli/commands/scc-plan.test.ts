@@ -48,7 +48,7 @@ describe('the plan is printed', () => {
   test('as bindings alone', async () => {
     const stderr = [
       '7 workloads: 1 admitted, 4 denied, 1 ignored, 1 not evaluated (off)\n',
-      'Next: review and apply the bindings; change the workloads that no binding would admit; then plan again.\n',
+      'Next: review and apply the bindings; change the workloads that bindings cannot fix; then plan again.\n',
     ].join('');
     assert.deepEqual(await plan(['--bindings', '-']), { code: 1, stdout: expectedBindings, stderr });
   });

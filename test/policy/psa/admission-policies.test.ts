@@ -146,7 +146,7 @@ for (const defaults of DEFAULTS) {
   });
 }
 
-test('a runtime class exemption is recorded only if a workload is evaluated', () => {
+test('a runtime class exemption is recorded only if the workload would otherwise be evaluated', () => {
   const given = { exemptions: { runtimeClasses: ['kata'] } };
   const policies = createPolicyAdmission(generate(given));
   const request = deploymentRequest({ spec: { template: compliantPod({ runtimeClassName: 'kata' }) } });

@@ -37,7 +37,7 @@ describe('a pod that violates', () => {
     });
   });
 
-  test('has the violating fields on request', () => {
+  test('reports the violating fields on request', () => {
     const { violations } = evaluatePod(VIOLATING, { level: 'baseline', version: 'latest', fields: true });
     assert.deepEqual(
       violations.map((violation) => violation.fields),

@@ -449,7 +449,7 @@ test('properties of arbitrary exceptions', () => {
       assert.deepEqual(new Set([...plain, ...one]), plain);
       assert.deepEqual(new Set([...one, ...both]), one);
       assert.deepEqual(denied(pod, [...others, ...rules].reverse()), both);
-      // Exceptions of other service accounts change nothing.
+      // Exceptions for other service accounts have no effect.
       const ofOther = rules.map((rule) => ({ ...rule, serviceAccountName: 'other' }));
       assert.deepEqual(denied(pod, ofOther), plain);
       if (one.size < plain.size) allowed++;

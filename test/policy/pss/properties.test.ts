@@ -61,7 +61,10 @@ function hostilePods(): Arbitrary<PodLike> {
   return fc.oneof(near, pods(), fc.jsonValue()) as Arbitrary<PodLike>;
 }
 
-/** Returns a JSON copy of the pod with one value replaced. Values are numbered in JSON.parse order. */
+/**
+ * Returns a JSON copy of the pod with one value replaced. Values are numbered in the order in which
+ * JSON.parse passes them to its reviver.
+ */
 function withValueAt(pod: PodLike, value: unknown, place: number): unknown {
   const text = JSON.stringify(pod);
   let places = 0;

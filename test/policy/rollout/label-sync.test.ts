@@ -89,7 +89,7 @@ function synced(namespace: Namespace, given: Given = {}): Namespace {
   return syncUntilDone(inputFor(namespace, given)).namespace;
 }
 
-/** Returns the existing values among the six labels and the annotation. */
+/** Returns those of the six Pod Security labels and the annotation that are set. */
 function state({ metadata }: Namespace): Readonly<Record<string, string>> {
   const { labels = {}, annotations = {} } = metadata ?? {};
   const level = annotations[SUFFICIENT_LEVEL_ANNOTATION];

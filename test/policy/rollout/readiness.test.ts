@@ -273,7 +273,7 @@ suite('the decision for a workload', () => {
       ['restart', 'StatefulSet/web restart restricted 1'],
     ],
     [
-      'a pod without a controller that is older than SCC enforcement',
+      'a pod that has no controller and is older than SCC enforcement',
       { complete, pods: [buildPod({ spec: PLAIN })] },
       ['restart', 'Pod/web restart restricted 1'],
     ],

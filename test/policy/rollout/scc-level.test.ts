@@ -170,7 +170,10 @@ const VOLUMES = [...SAFE_VOLUMES, 'persistentVolumeClaim', 'nfs', 'flexVolume', 
 const TYPES = ['container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t', 'spc_t'];
 const IDS = [0, 1, 1000, 1_000_650_000];
 
-/** At most three members, because the most permissive one determines the level. */
+/**
+ * At most three members. With more, almost every object would be privileged, because the most permissive
+ * member determines the level.
+ */
 function few<T extends Readonly<Record<string, fc.Arbitrary<unknown>>>>(members: T, maxLength = 3) {
   return fc
     .subarray(Object.keys(members), { maxLength: Math.min(maxLength, Object.keys(members).length) })

@@ -114,7 +114,7 @@ describe('admitted pods', () => {
     assert.equal(getNames(explainPod(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
     assert.equal(getNames(explainPod(request({ object })))[1], 'restricted-v2');
   });
-  test('an unusable SCC also has a defaulted pod', () => {
+  test('the explanation of an unusable SCC also contains the defaulted pod', () => {
     const { sccs } = explainPod(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
     assert.deepEqual(sccs[0]?.object, {
       metadata: { name: 'web', namespace: 'demo', annotations: { 'openshift.io/scc': 'web' } },

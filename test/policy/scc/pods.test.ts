@@ -281,7 +281,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     );
   });
 
-  test('only the first of many errors are reported', () => {
+  test('if there are many errors, only the first few are reported', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });

@@ -77,7 +77,7 @@ test('the SCC that a warning suggests admits the pod once its use is granted', (
   assert.ok(granted > 20, String(granted));
 });
 
-/** True if a container that is privileged or adds CAP_SYS_ADMIN prevents privilege escalation. */
+/** True if a container is privileged or adds CAP_SYS_ADMIN, but sets allowPrivilegeEscalation to false. */
 function isContradictory({ spec }: PodLike): boolean {
   const containers = [
     ...(spec?.initContainers ?? []),
