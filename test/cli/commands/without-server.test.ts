@@ -99,7 +99,7 @@ describe('invalid arguments', () => {
       [code, stderr],
       [
         0,
-        'Assuming Kubernetes 1.99 or newer, because no cluster was read\nKubernetes 1.99 is newer than 1.37, the newest supported version: the checks of 1.37 apply\n',
+        'Assuming Kubernetes 1.99 or newer, because no cluster was read\nKubernetes 1.99 is newer than 1.37, the newest supported version: the checks for 1.37 apply\n',
       ],
     );
   });
