@@ -397,7 +397,7 @@ const CASES: readonly Case[] = [
     object: { apiVersion: `${RBAC}/v1`, kind: 'ClusterRoleBinding', metadata: { name: 'cluster-admin' } },
     message: denied(
       `clusterrolebindings.${RBAC} "cluster-admin"`,
-      'the replicas of Portcullis may delete only standard bindings and those of "scc grant --for"',
+      'the replicas of Portcullis may delete only standard bindings and bindings from "scc grant --for"',
     ),
   },
   {
