@@ -28,7 +28,7 @@ const run = promisify(execFile);
 /** A program that imports the package. The tests compile and run it. */
 const CONSUMER = `
 import { evaluatePod, type Evaluation, type Level } from 'portcullis/pss';
-import { type Action, createAuthorizer, type RbacObjects } from 'portcullis/rbac';
+import { createAuthorizer, type Action, type RbacObjects } from 'portcullis/rbac';
 
 declare const console: { log(text: string): void };
 const level: Level = 'baseline';
@@ -49,7 +49,9 @@ console.log(JSON.stringify({ ...evaluation, access }));
 /** A program that passes client-node models, which may be instances of its classes. */
 const CLIENT_NODE_CONSUMER = `
 import { V1Namespace, V1Pod, type V1ClusterRole, type V1RoleBinding } from '@kubernetes/client-node';
+import { evaluatePod } from 'portcullis/pss';
 import { psaLevel } from 'portcullis/psa';
+import { createAuthorizer } from 'portcullis/rbac';
 import { assignScc, type SccRequest, type SecurityContextConstraints } from 'portcullis/scc';
 
 declare const model: { pod: V1Pod; namespace: V1Namespace; role: V1ClusterRole; binding: V1RoleBinding };
