@@ -375,6 +375,7 @@ suite('all combinations of settings, namespace and state', () => {
     await eventually(async () => {
       const opens = source === 'labels' || (source !== 'exceptions' && floor === 'floor, `Ignore`');
       assert.equal(await isOpen('psa.portcullis.dev'), opens);
+      if (floor !== 'floor, `Ignore`') assert.equal(await isOpen('validate.scc.portcullis.dev'), false);
       const { text } = await plane.admin.send('GET', `${CONFIGURATION}/validatingadmissionpolicies`);
       assert.equal(text.includes('floor.enforce-restricted.psa'), floor !== 'without floor');
       for (const space of SPACES) {
