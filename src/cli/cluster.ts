@@ -66,6 +66,12 @@ export async function withCluster<T>(
   }
 }
 
+/** Returns `undefined` for an error of the API server, for reads that are optional. Throws other errors. */
+export function ignoreApiError(error: unknown): undefined {
+  if (error instanceof ApiError) return undefined;
+  throw error;
+}
+
 /**
  * Writes an object and returns the response, or returns the object unchanged in a client-side dry run. An object with a
  * resource version replaces the existing object. Rejects like `Connection.request`.

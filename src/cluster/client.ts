@@ -85,12 +85,16 @@ function hasName(object: JsonObject): object is JsonObject & AnyObject {
   return typeof objectMember(object, 'metadata')['name'] === 'string';
 }
 
+export function isNotFound(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status.code === 404;
+}
+
 /** Resolves to `undefined` if the requested object does not exist. */
 export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undefined> {
   try {
     return await response;
   } catch (error) {
-    if (error instanceof ApiError && error.status.code === 404) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }

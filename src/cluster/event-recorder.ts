@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { formatMicroTime } from '../kube/units.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Clock, createTokenBucket, type TokenBucket } from './clock.ts';
 import type { Cluster, ClusterEvent } from './cluster.ts';
@@ -45,7 +46,7 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
   const repeat = async (known: Series, event: ClusterEvent): Promise<Series> => {
     known.count++;
     known.lastMs = clock.now();
-    const value = { count: known.count, lastObservedTime: microTime(now()) };
+    const value = { count: known.count, lastObservedTime: formatMicroTime(now()) };
     try {
       await connection.request({
         method: 'PATCH',
@@ -114,7 +115,7 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
     metadata: { name: `${toSubdomain(name)}.${randomUUID()}`, namespace },
-    eventTime: microTime(now),
+    eventTime: formatMicroTime(now),
     ...event,
     regarding: { apiVersion, kind, name, namespace, uid, resourceVersion },
     reportingInstance: event.reportingController,
@@ -124,9 +125,4 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
 /** Replaces characters that are valid in names of RBAC objects but not in names of other objects, such as events. */
 function toSubdomain(name: string): string {
   return /^[a-z0-9.-]+$/.test(name) ? name : name.toLowerCase().replace(/[^a-z0-9]+/g, '-');
-}
-
-/** Formats a time as Kubernetes' MicroTime: RFC 3339 in UTC with microseconds. */
-export function microTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
 }

@@ -1,13 +1,12 @@
 /** The controller interfaces, and helpers that controllers share. */
 import { setImmediate } from 'node:timers/promises';
-import { ignoreNotFound } from '../cluster/client.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
-import { ApiError } from '../kube/status.ts';
 import type { JsonObject, KubeObject, ObjectMeta } from '../kube/types.ts';
 import type { WebhookRegistration } from '../kube/webhooks.ts';
 import type { OptionalFeature } from '../kube/well-known.ts';
@@ -236,10 +235,6 @@ export async function createObject<K extends Kind>(
       cause: error,
     });
   }
-}
-
-export function isNotFound(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.status.code === 404;
 }
 
 /**

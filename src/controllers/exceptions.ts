@@ -143,13 +143,18 @@ async function writeStatus(
   { cluster }: ReconcileContext,
 ): Promise<void> {
   const { metadata = {}, status: before = {} } = object;
-  const { pods, added, nowMs } = observation;
+  const { exception, pods, added, nowMs } = observation;
   const now = formatTimestamp(nowMs);
   const names = pods.map((pod) => findPodWorkload(pod, cluster.store)).map(printWorkload);
   const lastUsed = added > 0 ? now : before.lastUsed;
+  const lastUseMs = parseTimestamp(lastUsed) ?? exception.approvedMs;
   const status = {
     observedGeneration: metadata.generation ?? 0,
-    conditions: withTransitionTimes(describe(observation, object, context, cluster.store), before.conditions, now),
+    conditions: withTransitionTimes(
+      describe({ ...observation, lastUseMs }, context, cluster.store),
+      before.conditions,
+      now,
+    ),
     uses: (before.uses ?? 0) + added,
     ...(lastUsed === undefined ? {} : { lastUsed }),
     workloads: [...new Set(names)].sort().slice(0, MAX_WORKLOADS),
@@ -164,8 +169,7 @@ function printWorkload({ kind, metadata }: WorkloadReference): string {
 }
 
 function describe(
-  { exception, problem, pods, added, nowMs }: Observation,
-  { status }: PodSecurityException,
+  { exception, problem, pods, lastUseMs, nowMs }: Observation & { readonly lastUseMs: number },
   context: ControllerContext,
   store: Store,
 ): readonly ConditionState[] {
@@ -174,7 +178,6 @@ function describe(
   const { labels, defaults } = findPolicies(exception.namespace, context, store);
   const shadow = problem === undefined ? findShadow(exception, labels, defaults) : undefined;
   const isExpired = nowMs >= rule.expiresAtMs;
-  const lastUseMs = added > 0 ? nowMs : (parseTimestamp(status?.lastUsed) ?? exception.approvedMs);
   const isUnused = problem === undefined && pods.length === 0 && nowMs - lastUseMs >= UNUSED_MS;
   const unusedReason = problem ? 'NotActive' : isUnused ? 'NoPods' : 'InUse';
   return [

@@ -1,3 +1,4 @@
+import { lacksStandardSccs } from '../cluster/access.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
 import { createLabelPlanner, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
@@ -27,7 +28,7 @@ import {
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
 import { rule } from './permissions.ts';
-import { awaitsStandardSccs } from './standard-sccs.ts';
+import { restoresStandardSccs } from './standard-sccs.ts';
 
 /** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */
 export const labelSyncer: ControllerDefinition = {
@@ -86,7 +87,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
       const { store } = context.cluster;
       if (isBreakGlassOn(store)) return undefined;
       // Until the grants of the standard SCCs exist, the levels would be too strict.
-      if (awaitsStandardSccs(settings.value, store)) {
+      if (restoresStandardSccs(settings.value) && lacksStandardSccs(store)) {
         context.enqueue(ALL, CHECK_SCCS_MS);
         return undefined;
       }

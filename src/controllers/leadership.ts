@@ -2,8 +2,8 @@ import { ignoreNotFound } from '../cluster/client.ts';
 import { type Clock, sleep, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
-import { microTime } from '../cluster/event-recorder.ts';
 import type { Lease, ObjectMeta } from '../kube/types.ts';
+import { formatMicroTime } from '../kube/units.ts';
 import { UserError } from '../kube/user-error.ts';
 import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -32,7 +32,7 @@ const MAX_TRANSITIONS = 2 ** 31 - 1;
 
 /** Returns the Lease spec after acquiring or renewing the Lease. A change of holder counts as a transition. */
 export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
-  const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
+  const renewTime = nextTime(lease?.spec?.renewTime, formatMicroTime(date));
   const isRenewed = lease !== undefined && getHolder(lease) === identity;
   const transitions = lease?.spec?.leaseTransitions ?? 0;
   return {
@@ -47,7 +47,7 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
 
 /** Returns the Lease spec after releasing the Lease. Because there is no holder, the next candidate need not wait. */
 function releasedSpec({ spec }: Lease, date: Date): LeaseSpec {
-  const time = microTime(date);
+  const time = formatMicroTime(date);
   return { ...spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
 }
 

@@ -1,4 +1,4 @@
-import { ignoreNotFound } from '../cluster/client.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import { select } from '../config/settings.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -29,7 +29,6 @@ import {
 import {
   type ControllerContext,
   type ControllerDefinition,
-  isNotFound,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,

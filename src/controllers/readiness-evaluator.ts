@@ -1,5 +1,6 @@
 /** Evaluates namespaces, either from the store or through dry runs on the API server. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { isNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { namespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
@@ -25,7 +26,7 @@ import { createSccAccess, type ManagementSettings } from '../policy/rollout/labe
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { completePod, getTemplatePod } from '../policy/rollout/template-pod.ts';
 import { sccMode } from '../policy/scc/mode.ts';
-import { forEachYielding, isNotFound, type ReconcileContext } from './controller.ts';
+import { forEachYielding, type ReconcileContext } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 

@@ -1,6 +1,6 @@
 /** Keeps the readiness controller's reports up to date, using the first report API that the cluster serves. */
 import { createHash } from 'node:crypto';
-import { ignoreNotFound } from '../cluster/client.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
@@ -24,7 +24,7 @@ import {
   type ReportedWorkload,
   type ReportOwner,
 } from '../policy/rollout/reports.ts';
-import { isNotFound, type ReconcileContext, type ReconcileResult } from './controller.ts';
+import type { ReconcileContext, ReconcileResult } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 

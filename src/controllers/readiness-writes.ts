@@ -12,7 +12,7 @@ import type { Namespace } from '../kube/types.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
-import { type ReconcileContext } from './controller.ts';
+import type { ReconcileContext } from './controller.ts';
 import type { ControllerEvent } from './events.ts';
 
 const OPTIONS = { fieldManager: ROLLOUT_MANAGER };

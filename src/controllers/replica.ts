@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ignoreNotFound } from '../cluster/client.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { formatExemptionUses } from '../cluster/exemptions.ts';
@@ -32,7 +32,6 @@ import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
-  isNotFound,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,

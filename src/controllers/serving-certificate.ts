@@ -1,4 +1,4 @@
-import { ignoreNotFound } from '../cluster/client.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import type { Store } from '../cluster/store.ts';
 import type { JsonObject, Secret } from '../kube/types.ts';
 import {
@@ -39,7 +39,6 @@ import { bundleIncludes, decodeBundle, isSameBundle, planBundle, removedCertific
 import {
   type ControllerContext,
   type ControllerDefinition,
-  isNotFound,
   type ReconcileContext,
   type Reconciler,
   watch,

@@ -1,5 +1,3 @@
-import { lacksStandardSccs } from '../cluster/access.ts';
-import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import {
@@ -74,10 +72,9 @@ export const standardSccs: ControllerDefinition = {
   }),
 };
 
-/** True until this controller has created all standard SCCs and the bindings that grant them. */
-export function awaitsStandardSccs({ scc, disabledControllers }: Settings, store: Store): boolean {
-  const isRunning = scc.mode !== 'off' && scc.standardSccs === 'install' && !disabledControllers.includes(NAME);
-  return isRunning && lacksStandardSccs(store);
+/** Returns true if this controller creates missing standard SCCs and the bindings that grant them. */
+export function restoresStandardSccs({ scc, disabledControllers }: Settings): boolean {
+  return scc.mode !== 'off' && scc.standardSccs === 'install' && !disabledControllers.includes(NAME);
 }
 
 function names(objects: readonly Kinds[Kind][]): readonly string[] {

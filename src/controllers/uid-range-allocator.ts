@@ -1,4 +1,4 @@
-import { ignoreNotFound } from '../cluster/client.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
 import { select } from '../config/settings.ts';
@@ -27,7 +27,6 @@ import {
   type ControllerContext,
   type ControllerDefinition,
   createObject,
-  isNotFound,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,

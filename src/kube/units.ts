@@ -30,6 +30,11 @@ export function formatTimestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
+/** Formats a time as a MicroTime of Kubernetes, which is RFC 3339 in UTC with microseconds. */
+export function formatMicroTime(date: Date): string {
+  return date.toISOString().replace('Z', '000Z');
+}
+
 /** Parses a time into milliseconds since the epoch. Returns `undefined` if the time is absent or malformed. */
 export function parseTimestamp(text: string | null | undefined): number | undefined {
   const ms = text == null ? NaN : Date.parse(text);

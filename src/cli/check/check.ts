@@ -74,7 +74,7 @@ PodSecurityExceptions in the manifests apply as if they were approved. --at eval
 
 --fix changes the files so they pass, and preserves comments, order and style. For standard input, it prints the
 fixed manifests. --fix=diff prints a unified diff, and --fix=patch prints patches for a kustomization. The exit
-code is for the fixed manifests.
+code reflects the fixed manifests.
 
 --platform=openshift, --sccs and --config also evaluate SCC admission, with the grants in the manifests. A pod
 that no SCC admits for its service account is a violation.

@@ -1,7 +1,6 @@
 import type { BreakGlassStatus } from '../../install/break-glass-state.ts';
-import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
-import { clusterOptions, namespaceOption, withCluster } from '../cluster.ts';
+import { clusterOptions, ignoreApiError, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { readPolicyObjects } from '../installed/serverless.ts';
 import {
@@ -50,7 +49,8 @@ export const command = defineCommand({
       fix === undefined ? finding : { ...finding, fix: printFix(fix, flags) };
     const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
       const { server } = client.connection;
-      const policies = await readPolicyObjects(client).catch(ignoreApiError);
+      // The policies are optional. If the user may not list them, the command inspects only the server.
+      const policies = (await readPolicyObjects(client).catch(ignoreApiError)) ?? [];
       if (policies.length > 0 && !(await hasServer(client, namespace))) {
         const findings = await diagnosePolicies(client, policies);
         return { server, breakGlass: 'off', findings: findings.map(print), outage: [] };
@@ -64,12 +64,6 @@ export const command = defineCommand({
     return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;
   },
 });
-
-/** The policies are optional. If the user may not list them, the command inspects only the server. */
-function ignoreApiError(error: unknown): [] {
-  if (error instanceof ApiError) return [];
-  throw error;
-}
 
 /** A finding whose fix is a shell command line or a comment (`# …`). */
 export type PrintedFinding = Omit<Finding, 'fix'> & { readonly fix?: string };

@@ -26,7 +26,7 @@ export function openRecord(run: BreakGlassRun, targets: readonly Target[]): Leve
       const document = { metadata: { resourceVersion: metadata?.resourceVersion, annotations } };
       return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
     };
-    // The command has changed the object since it was read. A list, because replicas may not get single objects.
+    // Reads the object again, because the command has changed it. Replicas have permission only to list objects.
     const objects = await run.client.list(RESOURCES[KIND]);
     const current = objects.find((object) => objectName(object) === target.name);
     return current && (await changeObject(run, RESOURCES[KIND], current, { plan })).error;

@@ -25,7 +25,7 @@ import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_SELECTOR, REPLICA } fro
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import { planRelaxation, planRestoration } from '../../policy/rollout/relaxation.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
-import { defineCommand, EXIT, type Io } from '../command.ts';
+import { defineCommand, EXIT, type Io, printPage } from '../command.ts';
 import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
 import {
@@ -52,7 +52,7 @@ Stops all enforcement in an emergency, and restores it afterwards.
 break-glass is on keep running. Find violations with 'portcullis check' and 'portcullis scc plan'.
 
 GitOps tools (Argo CD, Flux) may revert the change, so suspend them first. For the required permissions, see
-docs/how-to/break-glass.md.
+${printPage('how-to/break-glass.md')}.
 
 Examples:
   portcullis break-glass on --reason "INC-1234: pods do not start"

@@ -25,22 +25,41 @@ const KEPT: Readonly<Record<string, readonly (readonly [path: Path, names: reado
     ],
   ],
   Deployment: [
-    [['spec'], words('minReadySeconds progressDeadlineSeconds revisionHistoryLimit strategy')],
+    [['spec'], ['minReadySeconds', 'progressDeadlineSeconds', 'revisionHistoryLimit', 'strategy']],
     [
       POD,
-      words(`affinity dnsConfig dnsPolicy hostNetwork imagePullSecrets initContainers nodeSelector priorityClassName
-        runtimeClassName securityContext terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes`),
+      [
+        'affinity',
+        'dnsConfig',
+        'dnsPolicy',
+        'hostNetwork',
+        'imagePullSecrets',
+        'initContainers',
+        'nodeSelector',
+        'priorityClassName',
+        'runtimeClassName',
+        'securityContext',
+        'terminationGracePeriodSeconds',
+        'tolerations',
+        'topologySpreadConstraints',
+        'volumes',
+      ],
     ],
     [
       CONTAINER,
-      words(`imagePullPolicy livenessProbe ports readinessProbe resources securityContext startupProbe volumeMounts`),
+      [
+        'imagePullPolicy',
+        'livenessProbe',
+        'ports',
+        'readinessProbe',
+        'resources',
+        'securityContext',
+        'startupProbe',
+        'volumeMounts',
+      ],
     ],
   ],
 };
-
-function words(text: string): readonly string[] {
-  return text.split(/\s+/);
-}
 
 /** Fields and arguments for the serving certificate, which `--cert-manager` replaces. */
 const CERTIFICATE_FIELDS: readonly string[] = ['volumes', 'volumeMounts'];

@@ -86,7 +86,13 @@ async function readSettings(
 }
 
 function readInitialSettings(deployment: Deployment): JsonObject {
-  return jsonObject(replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}');
+  const text = replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}';
+  try {
+    return jsonObject(text);
+  } catch (error) {
+    const cause = (error as Error).message;
+    throw new UserError(`deployments/${INSTALLATION.name}: ${INITIAL_SETTINGS}: ${cause}`, { cause: error });
+  }
 }
 
 export function installedImage({ deployment }: Installation): string | undefined {

@@ -5,12 +5,11 @@ import { readDocuments } from '../../config/yaml.ts';
 import { decodePolicy, defaultSettings, type ManifestSettings } from '../../install/index.ts';
 import { MINIMUM_MINOR, PROFILES } from '../../install/settings.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
-import { clusterOptions } from '../cluster.ts';
+import { clusterOptions, ignoreApiError } from '../cluster.ts';
 import { VERSION } from '../command.ts';
 import { CHART_CONSEQUENCE, isOpenShift } from '../installed/settings.ts';
 import {
@@ -49,11 +48,6 @@ export async function gatherFacts(client: ClusterClient): Promise<ClusterFacts> 
     isForeign(NODES_CONFIG),
   ]);
   return { ...server, server: client.connection.server, hasForeignSccs, hasForeignNodesConfig };
-}
-
-function ignoreApiError(error: unknown): undefined {
-  if (error instanceof ApiError) return undefined;
-  throw error;
 }
 
 export const DEFAULTS = defaultSettings(VERSION);

@@ -60,7 +60,7 @@ function listViolations({ namespaces }: ComparedReport, skipped: ReadonlySet<str
 }
 
 function groupByWorkload(violations: readonly (readonly [key: string, Violation])[]): ReportComparison['added'] {
-  const groups = Map.groupBy(violations, ([key, { check }]) => key.slice(0, -check.length));
+  const groups = Map.groupBy(violations, ([, { namespace, kind, name }]) => [namespace, kind, name].join('/'));
   return [...groups.values()].flatMap((group) =>
     group.slice(0, 1).map(([, { namespace, kind, name }]) => {
       return { namespace, kind, name, checks: group.map(([, { check }]) => check) };

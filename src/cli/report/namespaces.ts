@@ -5,7 +5,7 @@ import { evaluateFromStore, type EvaluationSettings } from '../../controllers/re
 import type { Namespace } from '../../kube/types.ts';
 import { ENFORCE_LABEL } from '../../kube/well-known.ts';
 import { resolvePolicies } from '../../policy/psa/policy.ts';
-import type { Policy, Version } from '../../policy/pss/policy.ts';
+import { type Policy, PRIVILEGED, type Version } from '../../policy/pss/policy.ts';
 import { finishEvaluation, type NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import {
@@ -70,8 +70,6 @@ export async function planUpgrades(
   });
 }
 
-const NOTHING_IN_FORCE: Policy = { level: 'privileged', version: 'latest' };
-
 /** Returns the workloads that a policy denies, regardless of the policy in force. */
 export function evaluatePolicy(
   namespace: Namespace,
@@ -79,7 +77,7 @@ export function evaluatePolicy(
   planned: Policy,
   emulationVersion?: Version,
 ): Pick<NamespaceEvaluation, 'workloads' | 'error'> {
-  const policies = { planned, current: NOTHING_IN_FORCE, isSelected: false };
+  const policies = { planned, current: PRIVILEGED, isSelected: false };
   const evaluation = evaluate(namespace, facts, policies, emulationVersion);
   return { ...evaluation, workloads: evaluation.workloads.filter(({ verdict }) => verdict === 'wouldBeDenied') };
 }

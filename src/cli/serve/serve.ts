@@ -15,9 +15,9 @@ import {
   watchSettings,
 } from '../../config/settings.ts';
 import type { Controller, ControllerContext } from '../../controllers/controller.ts';
-import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '../../controllers/index.ts';
+import { CONTROLLER_NAMES, createControllerSelector } from '../../controllers/index.ts';
 import type { Features } from '../../controllers/permissions.ts';
-import { standardSccs } from '../../controllers/standard-sccs.ts';
+import { restoresStandardSccs } from '../../controllers/standard-sccs.ts';
 import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
@@ -308,10 +308,7 @@ function createAdmissionWebhooks(parts: Parts) {
     podSecurity: () => effectivePodSecurity(scope, settings.value),
     installation,
     kubelet: kubeletScope(parts),
-    restoresStandardSccs: () =>
-      enabledControllers(serverFeatures(parts, settings.value), settings.value.disabledControllers).includes(
-        standardSccs,
-      ),
+    restoresStandardSccs: () => restoresStandardSccs(settings.value),
     cluster,
     logger,
     metrics,

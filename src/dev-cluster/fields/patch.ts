@@ -50,9 +50,15 @@ function malformed(patch: unknown, goType: string): ApiError {
   return new ApiError(badRequest(`error decoding patch: ${unmarshalError(patch, '', goType)}`));
 }
 
+const MAX_OPERATIONS = 10_000;
+
 /** As in the API server, the response does not name the failed operation. */
 function applyOperations(object: ApiObject, patch: unknown): unknown {
   if (!Array.isArray(patch) || !patch.every(isObject)) throw malformed(patch, '[]handlers.jsonPatchOp');
+  if (patch.length > MAX_OPERATIONS) {
+    const limit = `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`;
+    throw new ApiError(createStatus(413, 'RequestEntityTooLarge', `Request entity too large: ${limit}`));
+  }
   try {
     return applyJsonPatch(object, patch);
   } catch (error) {

@@ -5,7 +5,7 @@ import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isBaselineCheck } from '../pss/evaluate.ts';
 import { type ExceptionRule, isSameControl } from '../pss/exceptions.ts';
-import type { Policy } from '../pss/policy.ts';
+import { PRIVILEGED } from '../pss/policy.ts';
 import { isStricter, type Labels, type Policies, resolvePolicies } from './policy.ts';
 
 export interface ExceptionSettings {
@@ -142,8 +142,6 @@ export function prepareException(
   const approvedMs = parseTimestamp(approval?.at) ?? -Infinity;
   return { name, namespace, spec, specHash, authors: parseAuthors(authors), approval, approvedMs, rule };
 }
-
-const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
 
 /**
  * Returns why other components deny an exception's pods, and the command to resolve it. The PodSecurity plugin and the

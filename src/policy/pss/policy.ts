@@ -13,6 +13,8 @@ export interface Policy {
   readonly version: Version;
 }
 
+export const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
+
 /** Returns true if the value is a level name. Names are case-sensitive. */
 export function isLevel(value: unknown): value is Level {
   return value === 'privileged' || value === 'baseline' || value === 'restricted';

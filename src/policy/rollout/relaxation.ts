@@ -9,13 +9,11 @@ import { sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
 import { isStricter, resolvePolicies } from '../psa/policy.ts';
-import { compareVersions, isLevel, type Level, type Policy } from '../pss/policy.ts';
+import { compareVersions, isLevel, type Level, type Policy, PRIVILEGED } from '../pss/policy.ts';
 import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts';
 import { isRelaxed, isTerminating } from './label-sync.ts';
 
 const { enforce: ENFORCE, enforceVersion: VERSION } = POD_SECURITY_LABELS;
-const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
-
 /** A write that fails if the object has changed concurrently. */
 export interface ObjectWrite {
   readonly type: 'apply' | 'merge-patch';

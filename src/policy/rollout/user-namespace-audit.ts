@@ -10,7 +10,7 @@ import { compareKubeletVersions, type KubeletVersion, parseKubeletVersion } from
 import { type ContainerFields, decodePod, fieldPath, type PodFields } from '../pod/pod.ts';
 import { printPolicy, resolvePolicies } from '../psa/policy.ts';
 import { evaluatePod, latestVersion } from '../pss/evaluate.ts';
-import { compareVersions, type Policy, type Version } from '../pss/policy.ts';
+import { compareVersions, type Policy, PRIVILEGED, type Version } from '../pss/policy.ts';
 import type { RbacObjects } from '../rbac/rules.ts';
 import { findGrants, type RbacGrant, type SubjectName, whoCan } from '../rbac/who-can.ts';
 import { findSccViolations } from '../scc/advice/explain.ts';
@@ -205,7 +205,6 @@ function formatField(owner: PodFields | ContainerFields, field: string, value: u
   return `${fieldPath(owner, `securityContext.${field}`)}=${JSON.stringify(value)}`;
 }
 
-const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
 /**
  * The last Pod Security Standards version that ignores user namespaces, and the checks that consider them in later
  * versions.
