@@ -69,7 +69,8 @@ export async function bundleProgram(outdir: string): Promise<readonly string[]> 
 }
 
 /**
- * Bundles the program and its worker as one CommonJS file each, which is the only format that single executables support.
+ * Bundles the program and its worker as one CommonJS file each, which is the only format that single executables
+ * support.
  */
 export async function bundleSingleFile(outdir: string): Promise<void> {
   await build({

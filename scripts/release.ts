@@ -94,10 +94,7 @@ interface NodeExecutable {
   readonly purl: string;
 }
 
-/**
- * Returns the Node executable of this process and, on linux-amd64, the Windows executable of the same
- * version.
- */
+/** Returns the Node executable of this process and, on linux-amd64, the Windows executable of the same version. */
 async function listNodes(): Promise<readonly NodeExecutable[]> {
   const { node } = process.versions;
   const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
@@ -185,8 +182,8 @@ interface Materials {
 }
 
 /**
- * Writes the licenses of the bundled packages, and a bill of materials that lists these packages and the Node version in
- * each executable.
+ * Writes the licenses of the bundled packages, and a bill of materials that lists these packages and the Node version
+ * in each executable.
  */
 async function writeMaterials(nodes: readonly NodeExecutable[]): Promise<void> {
   const licenses = await readFile('dist/LICENSES.txt', 'utf8');

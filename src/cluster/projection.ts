@@ -197,8 +197,7 @@ function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
 }
 
 /**
- * Kinds for which decisions read the ownership of fields. In objects of other kinds, managedFields is the
- * largest part.
+ * Kinds for which decisions read the ownership of fields. In objects of other kinds, managedFields is the largest part.
  */
 export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
   'Namespace',

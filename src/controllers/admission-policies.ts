@@ -80,10 +80,7 @@ export const admissionPolicies: ControllerDefinition = {
   create: createReconciler,
 };
 
-/**
- * Other replicas act if the leader has not renewed its Lease for this time. A leader renews it every 2
- * seconds.
- */
+/** Other replicas act if the leader has not renewed its Lease for this time. A leader renews it every 2 seconds. */
 const STANDBY_MS = 5_000;
 
 /**

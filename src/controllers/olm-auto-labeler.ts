@@ -83,10 +83,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   /** The settings at the last evaluation of all namespaces. Absent while the controller is idle. */
   let active: Active | undefined;
 
-  /**
-   * Enqueues all namespaces when the Operator Lifecycle Manager has been installed or the settings have
-   * changed.
-   */
+  /** Enqueues all namespaces when the Operator Lifecycle Manager has been installed or the settings have changed. */
   const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, enqueue } = context;
     const isInstalled = cluster.serves(KIND);

@@ -208,10 +208,7 @@ function settingsAnnotation({ generation }: SettingsStatus): Readonly<Record<str
   return generation === undefined ? {} : { [SETTINGS_GENERATION_ANNOTATION]: String(generation) };
 }
 
-/**
- * Counts how often exemptions were used, and how often each SCC admitted a new pod, since the process
- * started.
- */
+/** Counts how often exemptions were used, and how often each SCC admitted a new pod, since the process started. */
 function* exemptionUses({ podSecurity, scc }: Metrics): Generator<readonly [name: string, count: number]> {
   for (const { labels, count } of podSecurity.exemptionUses.all()) yield [`${labels.exemption}/${labels.name}`, count];
   const byScc = new Map<string, number>();

@@ -82,9 +82,7 @@ export function requiredConfigurations(
   );
 }
 
-/**
- * Returns the enforcement that the settings require. `state` contains the values that depend on the cluster.
- */
+/** Returns the enforcement that the settings require. `state` contains the values that depend on the cluster. */
 export function requiredEnforcement(
   { exceptions, rollout, kubelet, olm, scc, podSecurity, workloadResources }: Settings,
   features: ControllerContext['features'],

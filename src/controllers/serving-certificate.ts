@@ -95,10 +95,9 @@ const MAX_REQUEUE_MS = 3_600_000;
 const MAX_RETRY_MS = 30_000;
 
 /**
- * Rotates certificates in an order that ensures that API servers always trust the served certificate: first,
- * all webhooks trust a new CA, then the CA signs certificates, then all replicas serve these certificates,
- * and finally the old CA is removed. The next step depends only on the cluster state, so another leader can
- * continue at any point.
+ * Rotates certificates in an order that ensures that API servers always trust the served certificate: first, all
+ * webhooks trust a new CA, then the CA signs certificates, then all replicas serve these certificates, and finally the
+ * old CA is removed. The next step depends only on the cluster state, so another leader can continue at any point.
  */
 function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };

@@ -122,9 +122,8 @@ function createRangeState(settings: RangeSettings) {
   };
   return {
     /**
-     * Repairs the object based on the annotations of all namespaces, and takes a block for each given
-     * namespace: its reserved block, a released block, or the next free block. A namespace receives no block
-     * if none is free.
+     * Repairs the object based on the annotations of all namespaces, and takes a block for each given namespace: its
+     * reserved block, a released block, or the next free block. A namespace receives no block if none is free.
      */
     async take(names: readonly string[], { cluster, logger, now }: ReconcileContext): Promise<TakenBlocks> {
       const state = await ignoreNotFound(cluster.get(KIND, RANGE_ALLOCATION_NAME));
@@ -224,10 +223,7 @@ interface Needy {
   readonly need: Need;
 }
 
-/**
- * Creates a function that returns whether a namespace needs a block or only annotations under the current
- * settings.
- */
+/** Creates a function that returns whether a namespace needs a block or only annotations under the current settings. */
 function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
   return (namespace: Namespace): Need | undefined => {
     const { scc, disabledControllers } = settings.value;
@@ -334,8 +330,7 @@ async function receive(
     await annotate(namespace, annotations, context);
     state.endReservation(name, { isReceived: true });
   } catch (error) {
-    // After a client error, nothing was written. After any other error, the namespace may have received the
-    // block.
+    // After a client error, nothing was written. After any other error, the namespace may have received the block.
     if (error instanceof ApiError && error.status.code < 500) state.endReservation(name, { isReceived: false });
     if (!isNotFound(error)) throw error;
   }

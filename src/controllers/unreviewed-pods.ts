@@ -1,6 +1,4 @@
-/**
- * Reports pods that were admitted without a review and that the policy denies. Never changes or deletes pods.
- */
+/** Reports pods that were admitted without a review and that the policy denies. Never changes or deletes pods. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';

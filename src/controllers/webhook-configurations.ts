@@ -135,8 +135,7 @@ function createReconciler(context: ControllerContext): Reconciler {
 }
 
 /**
- * The settings and objects that the configurations depend on. A change to any of them may affect all
- * configurations.
+ * The settings and objects that the configurations depend on. A change to any of them may affect all configurations.
  */
 function watchInputs({ settings, service, apiServerVersion }: ControllerContext): readonly Source[] {
   return [
@@ -192,10 +191,7 @@ function createRequirements({ settings, service, version, webhooks, features }: 
 interface ObservedPolicies {
   /** Digest of the policies that allow webhooks to fail open. Absent if webhooks must fail closed. */
   readonly floor: string | undefined;
-  /**
-   * True if API servers default pods. A registered webhook is kept until they have had time to observe the
-   * policy.
-   */
+  /** True if API servers default pods. A registered webhook is kept until they have had time to observe the policy. */
   readonly hasDefaults: boolean;
   /** True if a policy will soon replace a webhook. */
   readonly isSettling: boolean;
@@ -238,9 +234,7 @@ function belongsTo({ metadata }: EndpointSlice, { namespace, name }: Service): b
   return metadata?.namespace === namespace && metadata.labels?.[SERVICE_LABEL] === name;
 }
 
-/**
- * Returns true if the Service has a ready endpoint. A URL is assumed to lead to this replica, which is ready.
- */
+/** Returns true if the Service has a ready endpoint. A URL is assumed to lead to this replica, which is ready. */
 function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext, 'service' | 'webhooks'>): boolean {
   if (webhooks.url !== undefined) return true;
   return store

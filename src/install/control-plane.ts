@@ -26,7 +26,10 @@ export const CONTROL_PLANE_CERTIFICATES = {
   clients: new Map([['kube-apiserver', { username: 'kube-apiserver', groups: [] }]]),
 } as const;
 
-/** Returns the files, with paths relative to the output directory. The `authz` directory also requires the certificates and a kubeconfig for the cluster. */
+/**
+ * Returns the files, with paths relative to the output directory. The `authz` directory also requires the certificates
+ * and a kubeconfig for the cluster.
+ */
 export function controlPlaneFiles(image: string) {
   return [
     {

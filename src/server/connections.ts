@@ -126,9 +126,7 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
   };
 }
 
-/**
- * Closes connections whose first request does not arrive in time. Returns the clock for the time limit.
- */
+/** Closes connections whose first request does not arrive in time. Returns the clock for the time limit. */
 function limitFirstRequests(server: Server, connections: ReadonlySet<Connection>) {
   let seconds = 0;
   // The clock stops while the event loop is blocked, so bytes that wait in the kernel are read before a connection is

@@ -6,8 +6,7 @@ import { isObject, type UserInfo } from '../kube/types.ts';
 import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
 /**
- * The limit exceeds the length of all names in the API. It is necessary because messages and log lines
- * contain names.
+ * The limit exceeds the length of all names in the API. It is necessary because messages and log lines contain names.
  */
 const string = { type: 'string', maxLength: 1024 };
 /** Identity providers may send long names and claims. */

@@ -1,6 +1,4 @@
-/**
- * The admission server, which responds to reviews over TLS based on the store. It never writes to the cluster.
- */
+/** The admission server, which responds to reviews over TLS based on the store. It never writes to the cluster. */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type SecureContextOptions, type Server, TLSSocket } from 'node:tls';
@@ -238,10 +236,7 @@ const CERTIFICATE_ERRORS: ReadonlyMap<string, string> = new Map([
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
 ]);
 
-/**
- * Rejects reviews from unauthenticated clients before reading their bodies. TLS has verified the
- * certificates.
- */
+/** Rejects reviews from unauthenticated clients before reading their bodies. TLS has verified the certificates. */
 function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<string>): void {
   // The result is cached because the client certificate of a connection does not change.
   const known = new WeakMap<Socket, { readonly rejection: ClientRejection | undefined }>();

@@ -11,7 +11,10 @@ export interface Limit {
   readonly message: string;
 }
 
-/** Returns the denial of a review that is not evaluated. An HTTP error would admit the request under `failurePolicy: Ignore`. */
+/**
+ * Returns the denial of a review that is not evaluated. An HTTP error would admit the request under `failurePolicy:
+ * Ignore`.
+ */
 export function denyUnreviewed({ code, message }: Limit): Denied {
   return deny(
     code === 413 ? tooLarge(message) : createStatus(code, 'TooManyRequests', message, { retryAfterSeconds: 1 }),

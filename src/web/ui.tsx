@@ -55,9 +55,7 @@ interface ScrollRegionProps {
   readonly children: ComponentChildren;
 }
 
-/**
- * Hints by the direction in which the content continues. At the end, an empty line keeps the hint's space.
- */
+/** Hints by the direction in which the content continues. At the end, an empty line keeps the hint's space. */
 const SCROLL_HINTS = {
   right: 'Scroll sideways to see all columns →',
   down: 'Scroll down to see all rows ↓',

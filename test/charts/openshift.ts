@@ -1,6 +1,6 @@
 /**
- * An API server of OpenShift that runs with `--openshift-config`, the SCC CRD, and the standard SCCs with their roles. It
- * needs neither controllers nor nodes.
+ * An API server of OpenShift that runs with `--openshift-config`, the SCC CRD, and the standard SCCs with their roles.
+ * It needs neither controllers nor nodes.
  */
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';

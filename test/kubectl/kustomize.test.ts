@@ -59,8 +59,7 @@ function combine(names: readonly Profile[]): ManifestSettings {
 }
 
 /**
- * Sorts the objects by kind and name, splits `--features` into an argument for each feature, and sorts the
- * arguments.
+ * Sorts the objects by kind and name, splits `--features` into an argument for each feature, and sorts the arguments.
  */
 function comparable(objects: readonly Manifest[]): readonly Manifest[] {
   const key = ({ kind, metadata: { name } }: Manifest): string => `${kind} ${name}`;

@@ -97,8 +97,7 @@ export function createFailureFinder(manifests: Manifests, settings: CheckSetting
 }
 
 function createContext(manifests: Manifests, settings: CheckSettings): CheckContext {
-  // If several Namespace objects have the same name, the last object wins, as if all manifests were applied
-  // in order.
+  // If several Namespace objects have the same name, the last object wins, as if all manifests were applied in order.
   const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
   const getNamespaceLabels = (name: string): Labels => {
     const namespace = namespaces.get(name);
@@ -247,7 +246,10 @@ function findViolations(
   return [...found.values()];
 }
 
-/** Returns a warning for an exception that allows nothing because it has expired, or because other policies deny its pods. */
+/**
+ * Returns a warning for an exception that allows nothing because it has expired, or because other policies deny its
+ * pods.
+ */
 function exceptionWarnings(object: ManifestObject, context: CheckContext): readonly ManifestError[] {
   const exception = readManifestException(object, context.namespace);
   if (exception === undefined) return [];

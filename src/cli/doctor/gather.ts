@@ -313,8 +313,7 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   const [url] = webhookUrls(configurations);
   // OpenShift serves these groups even if the features are not installed.
   const serves = (group: string): boolean => groups.includes(group) && !isOpenShift({ groups });
-  // Without a Deployment, the CRDs determine the features, even though an earlier installation may have left
-  // them.
+  // Without a Deployment, the CRDs determine the features, even though an earlier installation may have left them.
   const scc = serves(RESOURCES.RangeAllocation.group);
   const rollout = serves(RESOURCES.PSAEnforcementConfig.group);
   return {

@@ -24,7 +24,10 @@ const EFFECTS: Readonly<Record<Tier, Effect>> = {
 
 const TIERS: readonly Tier[] = ['fail-closed', 'fail-open', 'excluded'];
 
-/** Simulates an outage of all replicas, by tier. Returns nothing if the namespaces are unknown, or if nothing is installed. */
+/**
+ * Simulates an outage of all replicas, by tier. Returns nothing if the namespaces are unknown, or if nothing is
+ * installed.
+ */
 export function simulateOutage(facts: Facts): readonly Outage[] {
   const { namespaces } = facts;
   if (!('value' in namespaces) || !isInstalled(facts)) return [];

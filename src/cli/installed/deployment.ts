@@ -26,7 +26,9 @@ export function deploymentFeatures(deployment: Deployment): ManifestSettings['fe
   return parseFeatures(deploymentArguments(deployment, 'features'));
 }
 
-/** Returns the Secret and the key from which the replicas' serving certificate is mounted, if it comes from a Secret. */
+/**
+ * Returns the Secret and the key from which the replicas' serving certificate is mounted, if it comes from a Secret.
+ */
 export function certificateSecret(deployment: Deployment | undefined) {
   const path = deploymentArguments(deployment, 'tls-cert-file').at(-1) ?? '';
   const mounts = replicaContainer(deployment)?.volumeMounts ?? [];

@@ -8,7 +8,9 @@ import { kubectl, type ShellCommand } from '../output/shell.ts';
 export const CHART_CONSEQUENCE =
   'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
 
-/** True for OpenShift. Other clusters do not serve this API group, but can serve other OpenShift groups through CRDs. */
+/**
+ * True for OpenShift. Other clusters do not serve this API group, but can serve other OpenShift groups through CRDs.
+ */
 export function isOpenShift({ groups }: Pick<Server, 'groups'>): boolean {
   return groups.includes('route.openshift.io');
 }

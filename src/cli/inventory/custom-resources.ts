@@ -62,7 +62,8 @@ interface ReadOptions {
 }
 
 /**
- * Reads the pod templates of the resources that the settings configure. Rejects like `Connection.request`, except for 403 and 404.
+ * Reads the pod templates of the resources that the settings configure. Rejects like `Connection.request`, except for
+ * 403 and 404.
  */
 export async function readCustomSources(
   resources: readonly WorkloadResource[],

@@ -50,8 +50,7 @@ export const command = defineCommand({
   options,
   async run(values, _operands, io) {
     const { gates, minimum } = await gatherGates(values, io);
-    // Uses an object with custom gates for the Default feature set only if no other object has that feature
-    // set.
+    // Uses an object with custom gates for the Default feature set only if no other object has that feature set.
     const ordered = gates.toSorted((a, b) => Number(isCustom(b.object)) - Number(isCustom(a.object)));
     const sets = new Map(ordered.map(({ set, lists }) => [set, lists]));
     const requirements = new Map([...GATE_REQUIREMENTS, ...gates.flatMap(({ block }) => describedRequirements(block))]);

@@ -40,8 +40,7 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   const { store, podSecurity, management, serverless } = facts;
   if (podSecurity.exemptions.namespace(namespace.metadata?.name)) return planExempt(namespace);
   const computed = namespacePolicies(namespace, store, { podSecurity, management });
-  // The policies in the API server determine the current level. Their settings may differ from the settings
-  // in a file.
+  // The policies in the API server determine the current level. Their settings may differ from the settings in a file.
   const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });

@@ -130,8 +130,7 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
     const trust = { pair: { cert }, configurations, service, now };
     const problems = findTrustProblems(trust);
     const others = findOtherTrustProblems(trust, foreignConfigurations(store));
-    // If the installation's webhooks do not trust the certificate, other webhooks usually do not trust it
-    // either.
+    // If the installation's webhooks do not trust the certificate, other webhooks usually do not trust it either.
     if (problems.length === 0) logUntrusted(others);
     distrusting.set(others.length);
     trusted.set(problems.length === 0 ? 1 : 0);

@@ -66,7 +66,9 @@ export function findLastingProblem(
 /** Maximum difference between the clocks of the replicas. */
 export const CLOCK_SKEW_MS = 60_000;
 
-/** Returns a problem if an exception has expired, or if its approval is in the future, which would extend its duration. */
+/**
+ * Returns a problem if an exception has expired, or if its approval is in the future, which would extend its duration.
+ */
 export function findTimeProblem(
   { approvedMs, rule, spec }: PreparedException,
   nowMs: number,

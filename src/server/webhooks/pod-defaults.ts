@@ -20,9 +20,7 @@ export const POD_DEFAULTS: WebhookRegistration = {
   isNamespaced: true,
 };
 
-/**
- * Creates the webhook that sets absent security context fields in new pods. It never denies a pod.
- */
+/** Creates the webhook that sets absent security context fields in new pods. It never denies a pod. */
 export function createPodDefaultsWebhook(currentSettings: () => DefaultsSettings): Webhook {
   return {
     path: POD_DEFAULTS.path,

@@ -46,8 +46,8 @@ const INSTALLED = webhookConfigurations(SETTINGS);
 const DEV_CLUSTER = webhookConfigurations(SETTINGS, DEV_CLUSTER_ENFORCEMENT);
 
 /**
- * Replaces `ALL webhooks` with the number of webhooks of the configuration, and `OTHERS more` with the number of webhooks
- * that the text does not name.
+ * Replaces `ALL webhooks` with the number of webhooks of the configuration, and `OTHERS more` with the number of
+ * webhooks that the text does not name.
  */
 function withCounts(expected: string, installed = INSTALLED): string {
   const names = new Set(installed.flatMap(({ webhooks = [] }) => webhooks.map(({ name }) => name)));

@@ -42,10 +42,7 @@ function completeCapabilities(scc: SccFields, own: Capabilities | undefined): Ca
   return { add: sortedSet([...add, ...added]), drop: sortedSet([...drop, ...required]) };
 }
 
-/**
- * Maximum number of capabilities in an error. Each missing capability has its own error, which contains the
- * list.
- */
+/** Maximum number of capabilities in an error. Each missing capability has its own error, which contains the list. */
 const MAX_REPEATED = 100;
 
 interface CapabilityErrors {
