@@ -82,6 +82,8 @@ export interface ReplicaIdentity {
   readonly name: string;
   /** Identity of this process, which differs after a restart. */
   readonly identity: string;
+  /** Time when this process started to respond to reviews, in Unix milliseconds. */
+  readonly startMs: number;
 }
 
 /** The serving certificate of this replica. */

@@ -125,9 +125,8 @@ function secretRef({ namespace }: Service): SecretRef {
  */
 function createLeaseWriter(context: ControllerContext) {
   const { settings, settingsStatus, version, certificate, date, metrics } = context;
-  const { name, identity } = context.replica;
+  const { name, identity, startMs } = context.replica;
   const { namespace } = context.service;
-  const startTime = formatTimestamp(date().getTime());
   const observeReplicas = createReplicaObserver();
   let published = '';
   const rolloutAnnotations = (store: Store): Readonly<Record<string, string>> => {
@@ -149,7 +148,7 @@ function createLeaseWriter(context: ControllerContext) {
           ...known?.metadata?.annotations,
           ...rollout,
           ...settingsAnnotation(settingsStatus()),
-          [EXEMPTION_USES_ANNOTATION]: formatExemptionUses(startTime, exemptionUses(metrics)),
+          [EXEMPTION_USES_ANNOTATION]: formatExemptionUses(formatTimestamp(startMs), exemptionUses(metrics)),
           [SERVING_CERTIFICATE_ANNOTATION]: pemFingerprint(certificate.served.current().cert),
         },
       };

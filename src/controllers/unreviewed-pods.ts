@@ -65,7 +65,7 @@ const MAX_PODS = 50;
  * admitted because it could not reach a running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
-  const startMs = context.date().getTime();
+  const { startMs } = context.replica;
   const report = createReport(context);
   const denied = new Set<string>();
   let isStarted = false;

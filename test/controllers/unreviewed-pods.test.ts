@@ -114,7 +114,8 @@ suite('unreviewed pods', () => {
       await cluster.create('Lease', lease, TEST_MANAGER);
     }
     const settings = createTestSettings({ phase: 'Disabled' }, exemptions);
-    const controller = createController(unreviewedPods, { settings, metrics, date: () => new Date(processStart) });
+    const replica = { name: 'portcullis-replica-a', identity: 'a', startMs: Date.parse(processStart) };
+    const controller = createController(unreviewedPods, { settings, metrics, replica, date: () => new Date(time) });
     const run = runController(controller, cluster);
     runs.push(run);
     await run.idle();
@@ -233,6 +234,17 @@ suite('unreviewed pods', () => {
     cluster.applyStatus = applyStatus;
     await start('2026-01-01T10:20:00Z');
     assert.deepEqual([reported()?.length, recorded()], [1, undefined]);
+  });
+
+  test('that a replica reviewed before it became the leader are not reported if users are exempt', async () => {
+    time = '2026-01-01T10:05:00Z';
+    await createPod('limited/host', HOST);
+    time = '2026-01-01T10:10:00Z';
+    await start('2026-01-01T10:01:00Z', '2026-01-01T10:00:00Z', {
+      ...NO_EXEMPTIONS,
+      usernames: ['ci'],
+    } as unknown as typeof NO_EXEMPTIONS);
+    assert.deepEqual(reported(), []);
   });
 
   test('are no longer reported once the policy admits them', async () => {

@@ -175,7 +175,7 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
       const controller = createController(replica, {
         service: SERVICE,
         settings: createTestSettings({ phase: 'Disabled' }),
-        replica: { name: `portcullis-replica-${name}`, identity: `${name}_1` },
+        replica: { name: `portcullis-replica-${name}`, identity: `${name}_1`, startMs: START_DATE.getTime() },
         certificate: { served, names: NAMES, source: 'managed' },
         date,
         metrics: recorder.metrics,

@@ -142,7 +142,7 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
     apiServerVersion: createObservable<Version | undefined>('v1.36'),
     settingsStatus: () => ({}),
     initialSettings: {},
-    replica: { name: 'portcullis-replica-test', identity: 'test' },
+    replica: { name: 'portcullis-replica-test', identity: 'test', startMs: 0 },
     certificate: {
       served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },
       names: { dnsNames: [], ipAddresses: [] },

@@ -186,7 +186,11 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-|-$/g, '');
   const unique = values['in-cluster'] ? host : `${host}-${port}`;
-  return { name: `${INSTALLATION.name}-replica-${unique}`, identity: `${hostname()}_${randomUUID()}` };
+  return {
+    name: `${INSTALLATION.name}-replica-${unique}`,
+    identity: `${hostname()}_${randomUUID()}`,
+    startMs: Date.now(),
+  };
 }
 
 type CertificateFiles = Awaited<ReturnType<typeof readCertificateFiles>>;
