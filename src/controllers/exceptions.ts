@@ -80,9 +80,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (problem === undefined) metrics.podSecurity.exceptionExpiry.set(labels, exception.rule.expiresAtMs / 1000);
       else metrics.podSecurity.exceptionExpiry.remove(labels);
       await writeStatus(object, { exception, problem, pods, added, nowMs }, context, reconcileContext);
-      for (const event of events.takeNew(key, expiryEvents(exception, problem, nowMs))) {
-        record(object, event, pods, reconcileContext);
-      }
+      const event = expiryEvent(exception, problem, nowMs);
+      if (event && events.takeNew(key, [event]).length > 0) record(object, event, pods, reconcileContext);
       const leftMs = exception.rule.expiresAtMs - nowMs;
       return leftMs > 0 && leftMs < RESYNC_MS ? { requeueAfterMs: leftMs } : undefined;
     },
@@ -143,11 +142,12 @@ async function writeStatus(
   { cluster }: ReconcileContext,
 ): Promise<void> {
   const { metadata = {}, status: before = {} } = object;
-  const { exception, pods, added, nowMs } = observation;
+  const { exception, problem, pods, added, nowMs } = observation;
   const now = formatTimestamp(nowMs);
   const names = pods.map((pod) => findPodWorkload(pod, cluster.store)).map(printWorkload);
-  const lastUsed = added > 0 ? now : before.lastUsed;
-  const lastUseMs = parseTimestamp(lastUsed) ?? exception.approvedMs;
+  const haveEnded = problem === undefined && names.length === 0 && (before.workloads ?? []).length > 0;
+  const lastUsed = added > 0 || haveEnded ? now : before.lastUsed;
+  const lastUseMs = Math.max(parseTimestamp(lastUsed) ?? -Infinity, exception.approvedMs);
   const status = {
     observedGeneration: metadata.generation ?? 0,
     conditions: withTransitionTimes(
@@ -203,14 +203,14 @@ function condition(type: string, isTrue: boolean, reason: string, message: strin
 }
 
 /** Returns the event to record shortly before or after an exception expires. */
-function expiryEvents({ spec, rule }: PreparedException, problem: ExceptionProblem | undefined, nowMs: number) {
+function expiryEvent({ spec, rule }: PreparedException, problem: ExceptionProblem | undefined, nowMs: number) {
   const { expiresAt } = spec;
   if (problem?.reason === 'Expired') {
     const message = `expired at ${expiresAt}: running pods continue, and new pods are denied`;
-    return [{ reason: 'ExceptionExpired', message }];
+    return { reason: 'ExceptionExpired', message };
   }
-  if (problem !== undefined || rule.expiresAtMs - nowMs > EXPIRY_NOTICE_MS) return [];
-  return [{ reason: 'ExceptionExpires', message: `expires at ${expiresAt}: new pods are denied afterwards` }];
+  if (problem !== undefined || rule.expiresAtMs - nowMs > EXPIRY_NOTICE_MS) return undefined;
+  return { reason: 'ExceptionExpires', message: `expires at ${expiresAt}: new pods are denied afterwards` };
 }
 
 function record(

@@ -80,8 +80,8 @@ suite('the status of exceptions', () => {
       (one) => `${String(one['type'])}=${String(one['status'])} ${String(one['reason'])}: ${String(one['message'])}`,
     );
   };
-  const approve = async (approved = spec): Promise<void> => {
-    const approval = { by: 'bob', at: '2026-01-01T09:00:00Z', specHash: hashSpec(approved) };
+  const approve = async (approved = spec, at = '2026-01-01T09:00:00Z'): Promise<void> => {
+    const approval = { by: 'bob', at, specHash: hashSpec(approved) };
     await cluster.applyStatus(
       'PodSecurityException',
       { metadata: { name: 'e', namespace: 'shop' }, status: { approval } },
@@ -135,6 +135,26 @@ suite('the status of exceptions', () => {
     assert.equal(await expiry(), undefined);
   });
 
+  test('the end is announced once, even if the exception does not apply in between', async () => {
+    await approve();
+    time = '2026-01-26T00:00:00Z';
+    await run.pass(60_000);
+    const approvals = [{ ...spec, reason: 'other' }, spec];
+    for (const approved of approvals) {
+      await approve(approved);
+      await run.pass(60_000);
+    }
+    assert.equal((await conditions())[1], 'Active=True Applies: it applies to new pods until 2026-02-01T00:00:00Z');
+    const records = cluster.storage.list({ group: '', resource: 'events' });
+    assert.deepEqual(
+      records.map(({ reason, series }) => [reason, series]),
+      [
+        ['ExceptionExpires', undefined],
+        ['ExceptionExpires', undefined],
+      ],
+    );
+  });
+
   test('the end of an extended exception is announced again', async () => {
     await approve();
     time = '2026-01-26T00:00:00Z';
@@ -150,6 +170,24 @@ suite('the status of exceptions', () => {
       'PodSecurityException ExceptionExpires: the exception expires at 2026-02-01T00:00:00Z: new pods are denied afterwards',
       'PodSecurityException ExceptionExpires: the exception expires at 2026-03-01T00:00:00Z: new pods are denied afterwards',
     ]);
+  });
+
+  test('it is unused a day after its last pod has ended, or after it was approved again', async () => {
+    await approve();
+    await run.idle();
+    const unused = async (now: string): Promise<string | undefined> => {
+      time = now;
+      await run.pass(60_000);
+      return (await conditions())[4];
+    };
+    assert.equal(await unused('2026-01-05T09:00:00Z'), 'Unused=False InUse: running pods that need it: 1');
+    await cluster.remove('Pod', 'gateway', 'shop');
+    assert.equal(await unused('2026-01-05T09:01:00Z'), 'Unused=False InUse: running pods that need it: 0');
+    assert.equal((await status())['lastUsed'], '2026-01-05T09:01:00Z');
+    assert.equal(await unused('2026-01-06T09:00:00Z'), 'Unused=False InUse: running pods that need it: 0');
+    assert.equal(await unused('2026-01-06T09:01:00Z'), 'Unused=True NoPods: running pods that need it: 0');
+    await approve(spec, '2026-01-06T09:02:00Z');
+    assert.equal(await unused('2026-01-06T09:03:00Z'), 'Unused=False InUse: running pods that need it: 0');
   });
 
   test('a stricter upstream label shadows the exception', async () => {
