@@ -26,6 +26,8 @@ export interface AnyObject extends KubeObject {
 interface Selection {
   /** Defaults to all namespaces. */
   readonly namespace?: string | undefined;
+  /** Only the object with this name. Unlike `get`, this requires the permission to list. */
+  readonly name?: string;
   /** Label selector. */
   readonly labels?: string;
 }
@@ -60,9 +62,12 @@ export function createClient(connection: Connection, signal: AbortSignal): Clust
       const path = objectPath(resource, name, namespace);
       return (await ignoreNotFound(send({ method: 'GET', path }))) as AnyObject | undefined;
     },
-    async list(resource, { namespace, labels } = {}) {
+    async list(resource, { namespace, name, labels } = {}) {
       let objects: AnyObject[] = [];
-      const query = labels === undefined ? {} : { labelSelector: labels };
+      const query = {
+        ...(labels === undefined ? {} : { labelSelector: labels }),
+        ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
+      };
       const pages = readPages(connection, { path: resourcePath(resource, namespace), query, signal }, () => {
         objects = [];
         return (items) => objects.push(...items.filter(hasName));

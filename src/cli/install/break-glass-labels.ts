@@ -212,12 +212,14 @@ export async function changeObject<T extends KubeObject>(
   const name = objectName(initial);
   let before: T | undefined;
   let object: T | undefined = initial;
-  for (let attempt = 1; object; attempt++) {
-    const write = plan(object);
-    if (!write) break;
-    if (dryRun === 'client') return { before: object };
-    await wait?.();
+  for (let attempt = 1; ; attempt++) {
     try {
+      // Replicas have permission only to list objects.
+      object ??= (await client.list(resource, { name }))[0] as KubeObject | undefined as T | undefined;
+      const write = object && plan(object);
+      if (!object || !write) break;
+      if (dryRun === 'client') return { before: object };
+      await wait?.();
       const written = await sendWrite(client, objectPath(resource, name), write, dryRun);
       before ??= object;
       // A dry run does not store the first write, on which the second depends.
@@ -229,7 +231,7 @@ export async function changeObject<T extends KubeObject>(
       const { code, message } = error.status;
       if (code === 404) return {};
       if (code !== 409 || attempt >= MAX_ATTEMPTS) return { error: message };
-      object = (await client.get(resource, name)) as KubeObject | undefined as T | undefined;
+      object = undefined;
     }
   }
   return before ? { before } : {};

@@ -27,8 +27,7 @@ export function openRecord(run: BreakGlassRun, targets: readonly Target[]): Leve
       return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
     };
     // Reads the object again, because the command has changed it. Replicas have permission only to list objects.
-    const objects = await run.client.list(RESOURCES[KIND]);
-    const current = objects.find((object) => objectName(object) === target.name);
+    const [current] = await run.client.list(RESOURCES[KIND], { name: target.name });
     return current && (await changeObject(run, RESOURCES[KIND], current, { plan })).error;
   };
   return {

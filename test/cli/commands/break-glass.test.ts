@@ -746,7 +746,7 @@ describe('break-glass reports', () => {
   const self = json({ status: { userInfo: { username: 'jo' } } }, 201);
   const annotations = { 'portcullis.dev/break-glass-since': '2026-01-15T11:00:00Z' };
   const switched = json({ ...psa, metadata: { name: 'psa.portcullis.dev', annotations }, webhooks: [] });
-  const again = json({ ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } });
+  const again = { ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } };
   const cases: readonly (readonly [name: string, answers: readonly Responder[], expected: Outcome])[] = [
     [
       'missing permission to list',
@@ -808,8 +808,36 @@ describe('break-glass reports', () => {
       },
     ],
     [
+      'an object that cannot be read again after a conflict',
+      [
+        list(psa),
+        list(),
+        list(),
+        list(),
+        list(),
+        self,
+        refusal(409, 'conflict'),
+        refusal(403, 'User "jo" cannot list'),
+      ],
+      {
+        code: 1,
+        stdout: `validating psa.portcullis.dev: not changed: User "jo" cannot list\n${REMAINING}`,
+        stderr: '',
+      },
+    ],
+    [
       'a change after a conflict',
-      [list(psa), list(), list(), list(), list(), self, refusal(409, 'the object has been modified'), again, switched],
+      [
+        list(psa),
+        list(),
+        list(),
+        list(),
+        list(),
+        self,
+        refusal(409, 'the object has been modified'),
+        list(again),
+        switched,
+      ],
       {
         code: 0,
         stdout: `validating psa.portcullis.dev: off\n${WHEN_ON}`,
