@@ -146,10 +146,9 @@ export const command = defineCommand({
     const fixes = fixTexts(texts, createFailureFinder(manifests, settings));
     const fixed = fixedManifests(fixes, manifests);
     const report = checkManifests(fixed, settings);
-    printChanges(io.stderr, fixes);
     const [stream] = isStream(values) ? fixes.values() : [];
     if (fix === 'write' && stream === undefined) {
-      await writeFixes(fixes);
+      await writeFixes(fixes, io.stderr);
       printReport(report, output, io);
       return exitCode(report);
     }
@@ -158,6 +157,7 @@ export const command = defineCommand({
       patch: () => printPatches(fixes, manifests, fixed),
       write: () => stream?.text ?? '',
     };
+    printChanges(io.stderr, fixes);
     io.stdout.write(printed[fix]());
     printReport(report, 'table', { ...io, stdout: io.stderr, text: io.stderr });
     return exitCode(report);

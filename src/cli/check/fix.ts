@@ -42,18 +42,22 @@ export function fixedManifests(fixes: Fixes, { errors }: Manifests): Manifests {
 }
 
 /**
- * Replaces each changed file atomically. For a symbolic link, replaces its target.
+ * Replaces each changed file atomically, and then prints its changes. For a symbolic link, replaces its target.
  * @throws {UserError} for a file that cannot be written
  */
-export async function writeFixes(fixes: Fixes): Promise<void> {
-  for (const [file, { before, text }] of fixes) {
-    if (text === before) continue;
-    try {
-      const path = await realpath(file);
-      await replaceFile(path, text, (await stat(path)).mode);
-    } catch (error) {
-      throw new UserError(`cannot write ${file}: ${failureReason(error)}`, { cause: error });
-    }
+export async function writeFixes(fixes: Fixes, stderr: Output): Promise<void> {
+  for (const [file, fix] of fixes) {
+    if (fix.text !== fix.before) await writeFile(file, fix.text);
+    printChanges(stderr, new Map([[file, fix]]));
+  }
+}
+
+async function writeFile(file: string, text: string): Promise<void> {
+  try {
+    const path = await realpath(file);
+    await replaceFile(path, text, (await stat(path)).mode);
+  } catch (error) {
+    throw new UserError(`cannot write ${file}: ${failureReason(error)}`, { cause: error });
   }
 }
 

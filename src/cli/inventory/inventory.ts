@@ -99,6 +99,8 @@ export type InventoryValues = Values<typeof inventoryOptions> & {
 export interface Inventory {
   readonly store: Store;
   readonly source: 'manifests' | 'cluster';
+  /** The objects in the manifests. The store contains only one of several objects that have the same name. */
+  readonly objects: readonly ManifestObject[];
   /** Pod templates of kinds that the store does not contain. */
   readonly customSources: readonly CustomPodSource[];
   /** Descriptions of missing objects and their substitutes, without a full stop. */
@@ -227,6 +229,7 @@ async function readFromCluster(
   return {
     store,
     source: 'cluster',
+    objects: [],
     customSources: custom.customSources,
     assumptions: [...filled, ...notes, ...absent, ...custom.assumptions],
     unread,
@@ -301,7 +304,7 @@ export function createInventory(
     if (scope) store.put(scope.kind, value);
   }
   store.markSynced();
-  return { store, source: 'manifests', customSources, assumptions, unread: [], namespace };
+  return { store, source: 'manifests', objects, customSources, assumptions, unread: [], namespace };
 }
 
 /** Kinds in manifests that only the server uses. */

@@ -43,7 +43,7 @@ export async function gatherKubelets(
   scopes: readonly Scope[] = [],
 ) {
   const optional = [{ kind: 'NodesConfig', name: NODES_CONFIG_NAME } as const, ...scopes];
-  const { store, assumptions, connection } = await readInventory(options, io, { kinds, optional });
+  const { store, objects, assumptions, connection } = await readInventory(options, io, { kinds, optional });
   const { settings } = await findSettings({ config: options.config, store });
   const hasSettingsObject = options.config === undefined;
   const scope: KubeletScope = { store, settings: () => settings.kubelet, hasSettingsObject };
@@ -59,7 +59,15 @@ export async function gatherKubelets(
     inForce,
     rendered: hasSettingsObject ? (stored ?? '') : renderMinimum(requested, inForce),
   };
-  return { store, settings: settings.kubelet, minimums, nodes: listNodeStates(scope), assumptions, connection };
+  return {
+    store,
+    objects,
+    settings: settings.kubelet,
+    minimums,
+    nodes: listNodeStates(scope),
+    assumptions,
+    connection,
+  };
 }
 
 /** A node compared with a minimum. */

@@ -1,3 +1,4 @@
+import type { ManifestObject } from '../../config/objects.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { FeatureGate } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -13,7 +14,6 @@ import {
 } from '../../policy/kubelet/feature-gates.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
-import { readObjects } from '../inventory/manifests.ts';
 import { option, text, type Values } from '../options.ts';
 import { printReport, printTable, withHeader } from '../output/print.ts';
 import { gatherKubelets, kubeletOptions, minimumVersion } from './facts.ts';
@@ -94,10 +94,14 @@ const GATES = [{ kind: 'FeatureGate' }] as const;
 async function gatherGates(values: Values<typeof options>, io: Io) {
   const isCluster = values.filename.length === 0;
   const facts = values.minimum === undefined ? await gatherKubelets(values, io, [], GATES) : undefined;
-  const cluster = facts ?? (isCluster ? await readInventory(values, io, { kinds: [], optional: GATES }) : undefined);
-  const objects = isCluster ? (cluster?.store.list('FeatureGate') ?? []) : await readGates(values.filename, io);
+  const {
+    store,
+    objects: manifests,
+    assumptions,
+  } = facts ?? (await readInventory(values, io, { kinds: [], optional: GATES }));
+  const objects = isCluster ? store.list('FeatureGate') : findGates(manifests);
   if (objects.length === 0) {
-    const problem = cluster?.assumptions.join('; ') || 'the cluster has none';
+    const problem = assumptions.join('; ') || 'the cluster has none';
     const fix = isCluster ? `${problem}; specify a manifest with -f` : 'the manifests contain none';
     throw new UserError(`no FeatureGate of ${getApiVersion('FeatureGate')}: ${fix}`);
   }
@@ -107,11 +111,10 @@ async function gatherGates(values: Values<typeof options>, io: Io) {
 }
 
 /** Returns all FeatureGate objects. The store would keep only one, because all of them are named `cluster`. */
-async function readGates(paths: readonly string[], io: Io): Promise<readonly FeatureGate[]> {
-  const objects = await readObjects(paths, io);
-  const isGate = ({ kind, apiVersion }: (typeof objects)[number]): boolean =>
-    kind === 'FeatureGate' && apiVersion === getApiVersion('FeatureGate');
-  return objects.filter(isGate).map(({ value }): FeatureGate => value);
+function findGates(manifests: readonly ManifestObject[]): readonly FeatureGate[] {
+  return manifests
+    .filter(({ kind, apiVersion }) => kind === 'FeatureGate' && apiVersion === getApiVersion('FeatureGate'))
+    .map(({ value }): FeatureGate => value);
 }
 
 function toSubject(object: FeatureGate, version: string | undefined): Subject {

@@ -151,7 +151,7 @@ const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
 /** The parts of the inventory that a development cluster does not have. */
-const UNREAD = { source: 'cluster', customSources: [], assumptions: [], unread: [] } as const;
+const UNREAD = { source: 'cluster', objects: [], customSources: [], assumptions: [], unread: [] } as const;
 
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {

@@ -92,6 +92,22 @@ test('--fix replaces the files and keeps their modes and links', async () => {
   assert.deepEqual((await readdir(folder)).sort(), ['link.yaml', 'pod.yaml']);
 });
 
+test('--fix reports only the changes of files that it has written', async () => {
+  const inside = join(folder, 'unwritable');
+  await mkdir(inside);
+  // The name of the temporary file is too long.
+  const [written, unwritable] = [join(inside, 'a.yaml'), join(inside, `${'b'.repeat(240)}.yaml`)];
+  for (const file of [written, unwritable]) await writeFile(file, POD);
+  const args = ['check', '-f', inside, '--level=baseline', '--fix'];
+  const { code, stdout, stderr } = await runProgram(args);
+  assert.deepEqual([code, stdout], [2, '']);
+  assert.match(
+    stderr.replaceAll(inside, 'DIR'),
+    /^fixed: DIR\/a\.yaml:5:3: hostNamespaces: spec\.hostPID set to false\nerror: cannot write DIR\/b+\.yaml: .*\n$/,
+  );
+  assert.equal(await readFile(written, 'utf8'), FIXED);
+});
+
 test('--fix does not follow links out of the directory', async () => {
   const [inside, outside] = [join(folder, 'deploy'), join(folder, 'outside.yaml')];
   await mkdir(join(inside, '..data'), { recursive: true });

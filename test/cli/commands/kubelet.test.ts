@@ -24,6 +24,12 @@ describe('the kubelet commands print', () => {
   }
 });
 
+test('gates of standard input, with the minimum in it', async () => {
+  const args = ['kubelet', 'gates', '-f'];
+  const stdin = await readFile(GATES, 'utf8');
+  assert.deepEqual(await runProgram([...args, '-'], { stdin }), await runProgram([...args, GATES]));
+});
+
 describe('the kubelet commands without objects', () => {
   test('status without a minimum', async () => {
     const stdout = 'No minimum kubelet version is set in spec.kubelet.\n';
