@@ -143,7 +143,10 @@ async function syncAll(syncer: Syncer, context: ReconcileContext): Promise<void>
 
 async function sync(syncer: Syncer, name: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const namespace = cluster.store.get('Namespace', name);
-  if (!namespace) return;
+  if (!namespace) {
+    syncer.events.takeNew(name, []);
+    return;
+  }
   const planned = createPlanner(syncer, cluster.store)(namespace);
   if (planned.apply) {
     await cluster.apply('Namespace', planned.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });

@@ -150,6 +150,18 @@ suite('the label syncer', () => {
     );
   });
 
+  test('reports a namespace again after it was deleted and created again', async () => {
+    settings.disabledControllers = ['standard-scc-controller'];
+    for (const { metadata } of STANDARD_CLUSTER_ROLE_BINDINGS)
+      await cluster.remove('ClusterRoleBinding', metadata?.name ?? '');
+    await run();
+    await create('shop');
+    await cluster.remove('Namespace', 'shop');
+    await settle();
+    await create('shop');
+    assert.equal((await events()).filter((event) => event.startsWith('NoUsableSCC')).length, 2);
+  });
+
   test('follows the grants of service accounts and reports the privileged level', async () => {
     await run();
     await create('shop');
