@@ -106,7 +106,7 @@ function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodD
 }
 
 /**
- * Name of the Secret that contains a provided serving certificate, and of the cert-manager Certificate. It differs from
+ * Name of the cert-manager Certificate and its Secret. It differs from
  * the Secret that the replicas manage, because a Secret's type is immutable.
  */
 export const CERTIFICATE = 'portcullis-tls';
@@ -117,12 +117,9 @@ const SELF_SIGNED = 'portcullis-self-signed';
 const AUTHORITY = 'portcullis-authority';
 const CERT_MANAGER = { apiVersion: 'cert-manager.io/v1' } as const;
 
-/**
- * Returns the volume, mount and arguments for a provided certificate. Replicas read a self-managed certificate through
- * the API.
- */
+/** Returns the volume, mount and arguments for a certificate from cert-manager. */
 function certificateFiles({ certificates, namespace }: ManifestSettings) {
-  if (certificates === 'self-managed') return { volumes: [], volumeMounts: [], args: [] };
+  if (certificates !== 'cert-manager') return { volumes: [], volumeMounts: [], args: [] };
   return {
     volumes: [{ name: VOLUME, secret: { secretName: CERTIFICATE } }],
     volumeMounts: [{ name: VOLUME, mountPath: FOLDER, readOnly: true }],
@@ -250,7 +247,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
     args: serveArguments(settings),
     env: [
       { name: 'PORTCULLIS_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
-      { name: INITIAL_SETTINGS, value: JSON.stringify(settings.policy) },
+      { name: INITIAL_SETTINGS, value: JSON.stringify(settings.initial ?? settings.policy) },
     ],
     ports: [reviews, probes].map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),
     startupProbe: probe('/livez', { periodSeconds: 2, failureThreshold: 30 }),

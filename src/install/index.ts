@@ -10,11 +10,17 @@ import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { exceptionPolicy } from './exception-policy.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
-import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings, SETTINGS_SCHEMA } from './settings.ts';
+import {
+  prerequisiteMetadata,
+  decodePolicy,
+  type Manifest,
+  type ManifestSettings,
+  SETTINGS_SCHEMA,
+} from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
 export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';
-export { INITIAL_SETTINGS, namespaceObjects } from './deployment.ts';
+export { CERTIFICATE, INITIAL_SETTINGS, namespaceObjects } from './deployment.ts';
 export {
   ALL_FEATURES,
   decodePolicy,
@@ -62,7 +68,7 @@ const EXCEPTION_CRD = withLabels(podSecurityExceptions);
 export const CRDS = [SETTINGS_CRD, EXCEPTION_CRD, ENFORCEMENT_CRD, ...SCC_CRDS, NODES_CRD];
 
 function withLabels<T extends Manifest>(crd: T): T {
-  return { ...crd, metadata: clusterMetadata(crd.metadata.name) };
+  return { ...crd, metadata: prerequisiteMetadata(crd.metadata.name) };
 }
 
 /** Returns all objects of an installation, in the order in which they are applied. Webhook configurations come last. */

@@ -18,7 +18,7 @@ import {
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import {
-  clusterMetadata,
+  prerequisiteMetadata,
   decodePolicy,
   LABELS,
   type Manifest,
@@ -72,7 +72,7 @@ function boundRole(
   rules: readonly PolicyRule[],
   namespace: string,
 ): readonly [ManifestOf<V1ClusterRole | V1Role>, ManifestOf<V1ClusterRoleBinding | V1RoleBinding>] {
-  const metadata = kind === 'Role' ? namespacedMetadata(namespace, name) : clusterMetadata(name);
+  const metadata = prerequisiteMetadata(name, kind === 'Role' ? namespace : undefined);
   const roleRef = { apiGroup, kind, name };
   const subjects = [{ kind: 'ServiceAccount', name: INSTALLATION.name, namespace }];
   return [

@@ -33,11 +33,12 @@ export interface ManifestSettings {
   readonly features: InstalledFeatures;
   /** True if the `nodes.config.openshift.io` CRD is installed. */
   readonly nodesConfig: boolean;
-  /** Spec of the PortcullisConfiguration that the leader creates. */
+  /** Spec of the PortcullisConfiguration. */
   readonly policy: JsonObject;
+  /** Part of the spec that the leader applies. Default: all of it. */
+  readonly initial?: JsonObject;
   /**
-   * Source of the serving certificate and the caBundle. `others` means that neither the replicas nor cert-manager
-   * provide them.
+   * Source of the serving certificate and the caBundle. With `others`, the user provides them.
    */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
   /** With `preferred`, replicas may share a node if no other node has capacity. */
@@ -131,8 +132,12 @@ export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [C
 /** Labels on all objects of an installation. */
 export const LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_OF } as const;
 
-export function clusterMetadata(name: string): Manifest['metadata'] {
-  return { name, labels: LABELS };
+/** Labels on the CRDs, roles and policies, which users do not customize. */
+const PREREQUISITE_LABELS = { ...LABELS, [COMPONENT_LABEL]: 'prerequisites' } as const;
+
+/** Metadata of a CRD, role or policy. */
+export function prerequisiteMetadata(name: string, namespace?: string): Manifest['metadata'] {
+  return { name, ...(namespace === undefined ? {} : { namespace }), labels: PREREQUISITE_LABELS };
 }
 
 export function namespacedMetadata(namespace: string, name: string): Manifest['metadata'] {
@@ -159,7 +164,7 @@ export function policyWithBinding(
   name: string,
   spec: PolicySpec,
 ): readonly [ManifestOf<V1ValidatingAdmissionPolicy>, ManifestOf<V1ValidatingAdmissionPolicyBinding>] {
-  const common = { apiVersion: 'admissionregistration.k8s.io/v1', metadata: clusterMetadata(name) };
+  const common = { apiVersion: 'admissionregistration.k8s.io/v1', metadata: prerequisiteMetadata(name) };
   return [
     { ...common, kind: 'ValidatingAdmissionPolicy', spec },
     {

@@ -112,7 +112,7 @@ for (const [name, settings] of INSTALLATIONS) {
     test('the arguments are valid serve options', () => {
       const values = getValues(settings);
       assert.equal(values['in-cluster'], true);
-      assert.equal(values['tls-cert-file'] === undefined, settings.certificates === 'self-managed');
+      assert.equal(values['tls-cert-file'] === undefined, settings.certificates !== 'cert-manager');
     });
 
     test('no RBAC rule contains a wildcard', () => {

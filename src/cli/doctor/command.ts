@@ -24,7 +24,7 @@ import { diagnosePolicies, hasServer } from './serverless.ts';
 const DETAILS = `
 Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is
 a shell command or an instruction. To fix objects that differ from the output of portcullis
-install, apply that output again. The output keeps the options and the settings of the installation.
+install, apply that output again. It contains the options and the settings of the installation.
 
 The command reads objects and sends server-side dry runs. It changes nothing. Without sufficient permissions, it
 reports the facts that it could not read. The exit code is 1 if there are problems, but not for warnings.

@@ -1,6 +1,7 @@
 /** Fixes shared by several checks, and the function that prints fixes. */
 import type { Configuration } from '../../install/live-webhooks.ts';
-import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
+import { SELECTOR_LABELS } from '../../install/settings.ts';
+import { COMPONENT_LABEL, INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../installed/deployment.ts';
 import { printable } from '../output/print.ts';
@@ -49,15 +50,24 @@ export const END_BREAK_GLASS: Fix = {
   after: ['replicas', 'certificates', 'leases'],
 };
 
+/** Replaces the changes of other clients, except in the objects that users customize. */
+const REPLACE = ['--force-conflicts', '-l', `${COMPONENT_LABEL}!=${SELECTOR_LABELS[COMPONENT_LABEL]}`];
+
 /**
  * Returns the fix for an object that differs from the manifests of the installation. The fix applies the manifests
- * again with the same tool and options, and adds the feature.
+ * again with the same tool and options. If the object is a `prerequisite` or a webhook configuration, the fix does not
+ * change the Deployment and the other objects that users customize. Otherwise, it adds the object or the feature, and
+ * kubectl reports conflicts.
  */
-export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, feature?: OptionalFeature): Fix {
+export function applyManifests(
+  facts: Pick<Facts, 'namespace' | 'deployment'>,
+  change: 'prerequisites' | 'missing' | OptionalFeature,
+): Fix {
   const { namespace } = facts;
   // The Deployment contains the options of the installation.
   const deployment = factValue(facts.deployment);
   if (!deployment) return instruction('apply the manifests of the installation again');
+  const feature = OPTIONAL_FEATURES.find((one) => one === change);
   const { labels, annotations } = deployment.metadata ?? {};
   const marks = { ...labels, ...annotations };
   const owner = OWNERS.find(([, mark]) => marks[mark] !== undefined);
@@ -76,7 +86,7 @@ export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, f
   return {
     commands: [
       { program: PROGRAM, args: [isUpgrade ? 'upgrade' : 'install', ...options] },
-      kubectl('apply', '--server-side', '--force-conflicts', '-f', '-'),
+      kubectl('apply', '--server-side', ...(change === 'prerequisites' && !isUpgrade ? REPLACE : []), '-f', '-'),
     ],
     note: 'with kustomize, apply your kustomization instead',
     // The manifests cannot be generated while the settings are invalid.

@@ -34,12 +34,11 @@ const installOptions = {
 };
 
 const DETAILS = `
-Prints installation manifests for the kubeconfig's cluster, and the assumptions and a summary to stderr.
+Prints installation manifests for the kubeconfig's cluster, and the assumptions and later steps to stderr.
 The command changes nothing. Apply the output with kubectl. With --profile, it does not read a cluster.
 
-If Portcullis is installed, settings that the options do not change keep their values, as do customized fields
-of the Deployment. Settings that weaken enforcement require --allow-weaker. To see the changes first, pipe the
-output to kubectl diff.
+If Portcullis is installed, settings that the options do not change keep their values. Settings that weaken
+enforcement require --allow-weaker. To see the changes first, pipe the output to kubectl diff.
 
 With --webhooks=static, API servers deny pods until the replicas are ready, so apply the objects with the label
 app.kubernetes.io/component=webhooks last. With --without-server, the output contains only policies.

@@ -130,11 +130,6 @@ export function divideSettings(
     initial: own.reduce(withSetting, {}),
     /** The object for `kubectl apply`, with the changed settings that other clients own. */
     object: foreign.length === 0 ? undefined : object,
-    /** Changed settings that kubectl replaces only with `--force-conflicts`. */
-    conflicts: foreign.flatMap(({ path }) => {
-      const others = ownersAt(path).filter((owner) => owner !== KUBECTL);
-      return others.length === 0 ? [] : [`spec.${path.join('.')} belongs to ${others.join(', ')}`];
-    }),
     /** Command that removes settings owned by other clients, which server-side apply cannot remove. */
     removal: removed.length === 0 ? undefined : patchSettings(removed),
   };

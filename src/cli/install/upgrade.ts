@@ -6,12 +6,11 @@ import { type Installation, installedImage } from './installation.ts';
 import { planOptions } from './plan.ts';
 
 const DETAILS = `
-Prints the manifests of this version for the installation in the kubeconfig's cluster, and a summary to stderr.
-Settings and customized fields keep their values as with install. Without --image, the image keeps its name and
-has the tag of this version. The command changes nothing. Apply the output with kubectl.
+Prints the manifests of this version for the installation in the kubeconfig's cluster, and later steps to stderr.
+Settings keep their values as with install. Without --image, the image keeps its name and has the tag of this
+version. The command changes nothing. Apply the output with kubectl.
 
-The command rejects versions that cannot run together, and arguments and settings that this version does not
-support.
+The command rejects versions that cannot run together, and settings that this version does not support.
 
 Examples:
   portcullis upgrade | kubectl diff --server-side -f -

@@ -20,7 +20,6 @@ import type { Version } from '../../policy/pss/policy.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { type Io, printPage, PROGRAM, VERSION } from '../command.ts';
 import { findLostEnforcement } from '../installed/enforcement.ts';
-import { objectPathName } from '../installed/objects.ts';
 import {
   comparePolicies,
   deleteCommand,
@@ -34,7 +33,6 @@ import { checkWeakenings, findWeakenings } from '../installed/weakening.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
-import { listOrNothing, summarizeSettings } from './summary.ts';
 
 /** Options of `install` and `upgrade` that are also valid without a server. */
 const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'allow-weaker', 'set'];
@@ -118,13 +116,11 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
   const objects = serverlessPolicies(spec, minor);
   checkWeakenings(await findWeaker(client, installed, configuration, spec), values['allow-weaker']);
   await checkSystemNamespace(spec, client);
-  const { missing, obsolete } = comparePolicies(objects, policies);
+  const { obsolete } = comparePolicies(objects, policies);
   io.stdout.write(`${printHeader(minor)}${printYaml(objects)}`);
   const lines = [
     `Note: Kubernetes ${version} at ${server}`,
     ...(dropped.length === 0 ? [] : [`Not included in the policies: ${dropped.join(', ')}`]),
-    ...(before ? summarizeSettings({ policy: before }, { policy: spec }) : []),
-    `new: ${installed ? listOrNothing(missing.map(objectPathName)) : `${missing.length} objects`}`,
     ...obsolete.map((object) => `obsolete: ${printCommand(deleteCommand(object))}`),
   ];
   for (const line of lines) io.stderr.write(`${printable(line)}\n`);

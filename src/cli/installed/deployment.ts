@@ -1,6 +1,6 @@
 /** Reads the version and the command-line options of the replicas from the Deployment. */
 import { posix } from 'node:path';
-import { type ManifestSettings, parseFeatures } from '../../install/index.ts';
+import { CERTIFICATE, type ManifestSettings, parseFeatures } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import { VERSION } from '../command.ts';
@@ -12,13 +12,15 @@ export function replicaContainer(deployment: Deployment | undefined) {
   return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);
 }
 
-/** Returns all values of an option in the replicas' arguments. */
-function deploymentArguments(deployment: Deployment | undefined, option: string): readonly string[] {
-  const args = replicaContainer(deployment)?.args ?? [];
-  return args.flatMap((arg, index) => {
+/** Returns all values of an option in the replicas' arguments or, without arguments, in their environment variables. */
+function deploymentArguments(deployment: Deployment | undefined, option: keyof typeof serveOptions): readonly string[] {
+  const { args = [], env = [] } = replicaContainer(deployment) ?? {};
+  const values = args.flatMap((arg, index) => {
     if (arg === `--${option}`) return args[index + 1] ?? [];
     return arg.startsWith(`--${option}=`) ? arg.slice(option.length + 3) : [];
   });
+  const variable = env.find(({ name }) => name === serveOptions[option].env)?.value;
+  return values.length > 0 || variable === undefined ? values : [variable];
 }
 
 /** Returns the features of the installation, which the Deployment passes to the replicas. */
@@ -50,10 +52,11 @@ export function deploymentSettings(deployment: Deployment) {
   } satisfies Partial<ManifestSettings>;
 }
 
+/** Recognizes the Certificate of the manifests. Users can have their own. */
 function certificateSource(deployment: Deployment): ManifestSettings['certificates'] {
   if (deploymentArguments(deployment, 'tls-cert-file').length === 0) return 'self-managed';
   const annotations = deploymentArguments(deployment, 'webhook-annotations').join();
-  return annotations.includes('cert-manager.io/') ? 'cert-manager' : 'others';
+  return annotations.includes(`/${CERTIFICATE}`) ? 'cert-manager' : 'others';
 }
 
 /** Returns the reason why this program cannot change an installation, or `undefined` if it can. */
@@ -71,12 +74,7 @@ export function findIncompatibility(deployment: Deployment | undefined, isUpgrad
   if (!isUpgrade && version !== undefined && version !== VERSION) {
     return `version ${version} is installed, but this program has version ${VERSION}: use portcullis upgrade`;
   }
-  const unknown = (replicaContainer(deployment)?.args ?? [])
-    .map((arg) => /^--(?:no-)?([^=]+)/.exec(arg)?.[1])
-    .find((name) => name !== undefined && !(name in serveOptions) && !(`no-${name}` in serveOptions));
-  return unknown === undefined
-    ? undefined
-    : `deployments/${INSTALLATION.name}: version ${VERSION} does not have the option --${unknown}: remove it from the container arguments first`;
+  return undefined;
 }
 
 function parseProgramVersion(version: string): readonly number[] {

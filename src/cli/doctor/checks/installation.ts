@@ -69,7 +69,10 @@ function checkObjects(facts: Facts): readonly CheckResult[] {
         Map.groupBy(changed, ({ kind }) => IMPACTS[kind] ?? ROLE_IMPACT),
         ([impact, group]) => {
           const names = summarizeNames(group.map(({ kind, metadata: { name } }) => `${kind} ${name}`));
-          return problem(names, 'missing, or different from the manifests', { impact, fix: applyManifests(facts) });
+          return problem(names, 'missing, or different from the manifests', {
+            impact,
+            fix: applyManifests(facts, 'prerequisites'),
+          });
         },
       );
     }),

@@ -64,7 +64,7 @@ function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
   }
   const impact = 'matching requests are denied in fail-closed namespaces, and are admitted without a review elsewhere';
   const isMissing = /service "[^"]*" not found/.test(error);
-  return [problem(name, message, { impact, fix: isMissing ? applyManifests(facts) : findCause(facts) })];
+  return [problem(name, message, { impact, fix: isMissing ? applyManifests(facts, 'missing') : findCause(facts) })];
 }
 
 function findCause(facts: Facts): Fix {

@@ -76,7 +76,7 @@ function evaluateBudget(facts: Facts): readonly CheckResult[] {
   return evaluateFact(facts.disruptionBudgets, BUDGET, (budgets) => {
     if (budgets.length > 0) return [ok(BUDGET, 'limits evictions of replicas')];
     const impact = 'all replicas may be evicted at once';
-    return [warning(BUDGET, 'does not exist', { impact, fix: applyManifests(facts) })];
+    return [warning(BUDGET, 'does not exist', { impact, fix: applyManifests(facts, 'missing') })];
   });
 }
 

@@ -73,7 +73,7 @@ function enforcementState(facts: Facts): Partial<Enforcement> {
 export function restoreConfigurations(facts: Facts): Fix {
   if (isDevCluster(facts)) return instruction('restart portcullis serve, which registers the webhooks');
   if (isManaged(facts)) return leaderCorrects(facts);
-  const { after = [], ...fix } = applyManifests(facts);
+  const { after = [], ...fix } = applyManifests(facts, 'prerequisites');
   // Requests that no replica reviews may be denied. The leader sets the caBundle of new webhooks.
   return { ...fix, after: ['replicas', 'leases', ...after] };
 }
