@@ -40,8 +40,11 @@ The command changes nothing. Apply the output with kubectl. With --profile, it d
 If Portcullis is installed, settings that the options do not change keep their values. Settings that weaken
 enforcement require --allow-weaker. To see the changes first, pipe the output to kubectl diff.
 
-With --webhooks=static, API servers deny pods until the replicas are ready, so apply the objects with the label
-app.kubernetes.io/component=webhooks last. With --without-server, the output contains only policies.
+By default, the leader registers the webhooks when a replica is ready. With --set=webhooks.management=static, the
+output contains the webhook configurations, and replicas do not change them. API servers then deny pods until the
+replicas are ready, so apply the objects with the label app.kubernetes.io/component=webhooks last.
+
+With --without-server, the output contains only policies.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -

@@ -18,7 +18,6 @@ import {
   integer,
   namespaceName,
   nonEmpty,
-  oneOf,
   type Option,
   option,
   type OptionText,
@@ -73,9 +72,6 @@ export const planOptions = {
     help: 'Policy setting in the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
     resolve: (texts: readonly string[]) => texts.map(setting),
   },
-  webhooks: option('BY', oneOf(['managed', 'static'] as const), undefined, {
-    help: 'With managed, the leader registers the webhooks when a replica is ready. With static, the output contains the webhook configurations, and replicas do not change them. Default: managed',
-  }),
   'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
   monitoring: choice({
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
@@ -88,15 +84,8 @@ export const planOptions = {
 export type PlanValues = Values<typeof planOptions>;
 
 /** Policy settings from the options. */
-export function requestedChanges(
-  { webhooks, set }: Pick<PlanValues, 'webhooks' | 'set'>,
-  hasSccs: boolean,
-): readonly Setting[] {
-  return [
-    ...(hasSccs ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
-    ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: webhooks }]),
-    ...set,
-  ];
+export function requestedChanges({ set }: Pick<PlanValues, 'set'>, hasSccs: boolean): readonly Setting[] {
+  return hasSccs ? set : [{ path: ['scc', 'mode'], value: 'off' }, ...set];
 }
 
 /** Applies the options to the settings of a profile or cluster. Throws a UserError for contradictory options. */

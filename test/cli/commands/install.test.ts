@@ -49,7 +49,7 @@ describe('install without a cluster', () => {
     ],
     [['--profile=local'], { webhooks: { url: 'https://127.0.0.1:8443' } }],
     [
-      ['--profile=local', '--webhooks=static'],
+      ['--profile=local', '--set=webhooks.management=static'],
       { webhooks: { url: 'https://127.0.0.1:8443' }, policy: { webhooks: { management: 'static' } } },
     ],
     [['--profile=cert-manager', '--monitoring'], { certificates: 'cert-manager', monitoring: 'prometheus-operator' }],
@@ -61,8 +61,14 @@ describe('install without a cluster', () => {
       { namespace: 'security', image: 'r.example.com/p:1', policy: { scc: { authorization: 'sar' } } },
     ],
     [
-      ['--profile=default', '--set', 'scc.mode=off', '--set=scc.exemptNamespaces=[a, b]', '--webhooks=static'],
-      { policy: { webhooks: { management: 'static' }, scc: { mode: 'off', exemptNamespaces: ['a', 'b'] } } },
+      [
+        '--profile=default',
+        '--set',
+        'scc.mode=off',
+        '--set=scc.exemptNamespaces=[a, b]',
+        '--set=webhooks.management=static',
+      ],
+      { policy: { scc: { mode: 'off', exemptNamespaces: ['a', 'b'] }, webhooks: { management: 'static' } } },
     ],
     [
       ['--profile=monitoring', '--runbook-url=https://wiki.example.com/runbook'],

@@ -35,7 +35,6 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
     '--rollout',
     '--kubelet',
     '--olm',
-    '--webhooks=static',
     '--profile=default',
     '--output-dir=a',
   ].map((arg) => [[arg], `${arg.replace(/=.*/, '')}: not supported by an installation without a server`] as const),
