@@ -25,6 +25,18 @@ const RATE = { burst: 25, perSecond: 1 / 300 };
 const SERIES_MS = 600_000;
 const CACHE_SIZE = 4096;
 
+/** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/events.go */
+const MAX_NOTE_BYTES = 1024;
+
+/** Shortens a text so that the API server accepts it, with the suffix, as the note of an event. */
+export function truncateNote(text: string, suffix = ''): string {
+  const encoder = new TextEncoder();
+  const buffer = new Uint8Array(MAX_NOTE_BYTES - encoder.encode(suffix).length);
+  if (encoder.encodeInto(text, buffer).read === text.length) return `${text}${suffix}`;
+  const { read } = encoder.encodeInto(text, buffer.subarray(encoder.encode('…').length));
+  return `${text.slice(0, read)}…${suffix}`;
+}
+
 /**
  * Creates a function that writes events. It combines equal events into a series with a count, and drops events that
  * exceed an object's rate limit.

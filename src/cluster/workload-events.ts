@@ -1,9 +1,9 @@
 /** Events about workloads whose pods are denied or would be denied under enforcement. */
 import { getApiVersion } from '../kube/resources.ts';
-import { truncate } from '../kube/text.ts';
 import type { KubeObject, Pod } from '../kube/types.ts';
 import { podOwner } from '../policy/rollout/evaluation.ts';
 import type { ClusterEvent } from './cluster.ts';
+import { truncateNote } from './event-recorder.ts';
 import type { Store } from './store.ts';
 import { POD_SOURCES } from './workloads.ts';
 
@@ -34,9 +34,6 @@ type Policy = 'PodSecurity' | 'SCC';
 
 const REASONS: Readonly<Record<Policy, string>> = { PodSecurity: 'PodSecurityViolation', SCC: 'SCCViolation' };
 
-/** Maximum note length. The API server rejects longer notes. */
-const MAX_NOTE = 1000;
-
 interface Refusal {
   readonly policy: Policy;
   readonly action: string;
@@ -59,11 +56,10 @@ export function refusalEvent(
     policy === 'SCC'
       ? `portcullis explain ${target}`
       : `kubectl get ${target} -o yaml | portcullis check --level=${level} --fix=diff -f -`;
-  const suffix = `. To fix: ${command}`;
   return {
     type: 'Warning',
     reason: REASONS[policy],
     action,
-    note: `${truncate(text, MAX_NOTE - suffix.length - 1)}${suffix}`,
+    note: truncateNote(text, `. To fix: ${command}`),
   };
 }

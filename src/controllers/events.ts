@@ -1,9 +1,8 @@
 /** Records events for controllers. */
 import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
-import { writeEvent } from '../cluster/event-recorder.ts';
+import { truncateNote, writeEvent } from '../cluster/event-recorder.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { typeMeta } from '../kube/resources.ts';
-import { truncate } from '../kube/text.ts';
 import type { KubeObject, ObjectMeta } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -14,9 +13,6 @@ export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 
 
 /** Records an event for an object in the background. Failures are logged. */
 export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEvent) => void;
-
-/** The API server rejects notes of more than 1 KiB. */
-const MAX_NOTE = 1000;
 
 /** Selects the events that have not been recorded yet, so each event is recorded only once while its cause persists. */
 export function createEventFilter() {
@@ -51,6 +47,6 @@ export function createEventRecorder(
       ...(uid === undefined ? {} : { uid }),
     };
     const regarding = { ...typeMeta(kind), metadata: identity };
-    track(writeEvent(cluster, logger, { ...event, note: truncate(message, MAX_NOTE), regarding, reportingController }));
+    track(writeEvent(cluster, logger, { ...event, note: truncateNote(message), regarding, reportingController }));
   };
 }

@@ -104,7 +104,7 @@ suite('the event about a denied pod of', () => {
 test('the note contains the cause and a command', () => {
   const { record, events } = createRig();
   record(request([REPLICA_SET]), DENIAL);
-  record(request([REPLICA_SET]), deny(forbidden({ group: '', resource: 'pods' }, 'x', 'no SCC '.repeat(300))));
+  record(request([REPLICA_SET]), deny(forbidden({ group: '', resource: 'pods' }, 'x', 'no SCC ü '.repeat(300))));
   const [first, second] = events;
   assert.deepEqual(first, {
     regarding: {
@@ -119,7 +119,7 @@ test('the note contains the cause and a command', () => {
     reportingController: 'portcullis',
   });
   assert.equal(second?.reason, 'SCCViolation');
-  assert.equal(second.note.length, 1000);
+  assert.equal(Buffer.byteLength(second.note), 1024);
   assert.match(second.note, /^no SCC .*…\. To fix: portcullis explain deployment\/web -n shop$/);
 });
 
