@@ -111,8 +111,9 @@ function formatOutage(outage: readonly Outage[], breakGlass: Diagnosis['breakGla
     summarizeNames(namespaces, NAMESPACE_LIMIT),
   ]);
   const condition = breakGlass === 'off' ? '' : ', after "portcullis break-glass off"';
+  const title = `While no replica responds${condition} (the PodSecurity plugin, if enabled, still enforces labels):`;
   const header = ['TIER', 'PODS', 'NAMESPACE LABELS', 'NEW NAMESPACES', 'COUNT', 'NAMESPACES'];
-  return `\n${style('bold', `While no replica responds${condition}:`)}\n${printTable([header, ...rows])}`;
+  return `\n${style('bold', title)}\n${printTable([header, ...rows])}`;
 }
 
 /** Formats the number of findings: `2 problems, 1 warning, 3 unknown`. */

@@ -4,7 +4,7 @@ import { isInstalled } from './checks/installation.ts';
 import type { Facts } from './facts.ts';
 import { namespaceTier, type Request, requestTier, type Tier, withoutBreakGlass } from './matching.ts';
 
-type Effect = 'denied' | 'admitted without review' | 'decided by the floor' | 'unaffected';
+type Effect = 'denied' | 'not reviewed' | 'decided by the floor' | 'unaffected';
 
 /** The effect on requests in the namespaces of a tier. */
 export interface Outage {
@@ -18,7 +18,7 @@ export interface Outage {
 
 const EFFECTS: Readonly<Record<Tier, Effect>> = {
   'fail-closed': 'denied',
-  'fail-open': 'admitted without review',
+  'fail-open': 'not reviewed',
   excluded: 'unaffected',
 };
 

@@ -119,11 +119,11 @@ ok    other-admission  PodSecurity plugin: is disabled. Only Portcullis evaluate
 ok    tiers            namespaces: no namespace for networking, DNS or storage fails closed
 ok    deadlocks        namespace portcullis: no fail-closed webhook matches the requests that start the replicas
 
-While no replica responds:
-TIER          PODS                      NAMESPACE LABELS          NEW NAMESPACES            COUNT   NAMESPACES
-fail-closed   denied                    denied                    denied                    3       default, kube-node-lease, kube-public
-fail-open     admitted without review   admitted without review   admitted without review   1       kube-system
-excluded      unaffected                unaffected                unaffected                1       portcullis
+While no replica responds (the PodSecurity plugin, if enabled, still enforces labels):
+TIER          PODS           NAMESPACE LABELS   NEW NAMESPACES   COUNT   NAMESPACES
+fail-closed   denied         denied             denied           3       default, kube-node-lease, kube-public
+fail-open     not reviewed   not reviewed       not reviewed     1       kube-system
+excluded      unaffected     unaffected         unaffected       1       portcullis
 
 0 problems, 0 warnings
 `),
@@ -296,7 +296,7 @@ excluded      unaffected                unaffected                unaffected    
     assert.match(diagnosis, /^ +Fix: # first fix the problems that these checks report: replicas$/m);
     assert.match(
       diagnosis,
-      /^While no replica responds, after "portcullis break-glass off":\nTIER .*\nfail-closed +denied +denied +denied +3 /m,
+      /^While no replica responds, after "portcullis break-glass off" \(the PodSecurity plugin, if enabled, still enforces labels\):\nTIER .*\nfail-closed +denied +denied +denied +3 /m,
     );
   });
 });
@@ -738,7 +738,7 @@ test('an outage is simulated by tier', () => {
     ),
     [
       'fail-closed, denied, denied, denied, default, shop',
-      'fail-open, admitted without review, admitted without review, admitted without review, kube-system, network',
+      'fail-open, not reviewed, not reviewed, not reviewed, kube-system, network',
       'excluded, unaffected, unaffected, unaffected, portcullis',
     ],
   );
