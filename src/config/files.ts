@@ -26,6 +26,16 @@ export interface Source {
   readonly text: string;
 }
 
+/** True for UTF-16 with a byte order mark, in which Windows PowerShell redirects output. */
+export function isUtf16(bytes: Buffer): boolean {
+  return bytes[0] === 0xff && bytes[1] === 0xfe;
+}
+
+/** Decodes UTF-8 or UTF-16. Replaces invalid bytes. Keeps the byte order mark. */
+export function decodeText(bytes: Buffer): string {
+  return bytes.toString(isUtf16(bytes) ? 'utf16le' : 'utf8');
+}
+
 /**
  * Reads a file.
  * @throws {UserError} if it cannot be read
@@ -33,7 +43,7 @@ export interface Source {
 export async function readSource(file: string): Promise<Source> {
   try {
     await using handle = await openRegularFile(file);
-    return { file, text: await handle.readFile('utf8') };
+    return { file, text: decodeText(await handle.readFile()) };
   } catch (error) {
     throw new UserError(`cannot read ${file}: ${failureReason(error)}`, { cause: error });
   }

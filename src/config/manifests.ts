@@ -7,7 +7,7 @@ import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { compareBytes, quote } from '../kube/text.ts';
 import { UserError } from '../kube/user-error.ts';
-import { failureReason, NOT_REGULAR, openRegularFile } from './files.ts';
+import { decodeText, failureReason, isUtf16, NOT_REGULAR, openRegularFile } from './files.ts';
 import { CHART_FILE, type ManifestObjects, manifestObjects } from './objects.ts';
 import { type Documents, type ManifestDocument, type ManifestError, readSteps } from './yaml.ts';
 
@@ -223,10 +223,8 @@ async function readBytes(stream: AsyncIterable<unknown>): Promise<Buffer | undef
 }
 
 function decode(bytes: Buffer): FileText {
-  // Windows PowerShell redirects output in UTF-16 with a byte order mark.
-  if (bytes[0] === 0xff && bytes[1] === 0xfe) return { text: bytes.toString('utf16le') };
-  const text = bytes.toString('utf8');
-  if (isUtf8(bytes)) return { text };
+  const text = decodeText(bytes);
+  if (isUtf16(bytes) ? bytes.length % 2 === 0 && text.isWellFormed() : isUtf8(bytes)) return { text };
   const before = text.slice(0, Math.max(text.indexOf('\ufffd'), 0)).split('\n');
   return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1, message: 'not a text file in UTF-8' };
 }

@@ -451,13 +451,20 @@ describe('readManifests', () => {
       'a.yaml': POD,
       'binary.yaml': Buffer.concat([Buffer.from('a: 1\nb: '), Buffer.from([0xff, 0xfe, 0x00])]),
       'huge.yaml': '',
+      'truncated.yaml': Buffer.from('\ufeffa: 1', 'utf16le').subarray(0, -1),
+      'unpaired.yaml': Buffer.from('\ufeffa: \ud800', 'utf16le'),
     });
     await truncate(join(folder, 'huge.yaml'), 256 * 1024 * 1024 + 1);
     const { objects, errors } = await readManifests([folder], { stdin });
     assert.equal(objects.length, 1);
     assert.deepEqual(
       errors.map(({ file, line, column, message }) => `${file.slice(folder.length + 1)}:${line}:${column}: ${message}`),
-      ['binary.yaml:2:4: not a text file in UTF-8', 'huge.yaml:1:1: larger than 256 MiB'],
+      [
+        'binary.yaml:2:4: not a text file in UTF-8',
+        'huge.yaml:1:1: larger than 256 MiB',
+        'truncated.yaml:1:1: not a text file in UTF-8',
+        'unpaired.yaml:1:1: not a text file in UTF-8',
+      ],
     );
   });
 

@@ -1,5 +1,5 @@
 /** Finds violations that are new or fixed since an earlier report. */
-import { readFile } from 'node:fs/promises';
+import { readSource } from '../../config/files.ts';
 import { isObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import type { DeniedWorkload, ReportComparison, ReportData } from '../../web/report-data.ts';
@@ -8,8 +8,9 @@ type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;
 
 /** Reads a report that `-o json` wrote. Rejects with a UserError if the file does not contain a report. */
 export async function readReport(file: string): Promise<ComparedReport> {
+  const { text } = await readSource(file);
   try {
-    const report: unknown = JSON.parse(await readFile(file, 'utf8'));
+    const report: unknown = JSON.parse(text.replace(/^\ufeff/, ''));
     if (!isObject(report) || typeof report['source'] !== 'string' || typeof report['time'] !== 'string') {
       throw new TypeError('source and time must be strings');
     }
@@ -18,10 +19,8 @@ export async function readReport(file: string): Promise<ComparedReport> {
     listViolations(read, new Set());
     return read;
   } catch (error) {
-    const isFormat = error instanceof SyntaxError || error instanceof TypeError;
     const message = error instanceof Error ? error.message : String(error);
-    const reason = isFormat ? `${file} is not the output of portcullis report -o json: ${message}` : message;
-    throw new UserError(`cannot read the earlier report: ${reason}`, { cause: error });
+    throw new UserError(`${file} is not the output of portcullis report -o json: ${message}`, { cause: error });
   }
 }
 
