@@ -114,6 +114,11 @@ export async function run(
     const typed = args[0] === COMPLETE ? args.slice(1) : args;
     return await complete([...invocation.prefix, ...typed], commands, io);
   }
+  if (args.length + invocation.prefix.length === 0) {
+    const { printGuide } = await import('./guide.ts');
+    await printGuide(io);
+    return EXIT.passed;
+  }
   const words = [...invocation.prefix, ...withHelp(args)];
   const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
   const program = createProgram(io, commands, invocation);
@@ -139,7 +144,7 @@ export async function run(
   }
 }
 
-/** `help scc plan` is equivalent to `scc plan --help`, and a program without arguments shows its help. */
+/** `help scc plan` is equivalent to `scc plan --help`, and `kubectl scc` without arguments shows its help. */
 function withHelp(args: readonly string[]): readonly string[] {
   const [first, ...rest] = args;
   return first === undefined || first === 'help' ? [...rest, '--help'] : args;

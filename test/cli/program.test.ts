@@ -132,7 +132,6 @@ const runWith = (args: readonly string[], env: Io['env'] = {}) => runProgram(arg
 const HELP: readonly (readonly [args: readonly string[], stdout: string])[] = [
   [['--help'], PROGRAM_HELP],
   [['-h'], PROGRAM_HELP],
-  [[], PROGRAM_HELP],
   [['help'], PROGRAM_HELP],
   [['--version'], `portcullis v${VERSION}\n`],
   [['help', 'paint'], PAINT_HELP],
