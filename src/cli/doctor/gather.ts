@@ -1,4 +1,4 @@
-import { type AnyObject, type ClusterClient, readServer } from '../../cluster/client.ts';
+import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
 import { lastValidObject } from '../../config/configuration.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
@@ -34,7 +34,7 @@ import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import { certificateSecret, deploymentSettings } from '../installed/deployment.ts';
 import { effectiveSpec, readRolloutState } from '../installed/enforcement.ts';
-import { findObsolete, readObjects } from '../installed/objects.ts';
+import { findObsolete } from '../installed/objects.ts';
 import { hasSettings, type InstalledPolicy, readServerless } from '../installed/serverless.ts';
 import { isOpenShift } from '../installed/settings.ts';
 import { findWeakerThanPolicies } from '../installed/weakening.ts';
@@ -177,26 +177,28 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
  * Kinds in the manifests to compare with the cluster, and the fields that must be equal. CRDs only need to exist,
  * because their versions may be newer.
  */
-const COMPARED_FIELDS: Readonly<Record<string, readonly string[]>> = {
-  CustomResourceDefinition: [],
-  ClusterRole: ['rules'],
-  Role: ['rules'],
-  ClusterRoleBinding: ['roleRef', 'subjects'],
-  RoleBinding: ['roleRef', 'subjects'],
-  ValidatingAdmissionPolicy: ['spec'],
-  ValidatingAdmissionPolicyBinding: ['spec'],
+const COMPARED_FIELDS: Readonly<Record<string, readonly [GroupVersionResource, ...fields: readonly string[]]>> = {
+  CustomResourceDefinition: [DEFINITIONS],
+  ClusterRole: [RESOURCES.ClusterRole, 'rules'],
+  Role: [RESOURCES.Role, 'rules'],
+  ClusterRoleBinding: [RESOURCES.ClusterRoleBinding, 'roleRef', 'subjects'],
+  RoleBinding: [RESOURCES.RoleBinding, 'roleRef', 'subjects'],
+  ValidatingAdmissionPolicy: [RESOURCES.ValidatingAdmissionPolicy, 'spec'],
+  ValidatingAdmissionPolicyBinding: [RESOURCES.ValidatingAdmissionPolicyBinding, 'spec'],
 };
 
 /** Returns the CRDs, policies, roles and bindings in the manifests that are missing or different in the cluster. */
 async function readChangedObjects(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
-  const manifests = buildManifests(settings).filter(({ kind }) => Object.hasOwn(COMPARED_FIELDS, kind));
-  const live = (await readObjects(client, manifests)) as readonly unknown[] as readonly (JsonObject | undefined)[];
-  return manifests.filter((manifest, index) => {
-    const current = live[index];
+  const changed = buildManifests(settings).map(async (manifest) => {
+    const [resource, ...fields] = COMPARED_FIELDS[manifest.kind] ?? [];
+    if (!resource) return [];
+    const { name, namespace } = manifest.metadata;
+    const current = (await client.get(resource, name, namespace)) as unknown as JsonObject | undefined;
     const required: Record<string, unknown> = draft(manifest);
     setApiDefaults(required);
-    return !current || COMPARED_FIELDS[manifest.kind]?.some((field) => !deepEqual(current[field], required[field]));
+    return current && fields.every((field) => deepEqual(current[field], required[field])) ? [] : [manifest];
   });
+  return (await Promise.all(changed)).flat();
 }
 
 /** Reads the serving certificate from its Secret. */

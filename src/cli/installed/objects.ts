@@ -1,20 +1,11 @@
-/** Reads the objects of an installation, and finds objects that it no longer needs. */
-import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
+/** Finds and names objects of an installation. */
+import type { ClusterClient } from '../../cluster/client.ts';
 import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import type { Kind } from '../../kube/kinds.ts';
-import { objectPath, RESOURCES } from '../../kube/resources.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { CONFIGURATION_KINDS, configurationFeature } from '../../kube/webhooks.ts';
 import { FEATURES, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
-
-/** Reads the objects in manifests, in the same order. Absent objects are `undefined`. */
-export async function readObjects(
-  { send }: ClusterClient,
-  manifests: readonly Manifest[],
-): Promise<readonly (AnyObject | undefined)[]> {
-  const responses = manifests.map((manifest) => ignoreNotFound(send({ method: 'GET', path: manifestPath(manifest) })));
-  return (await Promise.all(responses)) as unknown as readonly (AnyObject | undefined)[];
-}
 
 const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
 
@@ -43,13 +34,6 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
 export function deleteObsolete(namespace: string, obsolete: readonly string[]): ShellCommand {
   const scope = obsolete.some((one) => one.startsWith('role')) ? ['-n', namespace] : [];
   return kubectl(...scope, 'delete', '--ignore-not-found', ...obsolete);
-}
-
-/** Returns the API path of the object in a manifest. All kinds in manifests have regular plurals. */
-function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
-  const [version = '', group = ''] = apiVersion.split('/').toReversed();
-  const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
-  return objectPath({ group, version, resource }, name, namespace);
 }
 
 export function objectPathName({ kind, metadata: { name, namespace } }: Pick<Manifest, 'kind' | 'metadata'>): string {
