@@ -107,7 +107,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
   test('an uninstall deletes the webhooks even if no replica ever started', async () => {
     const notes = succeeds('install', 'first', chart, ...SECURITY, '--set=hostNetwork=true');
     assert.match(notes, /kubectl label namespace security pod-security\.kubernetes\.io\/enforce=privileged\n/);
-    assert.match(notes, /These objects remain after helm uninstall:\n- the CustomResourceDefinitions, /);
+    assert.match(notes, /These objects remain after helm uninstall:\n- the CustomResourceDefinitions with /);
     // The leader registers webhooks that the chart does not contain.
     for (const object of webhookConfigurations(defaultSettings(VERSION))) {
       const { status, text } = await create(plane.admin, object);

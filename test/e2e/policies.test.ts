@@ -348,7 +348,7 @@ suite('an installation without a server', { skip }, () => {
     if (withoutDefaults !== false) {
       assert.match(
         complete.stderr,
-        /^error: spec\.defaults\.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1\.36 or newer, and the policies are for v1\.\d+: upgrade the API servers, or add --set=defaults\.mode=off\n$/,
+        /^error: spec\.defaults\.mode is apply, but its MutatingAdmissionPolicy requires Kubernetes v1\.36 or newer, and the policies are for v1\.\d+: upgrade the API servers, or add --set=defaults\.mode=off\n$/,
       );
     }
     const { code, stdout, stderr } = withoutDefaults === false ? complete : await program(...install);
