@@ -46,7 +46,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/rollout': `affected-namespaces enforcement enforcement-conditions evaluation feature-gate label-sync
     observed-config plan preview readiness readiness-schedule relaxation reports run-level-zero scc-level settings state
     sync-state template-pod user-namespace-audit`,
-  telemetry: 'counters logger metrics',
+  telemetry: 'counters heap logger metrics',
   config:
     'ajv configuration exceptions files fix manifests objects portcullis-configuration rewrite setting-paths settings yaml',
   tls: 'certificate-pair files issue keyring protocol trust',

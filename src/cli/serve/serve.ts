@@ -27,6 +27,7 @@ import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
 import { type AdmissionServer, createServer } from '../../server/server.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
+import { observeHeap } from '../../telemetry/heap.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
@@ -128,6 +129,7 @@ async function serve(inputs: Inputs, io: Io): Promise<number> {
   const { signal } = stopping;
   const defer = (close: () => unknown): void => void closing.push(close);
   try {
+    defer(observeHeap(logger));
     const context = { ...inputs, logger, metrics, signal, defer };
     const served = await startCluster(context, io.env);
     const settings = createCurrentSettings(context, served);
