@@ -8,7 +8,7 @@ import { bundleSingleFile } from './bundle.ts';
 
 const run = promisify(execFile);
 
-/** The marker in the Node executable that changes when an application is added. */
+/** The fuse in the Node executable, which is set when an application is added. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 const EXAMPLES = 'examples/cluster';
 

@@ -248,8 +248,8 @@ function packageViolations(path: string, specifier: string, isPure: boolean, typ
       ];
 }
 
-/** Returns the groups of files that import each other, including type imports. */
-function findCircles(sources: Sources): string[][] {
+/** Returns the import cycles, including those of type imports. */
+function findCycles(sources: Sources): string[][] {
   const imports = new Map(
     [...sources].map(([path, text]) => {
       const files = findImports(path, text).map(({ specifier = '' }) => joinPosix(dirname(path), specifier));
@@ -351,7 +351,7 @@ test('the source files follow the rules', () => {
     [...readSources(folder)].map(([path, text]) => [joinPosix('..', folder, path), text] as const),
   );
   assert.deepEqual(findViolations(sources), []);
-  assert.deepEqual(findCircles(sources), []);
+  assert.deepEqual(findCycles(sources), []);
   assert.deepEqual(findUnusedExports(sources, new Map(others)), []);
 
   // The program does not import the development cluster statically.
@@ -377,7 +377,7 @@ test('finds an import cycle', () => {
     ['kube/c.ts', "export { a } from './a.ts';"],
     ['kube/d.ts', "import { a } from './a.ts';"],
   ]);
-  assert.deepEqual(findCircles(sources), [['kube/a.ts', 'kube/b.ts', 'kube/c.ts']]);
+  assert.deepEqual(findCycles(sources), [['kube/a.ts', 'kube/b.ts', 'kube/c.ts']]);
 });
 
 test('finds an unused export', () => {

@@ -47,8 +47,8 @@ interface Program extends Pick<Peer, 'namespace' | 'isRegistered'> {
 }
 
 /**
- * The programs have the settings in their released manifests, without reports and background scans, which reviews do
- * not need.
+ * The programs have the settings in their released manifests, except that reports and background scans, which reviews
+ * do not need, are off.
  */
 const PROGRAMS: readonly Program[] = [
   {

@@ -66,7 +66,7 @@ export async function withCluster<T>(
   }
 }
 
-/** Returns `undefined` for an error of the API server, for reads that are optional. Throws other errors. */
+/** Ignores an API error, so an optional read returns `undefined`. Throws any other error. */
 export function ignoreApiError(error: unknown): undefined {
   if (error instanceof ApiError) return undefined;
   throw error;

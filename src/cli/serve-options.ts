@@ -71,7 +71,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Time that other replicas wait after the last renewal before they try to become the leader. The leader stops after two thirds of this time without a renewal',
     shown: '15s',
   }),
-  'bind-address': option('IP', text, '127.0.0.1', { help: 'Address of the review server. 0.0.0.0: all addresses' }),
+  'bind-address': option('IP', text, '127.0.0.1', {
+    help: 'IP address on which the review server listens. 0.0.0.0: all IPv4 addresses',
+  }),
   'secure-port': option('PORT', port, 8443, { help: 'Port of the review server. 0: a free port' }),
   'health-probe-bind-address': option(
     'ADDRESS',

@@ -91,7 +91,7 @@ async function readOnce(
 }
 
 function endless(path: string, reason: string): UserError {
-  return new UserError(`the list of ${path} does not terminate: ${reason}`);
+  return new UserError(`listing ${path} does not terminate: ${reason}`);
 }
 
 /**

@@ -43,7 +43,7 @@ import schema from './portcullis-configuration.schema.json' with { type: 'json' 
 
 type LabelSelector = Wire<V1LabelSelector>;
 
-/** JSON schema of the document, in CRD form. Unknown fields are also rejected. */
+/** Schema of the PortcullisConfiguration, as in its CRD. In files, unknown fields are also rejected. */
 export const CONFIGURATION_SCHEMA = schema;
 
 /** All policy settings of an installation. */

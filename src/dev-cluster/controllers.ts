@@ -203,7 +203,7 @@ function namespaceDeletion(context: ControllerContext): Controller {
 }
 
 /**
- * Writes the rules of aggregated cluster roles.
+ * Writes the rules of aggregated ClusterRoles.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/#aggregated-clusterroles
  */
 function roleAggregation({ storage, writer }: ControllerContext): Controller {

@@ -161,7 +161,7 @@ describe('a live cluster', () => {
     await found(() => scoped.store.get('ServiceAccount', 'last', 'shop'));
     const accounts = getNames(scoped.store.list('ServiceAccount'));
     await scoped.stop();
-    // No later code would stop a watch that starts now.
+    // A stopped cluster must not start a watch, because nothing would stop it.
     await scoped.follow(['Role']);
     assert.deepEqual(scoped.unsyncedKinds(), []);
     assert.deepEqual(new Set(accounts.map((name) => name.split('/')[0])), new Set(['shop']));

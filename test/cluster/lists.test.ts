@@ -138,7 +138,7 @@ describe('readCluster rejects', () => {
   const NOT_SERVED =
     '<server> does not serve securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?';
   const BUSY = 'cannot list pods at <server>: busy (Retry-After is 99999 s, which exceeds the limit)';
-  const ENDLESS = 'the list of /api/v1/pods does not terminate: a continue token repeats';
+  const ENDLESS = 'listing /api/v1/pods does not terminate: a continue token repeats';
   const ETCD = 'cannot list roles.rbac.authorization.k8s.io at <server>: etcd is gone';
   const cases: readonly (readonly [name: string, answer: Responder, kinds: readonly Kind[], message: string])[] = [
     ['a 401', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
@@ -184,7 +184,7 @@ describe('readCluster rejects', () => {
     };
     await assert.rejects(readCluster(endless, ['Pod'], {}), {
       name: 'UserError',
-      message: 'the list of /api/v1/pods does not terminate: it has more than 10000 pages',
+      message: 'listing /api/v1/pods does not terminate: it has more than 10000 pages',
     });
   });
 

@@ -131,7 +131,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
     noFailures();
   });
 
-  test('only pods that violate the level are denied afterwards', async () => {
+  test('after enforcement starts, only pods that violate the level are denied', async () => {
     load.use(['compliant', 'host']);
     await pause(LOAD_MS);
     const hosts = new Set<string>();

@@ -113,7 +113,7 @@ async function checkDamaged(path: string, body: Buffer, contentType: string, con
     body: text,
     ...answer
   } = await withTimeLimit(context.server.post(path + QUERY, body, contentType), context);
-  // A large review is not evaluated if damage makes it too deep or if it waits until its timeout.
+  // A large review is not evaluated if a mutation nests it too deeply, or if it is still queued at its timeout.
   if (body.length > SMALL_BYTES && (status === 503 || /"code":(?:413|429)}}}$/.test(text))) return;
   assert.ok([200, 400, 413].includes(status), `${status}: ${text.slice(0, 300)}`);
   const review = parse(body);

@@ -23,7 +23,7 @@ describe('webhook rules match requests', () => {
     ['all operations', { operations: ['*'] }, true],
     ['another resource', { resources: ['deployments'] }, false],
     ['all resources', { resources: ['*'] }, true],
-    ['all subresources, which also matches the object itself', { resources: ['pods/*'] }, true],
+    ['all subresources, which also match the object itself', { resources: ['pods/*'] }, true],
     ['all resources and subresources', { resources: ['*/*'] }, true],
     ['a subresource, for the object itself', { resources: ['pods/exec'] }, false],
     ['the object itself, for a subresource', {}, false, 'status'],

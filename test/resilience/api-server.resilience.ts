@@ -66,7 +66,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** Maximum memory growth of a replica over all faults. */
+/** Maximum memory growth of a replica across all faults. */
 const GROWTH_MIB = 60;
 
 suite('API server faults', () => {

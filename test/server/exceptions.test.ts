@@ -129,7 +129,7 @@ suite('writes', () => {
       `${PREFIX}spec: Too long: may not be more than 16384 bytes`,
     ],
     [
-      'a proposal that is approved already',
+      'a proposal that is already approved',
       { object: object({ status: { approval } }) },
       `${PREFIX}status.approval: Forbidden: may only be set through the status subresource of podsecurityexceptions`,
     ],

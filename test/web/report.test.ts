@@ -216,9 +216,9 @@ describe('report', { skip: noBrowser }, () => {
     ]);
     assert.deepEqual(await texts('.workload summary'), ['Pod agent', 'Pod net', 'Pod older']);
     assert.deepEqual(await texts('.fixes li'), [
-      'Remove or change spec.containers[0].securityContext.privileged of the pods.',
+      'Remove or change spec.containers[0].securityContext.privileged in the pods.',
       'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own Copy\nThis gives all pods of service account "default" full control of their nodes.',
-      'Remove or change spec.containers[0].securityContext.capabilities.add of the pods.',
+      'Remove or change spec.containers[0].securityContext.capabilities.add in the pods.',
       'Create a custom SCC that allows what the pods need, and grant it: portcullis scc create net pod/net -n own Copy',
     ]);
     assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);

@@ -47,7 +47,7 @@ export interface CheckedObject extends FilePosition {
 
 export interface Report {
   readonly objects: readonly CheckedObject[];
-  /** Number of objects of other kinds. */
+  /** Number of objects of kinds that are not checked. */
   readonly otherKinds: number;
   /** Objects of checked kinds that no API server accepts. */
   readonly notEvaluated: readonly ManifestError[];

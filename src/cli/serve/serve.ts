@@ -108,7 +108,7 @@ function serverFeatures({ values, live }: Inputs, settings: Settings): Features 
   };
 }
 
-/** Inputs and shared services of all parts. */
+/** The inputs of the command, and the services that all components share. */
 interface Context extends Inputs {
   readonly logger: ReturnType<typeof createLogger>['logger'];
   readonly metrics: ReturnType<typeof createMetrics>;
@@ -292,7 +292,7 @@ function createCertificate({ live, certificates, logger, metrics, signal }: Cont
   return certificate;
 }
 
-/** The context, and the parts that later parts use. */
+/** The context, and the components on which the webhooks and controllers depend. */
 interface Parts extends Context {
   readonly served: RunningCluster;
   readonly settings: CurrentSettings;

@@ -234,7 +234,7 @@ function seconds({ time }: Owner): number {
   return Math.floor(Date.parse(time ?? '') / 1000) || 0;
 }
 
-/** Returns the object without `metadata.managedFields`, which is never owned. */
+/** Returns the object without `metadata.managedFields`, which no manager can own. */
 export function withoutOwners(object: ApiObject): ApiObject {
   if (object.metadata?.['managedFields'] === undefined) return object;
   const metadata = { ...object.metadata };

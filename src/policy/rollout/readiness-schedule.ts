@@ -14,7 +14,7 @@ interface ReadinessSchedule {
   readonly sweep: CompletedSweep | undefined;
   /** Number of consecutive incomplete sweeps. */
   readonly failures: number;
-  /** Time at which the annotation requested an evaluation. */
+  /** Time of the request in the `portcullis.dev/evaluate` annotation. */
   readonly requestedMs: number | undefined;
   /** Generation of the object when the last sweep started. */
   readonly sweptGeneration: number | undefined;

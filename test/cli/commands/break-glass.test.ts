@@ -183,7 +183,7 @@ ${REMAINING}`,
     assert.equal(metadata?.annotations?.['portcullis.dev/break-glass-by'], 'admin');
   });
 
-  test('on disables the floor policies first, off restores them last', async () => {
+  test('on disables the floor policies first, and off restores them last', async () => {
     const name = 'floor.enforce-baseline.psa.portcullis.dev';
     const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'floor' };
     const key = 'kubernetes.io/metadata.name';
@@ -310,7 +310,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: remains('baseline', 'kubectl-label'),
   },
   {
-    name: 'owned by another client with an unknown level do not change',
+    name: 'with an unknown level, owned by another client, do not change',
     before: [{ by: 'helm', labels: { [ENFORCE]: 'strict' } }],
     lines: remains('strict', 'helm'),
   },
@@ -696,7 +696,7 @@ describe('namespace labels during break-glass', () => {
     await cluster.admin.send('DELETE', `${leases}/a`);
   });
 
-  test('are listed if policies enforce them during break-glass', async () => {
+  test('are not changed, and the policies that still enforce them are listed', async () => {
     const part = { 'app.kubernetes.io/part-of': 'portcullis' };
     const objects = [
       [POLICIES, 'enforce-restricted.psa.portcullis.dev', { ...part, 'app.kubernetes.io/component': 'policies' }],

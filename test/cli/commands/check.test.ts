@@ -46,8 +46,8 @@ metadata: {name: p}
 spec: {hostPID: true, containers: [{name: c}]}
 `;
 
-/** Namespaces with Pod Security labels, by name. */
 type Labels = Readonly<Record<string, string>>;
+/** Namespace names and their Pod Security labels. */
 type Namespaces = readonly (readonly [name: string, labels: Labels])[];
 
 function withPod(namespaces: Namespaces): string {

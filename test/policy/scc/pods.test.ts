@@ -122,7 +122,7 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
     ['a deep volume', podWith({ volumes: [{ name: 'v', unknown: nested(50_000) }] })],
     ['a long SELinux level', podWith({ securityContext: { seLinuxOptions: { level: long } } })],
     [
-      'many host ports in many containers, which are errors of each container',
+      'many host ports in many containers, with errors for each container',
       podWith({ containers: times(500, () => ({ ports: times(30, (port) => ({ hostPort: port + 1 })) })) }),
     ],
     [

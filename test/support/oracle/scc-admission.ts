@@ -125,7 +125,7 @@ export function secondPass(request: JsonObject, surroundings: SccEnvironment): S
   if (isUnprocessedUpdate(request)) return skip('no recorded SCC');
   const required = annotation(request['object'], REQUIRED_SCC);
   const recorded = annotation(request['object'], RECORDED_SCC);
-  if (required !== '' && required !== recorded) return deny('required-scc is not the recorded one');
+  if (required !== '' && required !== recorded) return deny('required-scc differs from the recorded SCC');
   return evaluate(request, surroundings, { mutation: 'nothing', required, recorded });
 }
 

@@ -48,7 +48,7 @@ export function evaluateChecks(facts: Facts): readonly Finding[] {
   return findings.map((finding) => postponeFix(finding, findings));
 }
 
-/** Withholds a fix until the checks that it depends on have read their facts without finding problems. */
+/** Withholds a fix until the checks that it depends on have run and found no problems. */
 function postponeFix(finding: Finding, findings: readonly Finding[]): Finding {
   const { after = [] } = finding.fix ?? {};
   const checksWith = (severity: Severity): string =>

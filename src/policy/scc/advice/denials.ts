@@ -76,7 +76,7 @@ function listFixes(
 ): readonly SccFix[] {
   const { kind, name, result, serviceAccount = '' } = workload;
   const fields = result.closest?.disallowedFields.map(({ path }) => path).join(', ');
-  const change = fields === undefined ? 'Change the workload.' : `Remove or change ${fields} of the pods.`;
+  const change = fields === undefined ? 'Change the workload.' : `Remove or change ${fields} in the pods.`;
   const custom = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace].map(shellQuote).join(' ');
   const fixes: SccFix[] = [{ text: change }];
   if (result.suggestedScc) {
