@@ -106,8 +106,8 @@ function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodD
 }
 
 /**
- * Name of the cert-manager Certificate and its Secret. It differs from
- * the Secret that the replicas manage, because a Secret's type is immutable.
+ * Name of the cert-manager Certificate and its Secret. It differs from the Secret that the replicas manage, because a
+ * Secret's type is immutable.
  */
 export const CERTIFICATE = 'portcullis-tls';
 

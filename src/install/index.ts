@@ -11,10 +11,10 @@ import { exceptionPolicy } from './exception-policy.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
 import {
-  prerequisiteMetadata,
   decodePolicy,
   type Manifest,
   type ManifestSettings,
+  prerequisiteMetadata,
   SETTINGS_SCHEMA,
 } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';

@@ -18,13 +18,13 @@ import {
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import {
-  prerequisiteMetadata,
   decodePolicy,
   LABELS,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
   namespacedMetadata,
+  prerequisiteMetadata,
 } from './settings.ts';
 
 /** Rules that every replica needs in every installation. */
