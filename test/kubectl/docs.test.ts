@@ -53,11 +53,11 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
   [/ -w$|^portcullis (?:serve|dashboard)/, 'does not end'],
   [/^curl /, 'reads the probes of a process; test/server'],
+  [/patch deployment portcullis/, 'needs the Deployment of an installation; test/e2e/reinstall.test.ts'],
   [/--cert-manager \|/, 'needs cert-manager; test/kubectl/kustomize.test.ts'],
   [/create token|token\.new/, 'the development cluster issues no tokens; test/e2e/process-credentials.test.ts'],
   [/KUBECTL_APPLYSET|create namespace portcullis$/, 'needs kube-apiserver; test/e2e/helm-kustomize.test.ts'],
   [/secret portcullis-serving-certificate/, 'needs a Secret; test/controllers/serving-certificate.test.ts'],
-  [/conflicts -f static\.yaml$/, 'the webhooks of the development cluster have URLs; test/e2e/webhooks.test.ts'],
   [/ olm status$| get csv /, 'needs operators; test/cli/commands/olm-status.test.ts'],
   [
     /--without-server |--keep-policies$|^portcullis upgrade \| kubectl apply -f -$|^kubectl delete validatingadmissionpolicybindings/,
