@@ -24,7 +24,10 @@ export function parseLabelQuery(text: string): Selector {
   return (object) => matchesLabelSelector(selector, getMetadata(object).labels);
 }
 
-/** Parses a `fieldSelector` query parameter, such as `metadata.name=a,status.phase!=Running`. Throws ApiError 400 for an unsupported selector. */
+/**
+ * Parses a `fieldSelector` query parameter, such as `metadata.name=a,status.phase!=Running`. Throws ApiError 400 for an
+ * unsupported selector.
+ */
 export function parseFieldSelector(text: string, { kind, selectableFields = [] }: ResourceInfo): Selector {
   const supported = ['metadata.name', 'metadata.namespace', ...selectableFields];
   const terms = text.split(',').filter((term) => term !== '');

@@ -37,9 +37,7 @@ export interface ManifestSettings {
   readonly policy: JsonObject;
   /** Part of the spec that the leader applies. Default: all of it. */
   readonly initial?: JsonObject;
-  /**
-   * Source of the serving certificate and the caBundle. With `others`, the user provides them.
-   */
+  /** Source of the serving certificate and the caBundle. With `others`, the user provides them. */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
   /** With `preferred`, replicas may share a node if no other node has capacity. */
   readonly spread: 'preferred' | 'required';

@@ -25,7 +25,6 @@ interface Upgrade {
 
 const POLICIES_REMAIN =
   'policies: they remain in force. Once the server enforces at least as much, portcullis doctor prints the command that deletes them';
-const OBSOLETE = 'obsolete: after the rollout';
 
 /** Prints the manifests, and the assumptions and the commands to run afterwards to stderr. */
 export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
@@ -65,7 +64,9 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
       ...plan.notes.map((note) => `Note: ${note}`),
       ...(serverless ? [POLICIES_REMAIN] : []),
       ...(removal ? [`settings: ${printCommand(removal)}`] : []),
-      ...(obsolete[0] === undefined ? [] : [`${OBSOLETE}: ${printCommand(deleteObsolete(namespace, obsolete))}`]),
+      ...(obsolete.length === 0
+        ? []
+        : [`obsolete: after the rollout: ${printCommand(deleteObsolete(namespace, obsolete))}`]),
     ];
     io.stdout.write(printYaml([...manifests, ...(object ? [object] : [])]));
     for (const line of lines) io.stderr.write(`${printable(line)}\n`);

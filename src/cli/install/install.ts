@@ -34,7 +34,7 @@ const installOptions = {
 };
 
 const DETAILS = `
-Prints installation manifests for the kubeconfig's cluster, and the assumptions and later steps to stderr.
+Prints installation manifests for the kubeconfig's cluster, and the assumptions and next steps to stderr.
 The command changes nothing. Apply the output with kubectl. With --profile, it does not read a cluster.
 
 If Portcullis is installed, settings that the options do not change keep their values. Settings that weaken

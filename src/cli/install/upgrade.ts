@@ -6,7 +6,7 @@ import { type Installation, installedImage } from './installation.ts';
 import { planOptions } from './plan.ts';
 
 const DETAILS = `
-Prints the manifests of this version for the installation in the kubeconfig's cluster, and later steps to stderr.
+Prints the manifests of this version for the installation in the kubeconfig's cluster, and the next steps to stderr.
 Settings keep their values as with install. Without --image, the image keeps its name and has the tag of this
 version. The command changes nothing. Apply the output with kubectl.
 

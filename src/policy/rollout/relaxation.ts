@@ -14,6 +14,7 @@ import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts
 import { isRelaxed, isTerminating } from './label-sync.ts';
 
 const { enforce: ENFORCE, enforceVersion: VERSION } = POD_SECURITY_LABELS;
+
 /** A write that fails if the object has changed concurrently. */
 export interface ObjectWrite {
   readonly type: 'apply' | 'merge-patch';

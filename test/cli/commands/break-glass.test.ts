@@ -744,6 +744,7 @@ describe('break-glass rejects', () => {
 describe('break-glass reports', () => {
   const [psa, , foreign] = OBJECTS;
   const self = json({ status: { userInfo: { username: 'jo' } } }, 201);
+  const beforeWrite = [list(psa), list(), list(), list(), list(), self];
   const annotations = { 'portcullis.dev/break-glass-since': '2026-01-15T11:00:00Z' };
   const switched = json({ ...psa, metadata: { name: 'psa.portcullis.dev', annotations }, webhooks: [] });
   const again = { ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } };
@@ -764,7 +765,7 @@ describe('break-glass reports', () => {
     ],
     [
       'missing permission to patch',
-      [list(psa), list(), list(), list(), list(), self, refusal(403, 'User "jo" cannot patch it')],
+      [...beforeWrite, refusal(403, 'User "jo" cannot patch it')],
       {
         code: 1,
         stdout: `validating psa.portcullis.dev: not changed: User "jo" cannot patch it\n${REMAINING}`,
@@ -791,7 +792,7 @@ describe('break-glass reports', () => {
     ],
     [
       'a configuration that is deleted during the command',
-      [list(psa), list(), list(), list(), list(), self, refusal(404, 'not found')],
+      [...beforeWrite, refusal(404, 'not found')],
       {
         code: 0,
         stdout: `validating psa.portcullis.dev: off already\n\nNothing changed, because break-glass is already on.\n${REMAINING}`,
@@ -800,7 +801,7 @@ describe('break-glass reports', () => {
     ],
     [
       'an invalid change',
-      [list(psa), list(), list(), list(), list(), self, refusal(422, 'too many conditions')],
+      [...beforeWrite, refusal(422, 'too many conditions')],
       {
         code: 1,
         stdout: `validating psa.portcullis.dev: not changed: too many conditions\n${REMAINING}`,
@@ -809,16 +810,7 @@ describe('break-glass reports', () => {
     ],
     [
       'an object that cannot be read again after a conflict',
-      [
-        list(psa),
-        list(),
-        list(),
-        list(),
-        list(),
-        self,
-        refusal(409, 'conflict'),
-        refusal(403, 'User "jo" cannot list'),
-      ],
+      [...beforeWrite, refusal(409, 'conflict'), refusal(403, 'User "jo" cannot list')],
       {
         code: 1,
         stdout: `validating psa.portcullis.dev: not changed: User "jo" cannot list\n${REMAINING}`,
@@ -827,17 +819,7 @@ describe('break-glass reports', () => {
     ],
     [
       'a change after a conflict',
-      [
-        list(psa),
-        list(),
-        list(),
-        list(),
-        list(),
-        self,
-        refusal(409, 'the object has been modified'),
-        list(again),
-        switched,
-      ],
+      [...beforeWrite, refusal(409, 'the object has been modified'), list(again), switched],
       {
         code: 0,
         stdout: `validating psa.portcullis.dev: off\n${WHEN_ON}`,
