@@ -1,5 +1,6 @@
 import { parse } from 'node:path';
 import { EXIT, type ProcessIo } from './cli/command.ts';
+import { errorCode } from './kube/error-code.ts';
 
 /** Exit code that shells report for an interrupted program. */
 const INTERRUPTED = 130;
@@ -55,7 +56,7 @@ function exitWith(code: number): void {
  */
 function handleOutputError(error: Error): void {
   // On Windows, a closed pipe may be reported as EOF.
-  if (outputFailed || ('code' in error && ['EPIPE', 'EOF'].includes(String(error.code)))) return;
+  if (outputFailed || ['EPIPE', 'EOF'].includes(String(errorCode(error)))) return;
   outputFailed = true;
   process.stderr.write(`error: cannot write the output: ${error.message}\n`);
   process.once('exit', () => (process.exitCode ||= EXIT.usage));

@@ -1,6 +1,7 @@
 /** Starts servers on the addresses that command options set, and waits until the program is stopped. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { errorCode } from '../kube/error-code.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { AdmissionServer } from '../server/server.ts';
 
@@ -33,7 +34,7 @@ export async function explainAddressError<T>(listening: Promise<T>, address: Lis
   try {
     return await listening;
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = errorCode(error);
     if (typeof code !== 'string') throw error;
     const reason = REASONS[code];
     if (reason === undefined) throw error;

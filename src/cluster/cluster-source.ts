@@ -11,6 +11,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Cluster, KubeConfig } from '@kubernetes/client-node';
 import { failureReason, readSource, type Source } from '../config/files.ts';
 import { readDocuments } from '../config/yaml.ts';
+import { errorCode } from '../kube/error-code.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
@@ -92,7 +93,7 @@ function kubeconfigFiles(env: ClusterSource['env']): readonly string[] {
 async function readIfExists(file: string): Promise<Source | undefined> {
   const isMissing = await access(file).then(
     () => false,
-    (error: unknown) => error instanceof Error && 'code' in error && error.code === 'ENOENT',
+    (error: unknown) => errorCode(error) === 'ENOENT',
   );
   return isMissing ? undefined : await readSource(file);
 }

@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, rename, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { errorCode } from '../kube/error-code.ts';
 import { UserError } from '../kube/user-error.ts';
 
 /** Error code for a path that is not a regular file. */
@@ -77,7 +78,7 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
 /** Returns why a file cannot be read or written. The message lacks the file name. */
 export function failureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
+  return REASONS.get(errorCode(error)) ?? error.message;
 }
 
 interface FileWatch<T> {

@@ -5,6 +5,7 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
+import { errorCode } from '../kube/error-code.ts';
 import { compareBytes, quote } from '../kube/text.ts';
 import { UserError } from '../kube/user-error.ts';
 import { decodeText, failureReason, isUtf16, NOT_REGULAR, openRegularFile } from './files.ts';
@@ -227,8 +228,4 @@ function decode(bytes: Buffer): FileText {
   if (isUtf16(bytes) ? bytes.length % 2 === 0 && text.isWellFormed() : isUtf8(bytes)) return { text };
   const before = text.slice(0, Math.max(text.indexOf('\ufffd'), 0)).split('\n');
   return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1, message: 'not a text file in UTF-8' };
-}
-
-function errorCode(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
 }

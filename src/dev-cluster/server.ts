@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { TLSSocket } from 'node:tls';
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+import { errorCode } from '../kube/error-code.ts';
 import { ApiError, badRequest, createStatus, internalError, type Status } from '../kube/status.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
@@ -216,8 +217,7 @@ async function streamEvents(
     }
   };
   await pipeline(lines, response).catch((error: unknown) => {
-    const isDisconnected = error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
-    if (!isDisconnected) throw error;
+    if (errorCode(error) !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
 }
 

@@ -1,6 +1,7 @@
 /** Reduces large reviews in a worker thread, so they neither block the event loop nor fill the heap. */
 import { getAsset, isSea } from 'node:sea';
 import { Worker } from 'node:worker_threads';
+import { errorCode } from '../kube/error-code.ts';
 import type { ReducedReview } from './large-review.ts';
 
 /** A message to the worker, to which the bytes are transferred. */
@@ -27,7 +28,7 @@ export function startWorker(): Worker {
 
 /** True if the worker ran out of memory during a review. */
 export function isOutOfMemory(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+  return errorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
 }
 
 export type ReviewReader = ReturnType<typeof createReviewReader>;

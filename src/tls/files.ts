@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { mkdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { replaceFile } from '../config/files.ts';
+import { errorCode } from '../kube/error-code.ts';
 import { type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import {
   AUTHORITY_NAME,
@@ -117,8 +118,4 @@ async function makeFolder(folder: string): Promise<void> {
     await makeFolder(parent);
     await mkdir(folder);
   }
-}
-
-function errorCode(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
 }

@@ -4,6 +4,7 @@ import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { failureReason } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
+import { errorCode } from '../../kube/error-code.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -227,8 +228,7 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
   try {
     await writeFile(file, printBindingManifests(plan));
   } catch (error) {
-    const isDirectoryMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    const reason = isDirectoryMissing ? 'the directory does not exist' : failureReason(error);
+    const reason = errorCode(error) === 'ENOENT' ? 'the directory does not exist' : failureReason(error);
     throw new UserError(`cannot write ${file}: ${reason}`, { cause: error });
   }
 }

@@ -22,6 +22,7 @@ import {
   namespaceObjects,
   webhookConfigurations,
 } from '../../install/index.ts';
+import { errorCode } from '../../kube/error-code.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -286,7 +287,7 @@ async function explainFolderError<T>(folder: string, done: Promise<T>): Promise<
   try {
     return await done;
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = errorCode(error);
     if (typeof code !== 'string') throw error;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
     const reason = isFile ? 'it is not a directory' : failureReason(error);
