@@ -176,7 +176,11 @@ async function openStream(
   path: string,
   { stdin, signal }: Pick<ReadOptions, 'stdin'> & { readonly signal: AbortSignal | undefined },
 ): Promise<AsyncIterable<unknown>> {
-  if (path === STDIN.path) return stdin;
+  if (path === STDIN.path) {
+    if (stdin instanceof Readable && stdin.readableEnded)
+      throw new UserError('only one option can read standard input');
+    return stdin;
+  }
   return URL_PATTERN.test(path) ? await download(path, signal) : (await openRegularFile(path)).createReadStream();
 }
 

@@ -22,7 +22,7 @@ const { values, positionals } = parseArgs({
     concurrency: { type: 'string', default: '2' },
   },
 });
-const assets = process.env['KUBEBUILDER_ASSETS'];
+const assets = process.env['KUBEBUILDER_ASSETS'] || undefined;
 const files = positionals.length > 0 ? positionals : globSync('test/e2e/*.test.ts').sort();
 
 /** Returns the folder with the binaries of a minor version. */

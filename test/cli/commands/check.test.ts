@@ -393,6 +393,11 @@ test('paths in SARIF are URIs', async (context) => {
   assert.ok(stdout.includes(`"uri": "file://${folder}/a%20b/%C3%BC%25.yaml"`));
 });
 
+test('two options cannot read standard input', async () => {
+  const { code, stderr } = await runProgram(['check', '-f', '-', '--sccs', '-'], { stdin: POD });
+  assert.deepEqual([code, stderr], [2, 'error: only one option can read standard input\n']);
+});
+
 test('check stops when its signal is aborted', async (context) => {
   const folder = await folderWith(context, { 'a.yaml': POD });
   await assert.rejects(runProgram(['check', '-f', folder], { signal: AbortSignal.abort() }), { name: 'AbortError' });

@@ -71,7 +71,7 @@ export { createSystem, type System, type SystemOptions } from './replica.ts';
 export { REPLICA_USER, startReplica, type Replica, type ReplicaOptions } from './replica.ts';
 
 /** The folder with the envtest binaries. If absent, tests use the development cluster. */
-export const ASSETS = process.env['KUBEBUILDER_ASSETS'];
+export const ASSETS = process.env['KUBEBUILDER_ASSETS'] || undefined;
 
 /** Starts a control plane with the namespaces and roles that every cluster has. */
 export function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
