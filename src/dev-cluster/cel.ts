@@ -94,7 +94,7 @@ function createEnvironment(variables: readonly string[], withListFunctions: bool
 }
 
 /** Inputs for a policy's expressions. */
-const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'params', 'variables', 'authorizer'];
+const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'variables', 'authorizer'];
 const environments = new Map<string, Environment>();
 const programs = new Map<string, Program>();
 

@@ -55,7 +55,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
   store.markSynced();
   serveDefinitions(storage, registry);
   const access = accessFromStore(store);
-  const admission = createAdmission({ reader: storage, registry, access, call });
+  const admission = createAdmission({ reader: storage, access, call });
   const core: Core = { storage, registry, admission, access, clock };
   const handle = createRequestHandler(core);
   const connection = createLocalConnection(handle);

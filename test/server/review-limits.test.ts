@@ -9,7 +9,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { createStore } from '../../src/cluster/store.ts';
 import { createAdmission } from '../../src/dev-cluster/admission/index.ts';
-import { createRegistry } from '../../src/dev-cluster/resources.ts';
 import { createStorage } from '../../src/dev-cluster/storage.ts';
 import { type AdmissionRequest, allow } from '../../src/kube/admission.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -340,7 +339,6 @@ async function admit({ status, body }: Answer, failurePolicy: 'Fail' | 'Ignore')
   storage.create(resource('validatingwebhookconfigurations'), object(kind, 'c', { webhooks: [webhook] }));
   const admission = createAdmission({
     reader: storage,
-    registry: createRegistry(),
     access: () => false,
     call: ({ review: { request } }) => {
       if (status !== 200) return Promise.resolve({ ok: false, error: `status ${status}` });

@@ -1,6 +1,6 @@
 import type { Access } from '../../cluster/access.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { parseApiVersion, RESOURCES } from '../../kube/resources.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, type Status } from '../../kube/status.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { matchesRule } from '../../kube/webhooks.ts';
@@ -8,13 +8,20 @@ import type { CelVariable } from '../../policy/pss/cel-policy.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
 import { asStored, Authorizer, compileVariables, firstLine } from '../cel.ts';
 import { completeRequest } from '../match-conditions.ts';
-import type { Registry } from '../resources.ts';
-import { type ApiObject, at, getMetadata, itemsAt, objectAt, type ObjectReader, textAt, textsAt } from '../types.ts';
+import {
+  type ApiObject,
+  getMetadata,
+  hasField,
+  itemsAt,
+  objectAt,
+  type ObjectReader,
+  textAt,
+  textsAt,
+} from '../types.ts';
 import { matchesObject, namespaceLabels, reviewRequest } from './webhooks.ts';
 
 export interface PolicyOptions {
   readonly reader: ObjectReader;
-  readonly registry: Pick<Registry, 'list'>;
   readonly access: Access;
 }
 
@@ -54,7 +61,7 @@ export function validateWithPolicies(options: PolicyOptions, attributes: Attribu
       if (!isSelected({ resourceRules: ANY_RULE, ...resources }, attributes, options)) continue;
       const bound = `ValidatingAdmissionPolicy '${name}' with binding '${getMetadata(binding).name}'`;
       const actions = textsAt(objectAt(binding, 'spec'), 'validationActions');
-      for (const { message, reason } of findViolations(policy, binding, attributes, options)) {
+      for (const { message, reason } of findViolations(policy, attributes, options)) {
         if (actions.includes('Warn')) context.warn(`Validation failed for ${bound}: ${message}`);
         if (actions.includes('Deny')) denial ??= deny(attributes, `${bound} denied request: ${message}`, reason);
       }
@@ -96,38 +103,27 @@ function isNamespace({ resource }: Attributes): boolean {
 }
 
 /** @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/policy/validating/validator.go */
-function* findViolations(
-  policy: ApiObject,
-  binding: ApiObject,
-  attributes: Attributes,
-  options: PolicyOptions,
-): Generator<Violation> {
+function findViolations(policy: ApiObject, attributes: Attributes, options: PolicyOptions): readonly Violation[] {
   const spec = objectAt(policy, 'spec');
   const failed = (message: string): readonly Violation[] =>
     spec['failurePolicy'] === 'Ignore' ? [] : [{ message, reason: 'Invalid' }];
-  const params = findParams(spec, objectAt(binding, 'spec'), attributes, options);
-  if (typeof params === 'string') return yield* failed(`failed to configure binding: ${params}`);
-  for (const param of params) {
-    let run: ReturnType<typeof evaluatorFor>;
-    try {
-      run = evaluatorFor(spec, attributes, param, options);
-    } catch (error) {
-      return yield* failed(firstLine(error));
-    }
-    const conditions = itemsAt(spec, 'matchConditions').map((one) => run(textAt(one, 'expression')));
-    if (conditions.some(({ value }) => value === false)) continue;
-    const broken = conditions.find(({ error }) => error !== undefined);
-    if (broken) {
-      yield* failed(broken.error ?? '');
-      continue;
-    }
-    for (const validation of itemsAt(spec, 'validations')) {
-      const { value, error } = run(textAt(validation, 'expression'));
-      if (error !== undefined) yield* failed(error);
-      else if (value !== true)
-        yield { message: failureMessage(validation, run), reason: textAt(validation, 'reason') || 'Invalid' };
-    }
+  if (hasField(spec, 'paramKind')) return failed('the development cluster does not support parameters of policies');
+  let run: ReturnType<typeof evaluatorFor>;
+  try {
+    run = evaluatorFor(spec, attributes, options);
+  } catch (error) {
+    return failed(firstLine(error));
   }
+  const conditions = itemsAt(spec, 'matchConditions').map((one) => run(textAt(one, 'expression')));
+  if (conditions.some(({ value }) => value === false)) return [];
+  const broken = conditions.find(({ error }) => error !== undefined);
+  if (broken) return failed(broken.error ?? '');
+  return itemsAt(spec, 'validations').flatMap((validation) => {
+    const { value, error } = run(textAt(validation, 'expression'));
+    if (error !== undefined) return failed(error);
+    const reason = textAt(validation, 'reason') || 'Invalid';
+    return value === true ? [] : [{ message: failureMessage(validation, run), reason }];
+  });
 }
 
 /** Result of an expression, which is its value or the evaluation error. */
@@ -140,7 +136,6 @@ interface Result {
 function evaluatorFor(
   spec: JsonObject,
   attributes: Attributes,
-  params: ApiObject | undefined,
   { reader, access }: PolicyOptions,
 ): (expression: string) => Result {
   const { namespace, user } = attributes;
@@ -150,7 +145,6 @@ function evaluatorFor(
     oldObject: asStored(attributes.oldObject),
     request: completeRequest(reviewRequest('', attributes)),
     namespaceObject: stored,
-    params,
     authorizer: new Authorizer(access, user),
   });
   return (expression) => {
@@ -170,33 +164,4 @@ function failureMessage(validation: JsonObject, run: (expression: string) => Res
   return (
     message || textAt(validation, 'message').trim() || `failed expression: ${textAt(validation, 'expression').trim()}`
   );
-}
-
-/** The parameters of a binding, or an error. A policy that has no parameters is evaluated once. */
-function findParams(
-  policy: JsonObject,
-  binding: JsonObject,
-  { namespace }: Attributes,
-  { reader, registry }: PolicyOptions,
-): readonly (ApiObject | undefined)[] | string {
-  const kind = objectAt(policy, 'paramKind');
-  const reference = objectAt(binding, 'paramRef');
-  if (at(policy, 'paramKind') === undefined || at(binding, 'paramRef') === undefined) return [undefined];
-  const { group, version } = parseApiVersion(textAt(kind, 'apiVersion'));
-  const resource = registry
-    .list()
-    .find((one) => one.kind === kind['kind'] && one.group === group && one.version === version);
-  if (!resource)
-    return `failed to find resource referenced by paramKind: '${group}/${version}, Kind=${textAt(kind, 'kind')}'`;
-  const from = resource.namespaced ? textAt(reference, 'namespace') || namespace : '';
-  const name = textAt(reference, 'name');
-  const named = name === '' ? undefined : reader.get(resource, from, name);
-  const found =
-    name === ''
-      ? reader
-          .list(resource, resource.namespaced ? from : undefined)
-          .filter((one) => matchesLabelSelector(reference['selector'], getMetadata(one).labels ?? {}))
-      : [named].filter((one) => one !== undefined);
-  if (found.length > 0 || reference['parameterNotFoundAction'] === 'Allow') return found;
-  return 'no params found for policy binding with `Deny` parameterNotFoundAction';
 }

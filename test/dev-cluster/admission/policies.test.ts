@@ -1,9 +1,8 @@
-/** Tests messages, actions, selection, failures and parameters of ValidatingAdmissionPolicies. */
+/** Tests messages, actions, selection and failures of ValidatingAdmissionPolicies. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { validateWithPolicies } from '../../../src/dev-cluster/admission/policies.ts';
 import type { Attributes } from '../../../src/dev-cluster/attributes.ts';
-import { createRegistry } from '../../../src/dev-cluster/resources.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import { attributes, createRequestContext, object, rejectionStatus, resource } from './support.ts';
 
@@ -25,11 +24,6 @@ interface Case {
 const BROKEN = 'object.spec.hostNetwork';
 const EVALUATION = `expression '${BROKEN}' resulted in error: No such key: hostNetwork`;
 const broken = (failurePolicy: string): object => ({ failurePolicy, validations: [{ expression: BROKEN }] });
-const PARAMS = { paramKind: { apiVersion: 'v1', kind: 'ConfigMap' } };
-const limited = { expression: "params.data.image == 'i'", messageExpression: "'wants ' + params.data.image" };
-const paramRef = (reference: object): object => ({
-  paramRef: { namespace: 'a', parameterNotFoundAction: 'Deny', ...reference },
-});
 
 const CASES: readonly Case[] = [
   { name: 'an expression that is true', validation: { expression: 'has(object.spec)' } },
@@ -90,26 +84,10 @@ const CASES: readonly Case[] = [
     policy: { matchConstraints: { resourceRules: [RULE], objectSelector: { matchLabels: { team: 'red' } } } },
   },
   { name: 'another policy', binding: { policyName: 'other' } },
-  { name: 'a parameter', policy: PARAMS, binding: paramRef({ name: 'i' }), validation: limited },
   {
-    name: 'a parameter that is violated',
-    policy: PARAMS,
-    binding: paramRef({ selector: {} }),
-    validation: limited,
-    denied: 'wants j',
-  },
-  {
-    name: 'no parameter',
-    policy: PARAMS,
-    binding: paramRef({ name: 'none' }),
-    denied: 'failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction',
-  },
-  {
-    name: 'an unknown parameter kind',
-    policy: { paramKind: { apiVersion: 'example.com/v1', kind: 'Limit' } },
-    binding: paramRef({ name: 'none' }),
-    denied:
-      "failed to configure binding: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'",
+    name: 'parameters',
+    policy: { paramKind: { apiVersion: 'v1', kind: 'ConfigMap' } },
+    denied: 'the development cluster does not support parameters of policies',
   },
   {
     name: 'the authorizer',
@@ -128,14 +106,10 @@ describe('ValidatingAdmissionPolicies', () => {
     ...object('Namespace', 'a'),
     metadata: { name: 'a', labels: { team: 'blue' } },
   });
-  for (const name of ['i', 'j']) {
-    storage.create(resource('configmaps'), object('ConfigMap', name, { data: { image: name } }, 'a'));
-  }
   const policies = resource('validatingadmissionpolicies');
   const bindings = resource('validatingadmissionpolicybindings');
   const options = {
     reader: storage,
-    registry: createRegistry(),
     access: ({ username }: { readonly username?: string }) => username === 'alice',
   };
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { WebhookCall, WebhookReply } from '../../../src/dev-cluster/admission/https.ts';
 import { createAdmission } from '../../../src/dev-cluster/admission/index.ts';
-import { createRegistry } from '../../../src/dev-cluster/resources.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -47,7 +46,7 @@ function chain(hooks: { readonly mutating?: readonly Hook[]; readonly validating
     return Promise.resolve({ ok: true, review: { response: { uid: request['uid'], ...response } } });
   };
   return {
-    admission: createAdmission({ reader: storage, registry: createRegistry(), access: () => false, call }),
+    admission: createAdmission({ reader: storage, access: () => false, call }),
     calls,
   };
 }
