@@ -279,8 +279,11 @@ type SccRecorder = (request: AdmissionRequest, outcome: DecisionInMode) => void;
 
 const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
 
-/** Creates the recorder of SCC decisions. It looks up the counter of each series only once. */
-export function createSccRecorder(decisions: Metrics['scc']['decisions']): SccRecorder {
+/**
+ * Creates the recorder of SCC decisions, which may count those in report mode separately. It looks up the counter of
+ * each series only once.
+ */
+export function createSccRecorder(decisions: Metrics['scc']['decisions'], reports = decisions): SccRecorder {
   const cells = new Map<string, Cell>();
   return (request, { mode: { mode }, decision: { allowed, facts } }) => {
     const operation = operationLabel(request);
@@ -289,7 +292,10 @@ export function createSccRecorder(decisions: Metrics['scc']['decisions']): SccRe
     const result = !allowed ? 'deny' : facts ? 'allow' : 'skip';
     const key = `${operation} ${mode} ${result} ${subject_type} ${scc}`;
     let cell = cells.get(key);
-    if (!cell) cells.set(key, (cell = decisions.cell({ operation, mode, decision: result, scc, subject_type })));
+    if (!cell) {
+      const counter = mode === 'report' ? reports : decisions;
+      cells.set(key, (cell = counter.cell({ operation, mode, decision: result, scc, subject_type })));
+    }
     cell.count++;
   };
 }

@@ -57,7 +57,7 @@ suite('webhooks', () => {
     for (const name of ['observed', 'enforced']) {
       await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
     }
-    const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }];
+    const rules = [{ apiGroups: [''], resources: ['pods', 'pods/ephemeralcontainers'], verbs: ['create', 'update'] }];
     const type = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name: 'creator' } };
     const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'creator' };
     const subjects = [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }];
@@ -120,6 +120,17 @@ suite('webhooks', () => {
       assert.ok(Number(timeoutSeconds) <= (name === 'psa.portcullis.dev' ? 15 : 5), String(name));
     }
     assert.deepEqual(await stopLoop(), []);
+  });
+
+  test('a report about an ephemeral container cannot be avoided by changing an immutable field', async () => {
+    const pod = { apiVersion: 'v1', kind: 'Pod', ...POD, metadata: { name: 'debugged', namespace: 'observed' } };
+    const stored = responseObject(await create(plane.admin, pod));
+    const debug = { name: 'debug', image: 'registry.example.com/debug:1', securityContext: { privileged: true } };
+    const spec = { ...(stored['spec'] as JsonObject), ephemeralContainers: [debug], os: { name: 'windows' } };
+    const path = '/api/v1/namespaces/observed/pods/debugged/ephemeralcontainers';
+    const answer = await plane.admin.send('PUT', path, { ...stored, spec }, HEADERS);
+    assert.equal(answer.status, 200, answer.text);
+    assert.match(answer.warnings[0] ?? '', /would be denied if security context constraints were enforced: /);
   });
 
   test('a namespace that enforces SCCs fails closed, and all others fail open', async () => {

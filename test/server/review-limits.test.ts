@@ -182,8 +182,9 @@ suite('a pod with more containers than can be evaluated', () => {
     [PSA, 'of a workload', { namespace: 'report', ...WORKLOAD }, [TOO_MANY.replace('spec', 'spec.template.spec')]],
     [PSA, 'in the old object', { operation: 'UPDATE', oldObject: pod(CONTAINERS), object: pod({}) }, DENIED],
     [MUTATE, 'where SCCs are enforced', {}, DENIED],
+    [MUTATE, 'where SCCs are reported', { namespace: 'report' }, []],
     [
-      MUTATE,
+      '/scc/validate',
       'where SCCs are reported',
       { namespace: 'report' },
       [`would be denied if security context constraints were enforced: ${TOO_MANY}`],

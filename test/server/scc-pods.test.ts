@@ -85,9 +85,10 @@ function createRig(settings: Partial<SccSettings> = {}, labels: Labels = {}): Sc
   return rig;
 }
 
-suite('/scc/mutate', () => {
+suite('/scc/mutate, or /scc/validate in report mode', () => {
   const cases: readonly {
     readonly name: string;
+    readonly path?: '/scc/validate';
     readonly settings?: Partial<SccSettings>;
     /** Labels of the namespace. */
     readonly labels?: Labels;
@@ -98,9 +99,17 @@ suite('/scc/mutate', () => {
   }[] = [
     { name: 'enforce: denied', pod: ROOT, expected: DENIED },
     { name: 'enforce: mutated', expected: ASSIGNED },
-    { name: 'report: would be denied', settings: { mode: 'report' }, pod: ROOT, expected: REPORTED },
+    { name: 'report: not mutated', settings: { mode: 'report' }, pod: ROOT, expected: UNCHANGED },
+    {
+      name: 'report: would be denied',
+      path: '/scc/validate',
+      settings: { mode: 'report' },
+      pod: ROOT,
+      expected: REPORTED,
+    },
     {
       name: 'report: would be denied, OpenShift compatibility',
+      path: '/scc/validate',
       settings: { mode: 'report', compatibility: 'openshift' },
       pod: ROOT,
       expected: {
@@ -112,11 +121,13 @@ suite('/scc/mutate', () => {
     },
     {
       name: 'report: would be mutated',
+      path: '/scc/validate',
       settings: { mode: 'report' },
       expected: { allowed: true, facts: { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' } },
     },
     {
       name: 'report: admitted because of the grants of the user',
+      path: '/scc/validate',
       settings: { mode: 'report' },
       pod: ROOT,
       request: { userInfo: ADMIN },
@@ -131,7 +142,7 @@ suite('/scc/mutate', () => {
     { name: 'off', settings: { mode: 'off' }, pod: ROOT, expected: UNCHANGED },
     { name: 'off overrides the label', settings: { mode: 'off' }, labels: ENFORCE, pod: ROOT, expected: UNCHANGED },
     { name: 'label off', labels: OFF, pod: ROOT, expected: UNCHANGED },
-    { name: 'label report', labels: REPORT, pod: ROOT, expected: REPORTED },
+    { name: 'label report', path: '/scc/validate', labels: REPORT, pod: ROOT, expected: REPORTED },
     { name: 'label enforce', settings: { mode: 'report' }, labels: ENFORCE, pod: ROOT, expected: DENIED },
     {
       name: 'unknown mode in the label: denied',
@@ -180,10 +191,11 @@ suite('/scc/mutate', () => {
       },
     },
   ];
-  for (const { name, settings, labels, namespace = 'shop', request: change, pod = buildPod(), expected } of cases) {
+  for (const { name, path = '/scc/mutate', settings, labels, namespace = 'shop', ...one } of cases) {
     test(name, () => {
+      const { request: change, pod = buildPod(), expected } = one;
       const request = podRequest(pod, { namespace, ...change });
-      const decision = createRig(settings, labels).decide('/scc/mutate', request);
+      const decision = createRig(settings, labels).decide(path, request);
       assert.deepEqual(summarize(decision, request), expected);
       if (!decision.allowed) assert.deepEqual([decision.status.code, decision.status.reason], [403, 'Forbidden']);
     });
@@ -211,7 +223,7 @@ suite('/scc/mutate', () => {
     ] as const;
     for (const [compatibility, expected] of cases) {
       const rig = createRig({ mode: 'report', compatibility });
-      assert.deepEqual(rig.decide('/scc/mutate', podRequest(buildPod())).auditAnnotations, expected);
+      assert.deepEqual(rig.decide('/scc/validate', podRequest(buildPod())).auditAnnotations, expected);
     }
   });
 });
@@ -264,7 +276,6 @@ suite('/scc/validate', () => {
       },
       message: /^required scc\/anyuid does not match the suggested scc\/restricted-v2$/,
     },
-    { name: 'label report', labels: REPORT, request: () => podRequest(buildPod({ privileged: true })) },
     { name: 'label off', labels: OFF, request: () => podRequest(buildPod({ privileged: true })) },
     {
       name: 'a label added to a pod without an assigned SCC',
@@ -492,6 +503,8 @@ test('portcullis_scc_decisions_total', async () => {
     podRequest(buildPod(), { namespace: 'kube-system' }),
   ];
   for (const request of requests) rig.decide('/scc/mutate', request);
+  rig.putNamespace(REPORT);
+  rig.decide('/scc/validate', podRequest(ROOT));
   const series = (rest: string, count: number): string => `portcullis_scc_decisions_total{${rest}} ${count}`;
   assert.deepEqual(await rig.series('portcullis_scc_decisions_total'), [
     series('operation="create",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 2),
@@ -499,6 +512,7 @@ test('portcullis_scc_decisions_total', async () => {
     series('operation="create",mode="enforce",decision="skip",scc="",subject_type=""', 1),
     series('operation="update",mode="enforce",decision="deny",scc="",subject_type=""', 1),
     series('operation="other",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 1),
+    series('operation="create",mode="report",decision="deny",scc="",subject_type=""', 1),
   ]);
 });
 

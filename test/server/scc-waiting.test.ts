@@ -145,7 +145,7 @@ suite('missing ranges', () => {
     test(`${name}: evaluated with example ranges in report mode`, () => {
       const rig = createSccTestWebhooks({ settings: { mode: 'report' } });
       rig.store.put('Namespace', namespace);
-      const decision = rig.decide('/scc/mutate', CREATE, 15_000);
+      const decision = rig.decide('/scc/validate', CREATE, 15_000);
       assert.deepEqual([decision.allowed, decision.warnings], [true, []]);
       assert.deepEqual(decision.facts, { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' });
     });

@@ -116,7 +116,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
     registrations: [SCC_VALIDATE],
     create: ({ review, metrics, podSecurity, settings }) =>
       createSccValidateWebhook(
-        { ...review, record: createSccRecorder(metrics.scc.validations) },
+        { ...review, record: createSccRecorder(metrics.scc.validations, metrics.scc.decisions) },
         { podSecurity, failsOpen: () => settings().webhooks.failurePolicy === 'Ignore' },
       ),
   },

@@ -51,20 +51,25 @@ export const SCC_VALIDATE: WebhookRegistration = {
   ...PODS,
 };
 
-/** Creates the webhook that selects an SCC for each pod and defaults the pod. */
+/** Creates the webhook that selects an SCC for each pod and defaults the pod where SCCs are enforced. */
 export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
-  return createPodWebhook(SCC_MUTATE.path, ['enforce', 'report'], assignScc, deps);
+  return createPodWebhook(SCC_MUTATE.path, ['enforce'], assignScc, deps);
 }
 
 /**
- * Creates the webhook that validates each pod after all mutations. It skips report mode, in which pods are not
- * defaulted and the mutating webhook has already reported violations.
+ * Creates the webhook that validates each pod after all mutations. It also makes the reports in report mode, because
+ * API servers drop changes to immutable fields from requests for subresources only after mutating webhooks. Users could
+ * otherwise set such a field to hide an ephemeral container.
  */
 export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope): Webhook {
-  const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
+  const decidePod = (input: SccInput): SccDecision => (input.isReported === true ? assignScc : validateScc)(input);
+  const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce', 'report'], decidePod, deps);
   return {
     ...webhook,
-    decide: (request, context) => (isLeftToFloor(request, context, floor) ? allow() : webhook.decide(request, context)),
+    decide(request, context) {
+      const isEnforced = (): boolean => enforcesSccs(request, context.store, deps.settings());
+      return isLeftToFloor(request, context, floor) && isEnforced() ? allow() : webhook.decide(request, context);
+    },
   };
 }
 
