@@ -17,7 +17,9 @@ export type WorkloadReference = Required<Pick<KubeObject, 'apiVersion' | 'kind' 
 export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   const { namespace = '' } = pod.metadata ?? {};
   const { kind, name } = podOwner(pod, (ownerKind, owner) => store.get(ownerKind, owner, namespace) !== undefined);
-  const direct = pod.metadata?.ownerReferences?.find((owner) => owner.controller === true && owner.kind === kind);
+  const direct = pod.metadata?.ownerReferences?.find(
+    (owner) => owner.controller === true && owner.kind === kind && owner.name === name,
+  );
   const source = POD_SOURCES.find((one) => one === kind);
   const isSource = source !== undefined && (direct?.apiVersion ?? getApiVersion(source)) === getApiVersion(source);
   const stored = isSource ? store.get(source, name, namespace) : undefined;

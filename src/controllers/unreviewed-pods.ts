@@ -11,7 +11,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
 import { objectKey } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
-import { compareBytes } from '../kube/text.ts';
+import { compareBytes, truncate } from '../kube/text.ts';
 import type { Lease, Pod, UnreviewedPod } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
@@ -56,8 +56,9 @@ const ALL = '*';
 const CONFIRM = { requeueAfterMs: 5_000 };
 /** Interval for reevaluating reported pods, because the policy may admit them later. */
 const CHECK_AGAIN = { requeueAfterMs: 60_000 };
-/** Maximum number of reported pods that the status lists. */
+/** Maximum number of reported pods that the status lists, and maximum length of their messages. */
 const MAX_PODS = 50;
+const MAX_MESSAGE = 1024;
 
 /**
  * When a leader starts, it evaluates the pods that were created or received an ephemeral container since the
@@ -219,7 +220,7 @@ async function removeFormerLeader({ metadata }: Lease, { cluster }: ReconcileCon
 
 function toEntry({ metadata = {} }: Pod, { message }: Denial): UnreviewedPod {
   const { namespace = '', name = '', uid = '', creationTimestamp: created = '' } = metadata;
-  return { namespace, name, uid, created, message };
+  return { namespace, name, uid, created, message: truncate(message, MAX_MESSAGE) };
 }
 
 // The decision.

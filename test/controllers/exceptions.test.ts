@@ -190,6 +190,14 @@ suite('the status of exceptions', () => {
     assert.equal(await unused('2026-01-06T09:03:00Z'), 'Unused=False InUse: running pods that need it: 0');
   });
 
+  test('a workload whose name would be too long for the status is not the owner of its pod', async () => {
+    const owner = { apiVersion: 'v1', kind: 'Web', name: 'x'.repeat(400), uid: 'u', controller: true };
+    const reference = { metadata: { ownerReferences: [owner] } };
+    await cluster.patch('Pod', { name: 'gateway', namespace: 'shop' }, reference, TEST_MANAGER);
+    await approve();
+    assert.deepEqual((await status())['workloads'], ['Pod/gateway']);
+  });
+
   test('a stricter upstream label shadows the exception', async () => {
     await approve();
     assert.equal((await conditions())[3], 'Shadowed=False NotShadowed: no other policy denies its pods');

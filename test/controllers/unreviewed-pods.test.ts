@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { unreviewedPods } from '../../src/controllers/unreviewed-pods.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
-import type { JsonObject } from '../../src/kube/types.ts';
+import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { NAMESPACE, TEST_MANAGER } from '../support/certificates.ts';
 import {
@@ -82,14 +82,19 @@ suite('unreviewed pods', () => {
     }
   });
 
-  const createPod = async (path: string, spec: JsonObject, annotations: Readonly<Record<string, string>> = {}) => {
+  const createPod = async (
+    path: string,
+    spec: JsonObject,
+    annotations: Readonly<Record<string, string>> = {},
+    metadata: ObjectMeta = {},
+  ) => {
     const [namespace = '', name = ''] = path.split('/');
     const containers = [{ name: 'app', image: 'registry.example/app:1' }];
-    await cluster.create(
-      'Pod',
-      { metadata: { namespace, name, annotations }, spec: { serviceAccountName: 'default', containers, ...spec } },
-      TEST_MANAGER,
-    );
+    const object = {
+      metadata: { namespace, name, annotations, ...metadata },
+      spec: { serviceAccountName: 'default', containers, ...spec },
+    };
+    await cluster.create('Pod', object, TEST_MANAGER);
   };
   const addEphemeral = async (path: string, securityContext: JsonObject = {}) => {
     const [namespace = '', name = ''] = path.split('/');
@@ -185,6 +190,31 @@ suite('unreviewed pods', () => {
     assert.deepEqual(condition(), [
       ['PodsReviewed', 'True', 'NoneDenied', 'the policy denies none of the pods that were admitted without a review'],
     ]);
+  });
+
+  test('whose authors chose long texts are reported like others', async () => {
+    time = '2026-01-01T10:05:00Z';
+    const containers = [
+      { name: 'app', image: 'a', securityContext: { capabilities: { add: ['X'.repeat(1_000_000)] } } },
+    ];
+    await createPod('limited/capability', { containers });
+    for (const [name, kind, owner] of [
+      ['command', 'a;id', '$(id)'],
+      ['long', 'Deployment', 'x'.repeat(2000)],
+      ['pod', 'Pod', '-'],
+    ] as const) {
+      const reference = { apiVersion: 'apps/v1', kind, name: owner, uid: 'u', controller: true };
+      await createPod(`limited/${name}`, HOST, {}, { ownerReferences: [reference] });
+    }
+    await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
+    const lengths = status()?.unreviewedPods?.map(({ name, message }) => [name, message.length]);
+    const others = ['command', 'long', 'pod'];
+    assert.deepEqual(lengths, [['capability', 1025], ...others.map((name) => [name, HOST_NETWORK.length])]);
+    assert.deepEqual(
+      events().map(([regarding]) => regarding),
+      ['capability', ...others].map((name) => `Pod/${name}`),
+    );
+    assert.ok(String(events()[1]?.[2]).includes('kubectl get pod/command -n limited -o yaml'));
   });
 
   test('with an ephemeral container that was added without a review, during or after an outage', async () => {

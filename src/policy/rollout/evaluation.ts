@@ -5,6 +5,7 @@
  * https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
@@ -169,10 +170,18 @@ const OWNER_KINDS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
   ['Job', 'CronJob'],
 ]);
 
-/** Returns the outermost controller of a pod, or the pod itself if it has none. */
+/** Matches the kinds that API servers serve. */
+const KIND = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/i;
+
+/**
+ * Returns the outermost controller of a pod, or the pod itself if it has none. API servers accept any text as the kind
+ * and name of an owner, so a reference that cannot be one is ignored. Otherwise, pod authors could write commands into
+ * events, or texts that are too long for events and reports.
+ */
 export function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
   const controller = pod.metadata?.ownerReferences?.find((reference) => reference.controller === true);
-  if (controller === undefined) return { kind: 'Pod', name: pod.metadata?.name ?? '' };
+  const isValid = controller && KIND.test(controller.kind) && dnsSubdomainErrors(controller.name).length === 0;
+  if (!isValid) return { kind: 'Pod', name: pod.metadata?.name ?? '' };
   const { kind, name } = controller;
   const ownerKind = OWNER_KINDS.get(kind);
   const ownerName = name.slice(0, Math.max(0, name.lastIndexOf('-')));

@@ -119,9 +119,12 @@ function content(api: ReportApi, results: readonly ReportResult[], maxResults: n
   const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
   for (const { result } of results) summary[result]++;
   let bytes = 0;
-  const kept = results
-    .slice(0, maxResults)
-    .filter((result) => (bytes += Buffer.byteLength(JSON.stringify(result))) <= MAX_BYTES);
+  const kept = results.slice(0, maxResults).filter((result) => {
+    const size = Buffer.byteLength(JSON.stringify(result));
+    const fits = bytes + size <= MAX_BYTES;
+    if (fits) bytes += size;
+    return fits;
+  });
   return { ...(api.namespaced === 'Report' ? { source: PART_OF } : {}), summary, results: kept };
 }
 

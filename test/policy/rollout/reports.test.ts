@@ -87,6 +87,13 @@ const CASES: readonly Case[] = [
     results: '106 fail',
   },
   {
+    name: 'a result that is larger than 256 KiB is omitted',
+    report: () =>
+      namespaced(violating(1), [{ subject: { ...NAMESPACE, apiVersion: 'x'.repeat(300_000) } }, ...passed(2)]),
+    summary: { fail: 1, pass: 3 },
+    results: '1 fail, 2 pass',
+  },
+  {
     name: 'a workload that an exception allows is skipped, and a denied one fails',
     report: () => namespaced({ ...violating(1), excepted: [EXCEPTED] }, passed(2)),
     summary: { fail: 1, skip: 1, pass: 1 },
