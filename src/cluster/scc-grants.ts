@@ -2,18 +2,20 @@
 import { objectName } from '../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
-import type { KubeObject } from '../kube/types.ts';
+import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { RbacObjects } from '../policy/rbac/rules.ts';
 import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
+import { useRoleName } from '../policy/scc/standard.ts';
 import { USE_SCC } from './access.ts';
 import type { Store } from './store.ts';
 
 /** Returns the time when the leader deletes a binding, or `undefined` if the binding has no valid expiry time. */
-export function grantEnd({ metadata }: KubeObject): string | undefined {
+export function grantEnd({ metadata, roleRef }: RoleBinding | ClusterRoleBinding): string | undefined {
   const end = metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
-  // The leader is only permitted to delete bindings that have this prefix.
-  const isTemporary = metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true;
+  // The leader is only permitted to delete bindings that have these prefixes. A denied request would look like an attack.
+  const isTemporary =
+    metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true && roleRef.name.startsWith(useRoleName(''));
   return isTemporary && !Number.isNaN(Date.parse(end ?? '')) ? end : undefined;
 }
 

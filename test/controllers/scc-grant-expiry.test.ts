@@ -63,6 +63,15 @@ suite('grants that expire', () => {
   const ANNOUNCEMENT = `GrantExpires: the binding will be deleted at ${END}. Running pods continue, but new pods can no longer use the SCC`;
   const ANNOUNCED = [`ClusterRoleBinding ${ANNOUNCEMENT}`, `RoleBinding ${ANNOUNCEMENT}`];
 
+  test('of other roles are kept, because the policy for the service account does not permit their deletion', async () => {
+    const { metadata, ...binding } = createUseBinding('anyuid', 'shop', END);
+    const roleRef = { ...binding.roleRef, name: 'view' };
+    const other = { ...binding, metadata: { ...metadata, name: `${NAME}-view` }, roleRef, subjects: SUBJECTS };
+    await cluster.create('RoleBinding', other, TEST_MANAGER);
+    await pass(END, 32 * DAY_MS);
+    assert.deepEqual(names(), ['RoleBinding system:openshift:scc:anyuid', `RoleBinding ${NAME}-view`]);
+  });
+
   test('cause an event seven days before they expire, and are deleted on expiry', async () => {
     await pass('2026-01-24T23:00:00Z', 23 * DAY_MS);
     assert.deepEqual(events(), []);
