@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { dnsSubdomainErrors } from '../kube/names.ts';
 import { formatMicroTime } from '../kube/units.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Clock, createTokenBucket, type TokenBucket } from './clock.ts';
@@ -126,7 +127,7 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   return {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
-    metadata: { name: `${toSubdomain(name)}.${randomUUID()}`, namespace },
+    metadata: { name: eventName(name), namespace },
     eventTime: formatMicroTime(now),
     ...event,
     regarding: { apiVersion, kind, name, namespace, uid, resourceVersion },
@@ -134,7 +135,9 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   };
 }
 
-/** Replaces characters that are valid in names of RBAC objects but not in names of other objects, such as events. */
-function toSubdomain(name: string): string {
-  return /^[a-z0-9.-]+$/.test(name) ? name : name.toLowerCase().replace(/[^a-z0-9]+/g, '-');
+/** Returns a name that does not contain the name of the object if the API server would reject it, as client-go does. */
+function eventName(object: string): string {
+  const id = randomUUID();
+  const name = `${object}.${id}`;
+  return dnsSubdomainErrors(name).length === 0 ? name : id;
 }

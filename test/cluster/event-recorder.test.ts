@@ -38,6 +38,20 @@ describe('events', () => {
       return method === 'POST' ? ['POST', value.note] : [method, value[0]?.value];
     });
 
+  const named: readonly (readonly [object: string, expected: RegExp])[] = [
+    ['portcullis:scc-until:anyuid', /^[0-9a-f-]{36}$/],
+    ['x'.repeat(216), /^x{216}\.[0-9a-f-]{36}$/],
+    ['x'.repeat(253), /^[0-9a-f-]{36}$/],
+  ];
+  for (const [object, expected] of named) {
+    test(`about an object whose name has ${object.length} characters have a valid name`, async () => {
+      begin();
+      await tell(note('hello', object));
+      const event = JSON.parse(server.requests[0]?.body ?? '') as { metadata: { name: string } };
+      assert.match(event.metadata.name, expected);
+    });
+  }
+
   test('have a time, an object and a controller', async () => {
     begin();
     await tell(note('hello'));
