@@ -44,7 +44,8 @@ export interface KubeconfigFile {
 export async function writeOpenKubeconfig(server: string, authority: string): Promise<KubeconfigFile> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-proxy-'));
   const path = join(folder, 'kubeconfig');
-  await writeFile(path, formatKubeconfig(server, authority));
+  const data = { 'certificate-authority-data': Buffer.from(authority).toString('base64') };
+  await writeFile(path, formatKubeconfig({ server, ...data }, {}));
   return { path, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
@@ -83,14 +84,13 @@ function decode(data: string): string {
   return Buffer.from(data, 'base64').toString();
 }
 
-function formatKubeconfig(server: string, authority: string): string {
+/** Returns a kubeconfig with one context. */
+export function formatKubeconfig(cluster: object, user: object): string {
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Config',
-    clusters: [
-      { name: 'c', cluster: { server, 'certificate-authority-data': Buffer.from(authority).toString('base64') } },
-    ],
-    users: [{ name: 'u', user: {} }],
+    clusters: [{ name: 'c', cluster }],
+    users: [{ name: 'u', user }],
     contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
     'current-context': 'x',
   });

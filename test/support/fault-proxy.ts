@@ -9,7 +9,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
-import { headersToPass, openUpstream, writeOpenKubeconfig } from './api-upstream.ts';
+import { formatKubeconfig, headersToPass, openUpstream, writeOpenKubeconfig } from './api-upstream.ts';
 
 export type Fault =
   | 'none'
@@ -171,7 +171,9 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     await writeFile(join(folder, 'token'), token);
   };
   await writeCredentials();
-  await writeFile(file.path, formatKubeconfig(url));
+  // The proxy replaces these files.
+  const cluster = { server: url, 'certificate-authority': 'ca.crt' };
+  await writeFile(file.path, formatKubeconfig(cluster, { tokenFile: 'token' }));
 
   return {
     url,
@@ -236,18 +238,6 @@ function createCertificates(): Certificates {
 function interrupts(fault: Fault): boolean {
   if (typeof fault === 'string') return fault !== 'none' && fault !== 'no bookmarks';
   return !('slowMs' in fault || 'rejectedWrites' in fault);
-}
-
-/** A kubeconfig whose CA and token are in files that the proxy replaces. */
-function formatKubeconfig(server: string): string {
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [{ name: 'c', cluster: { server, 'certificate-authority': 'ca.crt' } }],
-    users: [{ name: 'u', user: { tokenFile: 'token' } }],
-    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
-    'current-context': 'x',
-  });
 }
 
 /** Returns the method and the resource of a write, with its subresource. */
