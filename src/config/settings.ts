@@ -153,7 +153,6 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
         inForce = object;
         settings.set(next);
         metrics.lastReloadSuccessful.set(problem === undefined ? 1 : 0);
-        metrics.lastReloadSuccess.setToCurrentTime();
         log.info({ generation: object.generation }, 'configuration loaded');
         first.resolve(undefined);
       } catch (error) {

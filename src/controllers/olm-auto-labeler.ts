@@ -76,10 +76,9 @@ const SETTLE_MS = 10_000;
 type Active = Pick<LabelerInput, 'mode' | 'exemptNamespaces'>;
 type Triggers = ReturnType<typeof createTriggers>;
 
-function createReconciler(controllerContext: ControllerContext): Reconciler {
-  const { settings } = controllerContext;
+function createReconciler({ settings, date }: ControllerContext): Reconciler {
   const triggers = createTriggers();
-  const labeler = createLabeler(triggers, controllerContext);
+  const labeler = createLabeler(triggers);
   /** The settings at the last evaluation of all namespaces. Absent while the controller is idle. */
   let active: Active | undefined;
 
@@ -98,7 +97,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       }
     }
     active = next;
-    await applyCondition(context, describeCondition(next?.mode, hasLabeler), controllerContext.date());
+    await applyCondition(context, describeCondition(next?.mode, hasLabeler), date());
     return { requeueAfterMs: CHECK_MS };
   };
 
@@ -132,7 +131,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 }
 
-function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
+function createLabeler(triggers: Triggers) {
   /** For each namespace without operators, the time in milliseconds at which its label is removed. */
   const releases = new Map<string, number>();
   /** Returns the delay before a decision takes effect, in milliseconds. */
@@ -172,7 +171,6 @@ function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
       releases.delete(name);
       logger[patch ? 'info' : 'debug']({ name, mode, row, action, reason }, 'namespace evaluated');
       if (!patch) return undefined;
-      metrics.olm.labelChanges.cell({ row }).count++;
       recordEvent('Namespace', namespace, describeEvent(namespace, decision, mode));
       return undefined;
     },

@@ -19,7 +19,6 @@ import {
   PART_OF_LABEL,
   ROTATE_ANNOTATION,
 } from '../kube/well-known.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
 import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
 import {
   formatKeyring,
@@ -99,7 +98,7 @@ const MAX_RETRY_MS = 30_000;
  * webhooks trust a new CA, then the CA signs certificates, then all replicas serve these certificates, and finally the
  * old CA is removed. The next step depends only on the cluster state, so another leader can continue at any point.
  */
-function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
+function createReconciler({ service, certificate, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
   const { names } = certificate;
   const logDamage = createDamageLog();
@@ -130,7 +129,7 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
       const next = plan.step === undefined ? keyring : takeKeyringStep(plan.step, { keyring, names, now });
       const isAnswered = asked === undefined || plan.reason === ROTATION_REQUESTED || next.next !== undefined;
       const written = await writeKeyring({ ref, secret, keyring: next, isAnswered }, context);
-      if (written) reportStep(plan, written, metrics.certificates, context);
+      if (written) reportStep(plan, written, context);
 
       const live = observeReplicas(store.list('Lease', ref.namespace), nowMs).filter(({ isLive }) => isLive);
       const serving = pemFingerprint(next.serving?.cert ?? '');
@@ -336,45 +335,25 @@ function isSameData(a: Readonly<Record<string, string>>, b: Readonly<Record<stri
 
 // Reports.
 
-/** The certificates that a step creates, and its event. */
-const STEPS: Readonly<
-  Record<
-    KeyringStep,
-    { readonly created: readonly ('authority' | 'serving')[]; readonly reason: string; readonly message: string }
-  >
-> = {
-  Replace: {
-    created: ['authority', 'serving'],
-    reason: 'AuthorityCreated',
-    message: 'created a CA and a serving certificate',
-  },
-  Renew: { created: ['serving'], reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
+/** The event for each step. */
+const STEPS: Readonly<Record<KeyringStep, { readonly reason: string; readonly message: string }>> = {
+  Replace: { reason: 'AuthorityCreated', message: 'created a CA and a serving certificate' },
+  Renew: { reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
   Prepare: {
-    created: ['authority'],
     reason: 'AuthorityPrepared',
     message: 'created the next CA, which will sign certificates once all webhooks trust it',
   },
-  Promote: {
-    created: ['serving'],
-    reason: 'AuthorityChanged',
-    message: 'signed a serving certificate with the next CA',
-  },
+  Promote: { reason: 'AuthorityChanged', message: 'signed a serving certificate with the next CA' },
 };
 
-function reportStep(
-  { step, reason: cause }: KeyringPlan,
-  secret: Secret,
-  metrics: Pick<Metrics['certificates'], 'issued'>,
-  context: ReconcileContext,
-): void {
+function reportStep({ step, reason: cause }: KeyringPlan, secret: Secret, context: ReconcileContext): void {
   const { logger } = context;
   const name = secret.metadata?.name;
   if (step === undefined) {
     logger.info({ secret: name }, 'corrected the certificate Secret');
     return;
   }
-  const { created, reason, message } = STEPS[step];
-  for (const certificate of created) metrics.issued.cell({ certificate }).count++;
+  const { reason, message } = STEPS[step];
   const [serving] = readCertificates(decodedData(secret).get('tls.crt') ?? '');
   logger.info({ secret: name, reason: cause, notAfter: serving?.validToDate.toISOString() }, message);
   recordRotation(secret, reason, `${message}: ${cause}`, context);

@@ -81,19 +81,10 @@ export function createMetrics(build: { readonly version: string }) {
         'portcullis_config_last_reload_successful',
         '1 if the most recently read settings are valid, 0 if the previous settings stay in force.',
       ),
-      lastReloadSuccess: create.gauge(
-        'portcullis_config_last_reload_success_timestamp_seconds',
-        'Unix time of the last successful load of the configuration.',
-      ),
     },
     certificates: createCertificateMetrics(create),
     rollout: createRolloutMetrics(create),
     olm: {
-      labelChanges: create.tally(
-        'portcullis_olm_label_changes_total',
-        'Changes to the label that enables the label syncer, by row of the decision table or by mode (shipped, seed).',
-        'row',
-      ),
       hardening: create.tally(
         'portcullis_olm_hardening_total',
         'Reviewed Operator Lifecycle Manager pods by profile and result: hardened, reported (in report mode), compliant, conflict (less strict values were kept) or legacy.',
@@ -312,7 +303,7 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
 
 // Certificates
 
-function createCertificateMetrics({ gauge, tally }: Factory) {
+function createCertificateMetrics({ gauge }: Factory) {
   return {
     servingExpiry: gauge(
       'portcullis_serving_certificate_expiry_timestamp_seconds',
@@ -330,15 +321,6 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
     distrusting: gauge(
       'portcullis_serving_certificate_distrusting_webhooks',
       'Webhooks that do not trust the serving certificate but do not affect readiness: fail-open webhooks of the installation, and webhooks in other configurations that have the Portcullis label.',
-    ),
-    issued: tally(
-      'portcullis_certificates_issued_total',
-      "Certificates issued for the installation's Secret: authority or serving.",
-      'certificate',
-    ),
-    reloads: tally(
-      'portcullis_serving_certificate_reloads_total',
-      'Number of times that the serving certificate has changed.',
     ),
   };
 }

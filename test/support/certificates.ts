@@ -10,7 +10,7 @@ import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import { draft, type Secret } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
-import { type KeyPair, pemFingerprint, readCertificates } from '../../src/tls/certificate-pair.ts';
+import { type KeyPair, readCertificates } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { decodeBundle, findTrustProblems } from '../../src/tls/trust.ts';
 import { createController, createRecorder, createTestSettings, type Recorder } from './controllers.ts';
@@ -256,12 +256,9 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
   };
 }
 
-export function printFingerprint(cert: { readonly fingerprint256: string }): string {
+function printFingerprint(cert: { readonly fingerprint256: string }): string {
   return cert.fingerprint256.replaceAll(':', '').toLowerCase();
 }
-
-/** Returns the SHA-256 fingerprint of the first certificate in a PEM text. */
-export const sha256Fingerprint = pemFingerprint;
 
 const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];
 

@@ -78,7 +78,6 @@ export function createServedCertificate(options: ServedOptions): ServedCertifica
       pair = next;
       isTemporary = false;
       server?.useCertificate(tls());
-      metrics.certificates.reloads.cell({}).count++;
       record();
       const [leaf] = readCertificates(pair.cert);
       log.info(
