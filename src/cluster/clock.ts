@@ -52,6 +52,8 @@ export async function withTimeout<T>(
 
 /** A rate limit that permits bursts. */
 export interface TokenBucket {
+  /** Takes a token. Callers wait for tokens in call order, until the signal is aborted. */
+  take(signal?: AbortSignal): Promise<void>;
   /** Reserves a token. Returns the delay in milliseconds until the token is available. */
   reserve(): number;
   /** Takes a token if one is available. */
@@ -72,11 +74,16 @@ export function createTokenBucket({ perSecond, burst }: Rate, clock: Clock): Tok
     tokens = Math.min(burst, tokens + ((nowMs - filledMs) / 1000) * perSecond);
     filledMs = nowMs;
   };
+  const reserve = (): number => {
+    fill();
+    tokens--;
+    return tokens >= 0 ? 0 : (-tokens / perSecond) * 1000;
+  };
   return {
-    reserve() {
-      fill();
-      tokens--;
-      return tokens >= 0 ? 0 : (-tokens / perSecond) * 1000;
+    reserve,
+    async take(signal) {
+      const delayMs = reserve();
+      if (delayMs > 0) await sleep(clock, delayMs, signal);
     },
     tryTake() {
       fill();

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { systemClock } from '../../cluster/clock.ts';
+import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { createLiveCluster, CSV_SCOPE, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { createServerVersion, type ServerVersion } from '../../cluster/server-version.ts';
@@ -51,6 +51,8 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
  */
 export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, env, logger, metrics } = options;
+  const perSecond = values['kube-api-qps'];
+  const rate = { perSecond, burst: values['kube-api-burst'] };
   const connection = await connect({
     kubeconfig: values.kubeconfig,
     context: values.context,
@@ -58,6 +60,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     env,
     userAgent: `${PROGRAM}/${VERSION}`,
     requests: metrics.cluster.requests,
+    ...(perSecond === 0 ? {} : { limit: createTokenBucket(rate, systemClock) }),
   });
   const version = createServerVersion(connection, {
     clock: systemClock,
