@@ -19,11 +19,9 @@ import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import {
   decodePolicy,
-  LABELS,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
-  namespacedMetadata,
   prerequisiteMetadata,
 } from './settings.ts';
 
@@ -180,7 +178,7 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   return {
     apiVersion: 'v1',
     kind: 'ServiceAccount',
-    metadata: namespacedMetadata(namespace, name),
+    metadata: prerequisiteMetadata(name, namespace),
     automountServiceAccountToken: false,
   };
 }
@@ -219,5 +217,5 @@ function viewRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1C
 }
 
 function unboundRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1ClusterRole> {
-  return { apiVersion, kind: 'ClusterRole', metadata: { name, labels: LABELS }, rules };
+  return { apiVersion, kind: 'ClusterRole', metadata: prerequisiteMetadata(name), rules };
 }

@@ -57,7 +57,13 @@ const OTHER_PRODUCT = {
 };
 
 /** The cases delete these objects, including their user-defined labels. */
-const PLAIN: readonly unknown[] = ['zz.scc.portcullis.dev', 'psaenforcementconfigs.config.openshift.io'];
+const PLAIN: readonly string[] = [
+  'MutatingWebhookConfiguration zz.scc.portcullis.dev',
+  'CustomResourceDefinition psaenforcementconfigs.config.openshift.io',
+  'ClusterRole portcullis-approve-exceptions',
+  'ClusterRole portcullis-view',
+  'ServiceAccount portcullis',
+];
 
 /** The objects of an installation with a different image and number of replicas. */
 function customized(objects: readonly JsonObject[]): readonly JsonObject[] {
@@ -72,7 +78,8 @@ function customized(objects: readonly JsonObject[]): readonly JsonObject[] {
 /** Adds user-defined labels and annotations to the objects of an installation. */
 async function label({ admin }: ControlPlane, objects: readonly JsonObject[]): Promise<void> {
   const metadata = { labels: LABELS, annotations: { 'example.com/ticket': 'OPS-1' } };
-  for (const object of objects.filter((one) => !PLAIN.includes(objectMetadata(one)['name']))) {
+  for (const object of objects) {
+    if (PLAIN.includes(`${String(object['kind'])} ${String(objectMetadata(object)['name'])}`)) continue;
     const { path } = await resolvePaths(admin, object);
     const answer = await admin.send('PATCH', `${path}?fieldManager=kubectl-label`, { metadata }, MERGE);
     assert.equal(answer.status, 200, answer.text);
@@ -281,7 +288,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
       },
     },
     {
-      name: 'missing permissions and CRDs',
+      name: 'a missing service account, and missing permissions and CRDs',
       fix: APPLY,
       async damage() {
         const target = rbac('clusterrole', 'portcullis');
@@ -289,6 +296,8 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
         await send('PATCH', target, { rules: (rules as readonly JsonObject[]).slice(1) });
         await send('PATCH', rbac('clusterrolebinding', 'portcullis'), { subjects: [] });
         shell.execute('kubectl delete crd psaenforcementconfigs.config.openshift.io');
+        shell.execute('kubectl delete clusterrole portcullis-view portcullis-approve-exceptions');
+        shell.execute('kubectl delete serviceaccount portcullis -n portcullis');
       },
     },
     {

@@ -168,10 +168,11 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
 
 /**
  * Kinds in the manifests to compare with the cluster, and the fields that must be equal. CRDs only need to exist,
- * because their versions may be newer.
+ * because their versions may be newer, and so do service accounts, which users customize.
  */
 const COMPARED_FIELDS: Readonly<Record<string, readonly [GroupVersionResource, ...fields: readonly string[]]>> = {
   CustomResourceDefinition: [DEFINITIONS],
+  ServiceAccount: [namespaced('v1', 'serviceaccounts')],
   ClusterRole: [RESOURCES.ClusterRole, 'rules'],
   Role: [RESOURCES.Role, 'rules'],
   ClusterRoleBinding: [RESOURCES.ClusterRoleBinding, 'roleRef', 'subjects'],
