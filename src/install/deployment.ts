@@ -92,13 +92,13 @@ function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPol
 }
 
 /** Allows only one replica at a time to be evicted. Replicas that are not ready do not block a drain. */
-function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodDisruptionBudget> {
+function podDisruptionBudget({ namespace, minAvailable }: ManifestSettings): ManifestOf<V1PodDisruptionBudget> {
   return {
     apiVersion: 'policy/v1',
     kind: 'PodDisruptionBudget',
     metadata: namespacedMetadata(namespace, INSTALLATION.name),
     spec: {
-      maxUnavailable: 1,
+      ...(minAvailable === undefined ? { maxUnavailable: 1 } : { minAvailable }),
       selector: { matchLabels: SELECTOR_LABELS },
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
     },

@@ -29,6 +29,8 @@ export interface ManifestSettings {
   /** Image reference, including the registry and a tag or digest. */
   readonly image: string;
   readonly replicas: number;
+  /** Replaces `maxUnavailable` in the PodDisruptionBudget, which cannot have both fields. */
+  readonly minAvailable?: number | string;
   /** Features to generate CRDs and permissions for. */
   readonly features: InstalledFeatures;
   /** True if the `nodes.config.openshift.io` CRD is installed. */

@@ -257,6 +257,13 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     });
   }
 
+  test('minAvailable in the disruption budget is kept', async () => {
+    const spec = { minAvailable: '60%', maxUnavailable: null };
+    await kubectl('patch', '-n', 'portcullis', 'pdb/portcullis', '--type=merge', '-p', JSON.stringify({ spec }));
+    assert.deepEqual(await diff(await run('install')), []);
+    await applyOutput(await run('install'));
+  });
+
   test('an upgrade changes the image and keeps everything else', async () => {
     const before = (await read(SETTINGS))['spec'];
     const next = `registry.example.com/portcullis:${VERSION}`;

@@ -1,9 +1,10 @@
 /** Reads the installation that `install` and `upgrade` change, and divides its settings by owner. */
+import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
 import { type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
-import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
+import { getApiVersion, namespaced, RESOURCES } from '../../kube/resources.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
@@ -66,12 +67,14 @@ async function readSettings(
   const { name } = INSTALLATION;
   const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
   const { features, ...shown } = deploymentSettings(deployment);
-  const [monitor, rules, nodes] = await Promise.all([
+  const [budget, monitor, rules, nodes] = await Promise.all([
+    client.get(namespaced('policy/v1', 'poddisruptionbudgets'), name, namespace),
     client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
     client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
     client.get(DEFINITIONS, NODES_CONFIG),
   ]);
   const image = replicaContainer(deployment)?.image;
+  const { minAvailable } = (budget as V1PodDisruptionBudget | undefined)?.spec ?? {};
   const [, runbook] = /"runbook_url":"([^#"]+)/.exec(JSON.stringify(rules ?? {})) ?? [];
   return {
     replicas: deployment.spec?.replicas ?? 1,
@@ -81,6 +84,7 @@ async function readSettings(
     features,
     ...shown,
     ...(image == null ? {} : { image }),
+    ...(minAvailable === undefined ? {} : { minAvailable }),
     ...(runbook === undefined ? {} : { runbook }),
   };
 }
