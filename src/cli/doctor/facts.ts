@@ -73,6 +73,8 @@ export interface Facts {
   readonly namespaces: Fact<readonly NamespaceFact[]>;
   readonly nodes: Fact<readonly Node[]>;
   readonly deployment: Fact<Kinds['Deployment'] | undefined>;
+  /** Other namespaces with a Deployment of Portcullis. */
+  readonly otherInstallations: Fact<readonly string[]>;
   /** All pods in the installation namespace. */
   readonly pods: Fact<readonly Pod[]>;
   /** The endpoints of the Service. */

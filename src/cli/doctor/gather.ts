@@ -31,7 +31,7 @@ import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS }
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
-import { certificateSecret, deploymentSettings } from '../installed/deployment.ts';
+import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installed/deployment.ts';
 import { effectiveSpec, readRolloutState } from '../installed/enforcement.ts';
 import { findObsolete } from '../installed/objects.ts';
 import { hasSettings, type InstalledPolicy, readServerless } from '../installed/serverless.ts';
@@ -79,7 +79,8 @@ export async function gatherFacts(
     .filter((namespace) => !isTerminating(namespace))
     .map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes(installed, known);
-  const [certificate, urlCertificates, changedObjects, obsolete, probes] = await Promise.all([
+  const [otherInstallations, certificate, urlCertificates, changedObjects, obsolete, probes] = await Promise.all([
+    readFact(() => findOtherInstallations(client, namespace)),
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations, settings),
     readFact(() => readChangedObjects(client, settings)),
@@ -97,6 +98,7 @@ export async function gatherFacts(
     serverless: await readServerlessFacts(client, serverless, settings),
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
     deployment,
+    otherInstallations,
     certificate,
     urlCertificates,
     changedObjects,

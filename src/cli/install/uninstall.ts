@@ -8,6 +8,7 @@ import { COMPONENT_LABEL, FLOOR_LABELS, PART_OF, PART_OF_LABEL, POLICY_LABELS } 
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
+import { findOtherInstallations } from '../installed/deployment.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { findGrants, findRemains } from './remains.ts';
@@ -68,6 +69,8 @@ export const command = defineCommand({
     const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
     const { 'keep-labels': keepsLabels, 'keep-policies': keepsPolicies } = options;
     return await withCluster(options, io, async (client) => {
+      const [other] = await findOtherInstallations(client, namespace);
+      if (other !== undefined) throw new UserError(`Portcullis is also installed in namespace ${other}${SHARED}`);
       const hasForeignSccs = await readForeignSccs(client);
       const scope: UninstallScope = {
         namespace,
@@ -104,6 +107,9 @@ async function readForeignSccs(client: ClusterClient): Promise<boolean> {
   const definition = await client.get(DEFINITIONS, `${resource}.${group}`);
   return definition !== undefined && !isPartOfPortcullis(definition);
 }
+
+const SHARED =
+  ', and both installations use the same roles and webhooks: run portcullis doctor in the namespace to keep, and apply its fixes';
 
 const PURGED = 'Portcullis, and its settings and all SecurityContextConstraints';
 

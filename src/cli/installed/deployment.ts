@@ -1,12 +1,21 @@
 /** Reads the version and the command-line options of the replicas from the Deployment. */
 import { posix } from 'node:path';
+import type { ClusterClient } from '../../cluster/client.ts';
 import { CERTIFICATE, type ManifestSettings, parseFeatures } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { VERSION } from '../command.ts';
 import { serveOptions } from '../serve-options.ts';
 
 type Deployment = Kinds['Deployment'];
+
+/** Returns the other namespaces with a Deployment of Portcullis, which uses the same cluster roles and webhooks. */
+export async function findOtherInstallations(client: ClusterClient, namespace: string): Promise<readonly string[]> {
+  const deployments = await client.list(RESOURCES.Deployment, { labels: `${PART_OF_LABEL}=${PART_OF}` });
+  const others = deployments.filter(({ metadata }) => metadata.namespace !== namespace);
+  return others.flatMap(({ metadata }) => (metadata.name === INSTALLATION.name ? (metadata.namespace ?? []) : []));
+}
 
 export function replicaContainer(deployment: Deployment | undefined) {
   return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);

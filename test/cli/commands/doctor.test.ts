@@ -211,6 +211,7 @@ excluded      unaffected     unaffected         unaffected       1       portcul
       `unknown  reachability     an SCC: the dry run failed: securitycontextconstraints.security.openshift.io is forbidden: ${denied('create', 'securitycontextconstraints', 'security.openshift.io', 'at the cluster scope')}`,
       `unknown  certificates     serving certificate: secrets "portcullis-serving-certificate" is forbidden: ${denied('get', 'secrets', '', 'in the namespace "portcullis"')}`,
       `unknown  replicas         Deployment portcullis: deployments.apps "portcullis" is forbidden: ${denied('get', 'deployments', 'apps', 'in the namespace "portcullis"')}`,
+      `unknown  replicas         Deployments in other namespaces: deployments.apps is forbidden: ${denied('list', 'deployments', 'apps', 'at the cluster scope')}`,
       `unknown  leases           Leases: leases.coordination.k8s.io is forbidden: ${denied('list', 'leases', 'coordination.k8s.io', 'in the namespace "portcullis"')}`,
       `unknown  configuration    configuration: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  other-admission  PodSecurity plugin: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
@@ -400,6 +401,7 @@ const HEALTHY: Facts = {
   namespaces: { value: [namespace('default'), namespace('kube-system'), namespace('portcullis')] },
   nodes: { value: [{ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } }] },
   deployment: deployment({}),
+  otherInstallations: { value: [] },
   pods: { value: [replica('n1'), replica('n2')] },
   endpointSlices: {
     value: [

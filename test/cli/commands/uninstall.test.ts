@@ -126,6 +126,19 @@ describe('uninstall', () => {
     for (const object of WRITTEN) await create(object);
   });
 
+  test('deletes nothing while another namespace contains an installation', async () => {
+    const other = buildManifests({ ...SETTINGS, namespace: 'default' }).find(({ kind }) => kind === 'Deployment');
+    assert.ok(other);
+    await create(other);
+    assert.deepEqual(await run(['--yes']), {
+      code: 2,
+      stdout: '',
+      stderr:
+        'error: Portcullis is also installed in namespace default, and both installations use the same roles and webhooks: run portcullis doctor in the namespace to keep, and apply its fixes\n',
+    });
+    await cluster.admin.send('DELETE', '/apis/apps/v1/namespaces/default/deployments/portcullis');
+  });
+
   test('deletes webhooks first and keeps SCCs; a second run deletes nothing', async () => {
     assert.deepEqual(await run(['--yes']), {
       code: 0,

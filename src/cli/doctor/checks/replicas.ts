@@ -20,6 +20,7 @@ export const replicas: Check = {
         ? evaluateDeployment(deployment, facts)
         : [info(DEPLOYMENT, 'does not exist. The replicas run outside the cluster')],
     ),
+    ...evaluateOthers(facts),
     ...evaluateUrls(facts),
     ...evaluateEndpoints(facts),
     ...evaluateSpread(facts),
@@ -45,6 +46,26 @@ function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts)
   const scale = run('kubectl', '-n', namespace, 'scale', 'deployment', INSTALLATION.name, '--replicas=3');
   const impact = 'no replica responds while the only replica is replaced';
   return [readiness, warning(DEPLOYMENT, 'has only one replica', { impact, fix: scale })];
+}
+
+/** Reports other installations, which replace the bindings of the shared cluster roles. */
+function evaluateOthers({ otherInstallations }: Facts): readonly CheckResult[] {
+  return evaluateFact(otherInstallations, 'Deployments in other namespaces', (namespaces) =>
+    namespaces.map((namespace) =>
+      problem(
+        `Deployment ${namespace}/${INSTALLATION.name}`,
+        'is a second installation with the same roles and webhooks',
+        {
+          impact: 'only the installation that was applied last has permissions, and its removal ends enforcement',
+          fix: {
+            ...run('kubectl', '-n', namespace, 'delete', 'deployment', INSTALLATION.name),
+            note: 'then delete the namespace if it contains nothing else',
+            after: ['installation'],
+          },
+        },
+      ),
+    ),
+  );
 }
 
 /** Evaluates the Service endpoints through which API servers call the webhooks. */
