@@ -7,6 +7,7 @@ import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { Configuration } from '../../install/live-webhooks.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
+import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { InstalledPolicy } from '../installed/serverless.ts';
 import type { ShellCommand } from '../output/shell.ts';
@@ -95,6 +96,8 @@ export interface Facts {
   readonly changedObjects: Fact<readonly Manifest[]>;
   /** Roles and webhook configurations that the settings do not require, such as `clusterroles/portcullis-scc`. */
   readonly obsolete: Fact<readonly string[]>;
+  /** Empty if exceptions are off. */
+  readonly exceptions: Fact<readonly PodSecurityException[]>;
   readonly probes: readonly Probe[];
 }
 
@@ -105,6 +108,7 @@ export type CheckName =
   | 'configuration'
   | 'deadlocks'
   | 'enforcement'
+  | 'exceptions'
   | 'floor'
   | 'installation'
   | 'leases'

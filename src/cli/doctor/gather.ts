@@ -15,6 +15,7 @@ import { setApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import type { Kinds } from '../../kube/kinds.ts';
+import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
 import {
@@ -79,14 +80,21 @@ export async function gatherFacts(
     .filter((namespace) => !isTerminating(namespace))
     .map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes(installed, known);
-  const [otherInstallations, certificate, urlCertificates, changedObjects, obsolete, probes] = await Promise.all([
-    readFact(() => findOtherInstallations(client, namespace)),
-    readSecretCertificate(client, namespace, running),
-    readUrlCertificates(configurations, settings),
-    readFact(() => readChangedObjects(client, settings)),
-    'value' in spec ? readFact(() => findObsolete(client, settings)) : spec,
-    Promise.all(requests.map((request) => runProbe(client, request))),
-  ]);
+  const [otherInstallations, certificate, urlCertificates, changedObjects, obsolete, exceptions, probes] =
+    await Promise.all([
+      readFact(() => findOtherInstallations(client, namespace)),
+      readSecretCertificate(client, namespace, running),
+      readUrlCertificates(configurations, settings),
+      readFact(() => readChangedObjects(client, settings)),
+      'value' in spec ? readFact(() => findObsolete(client, settings)) : spec,
+      decodePolicy(settings).exceptions.mode === 'off'
+        ? { value: [] }
+        : readFact(
+            async () =>
+              (await client.list(RESOURCES.PodSecurityException)) as unknown as readonly PodSecurityException[],
+          ),
+      Promise.all(requests.map((request) => runProbe(client, request))),
+    ]);
   return {
     ...objects,
     now,
@@ -103,6 +111,7 @@ export async function gatherFacts(
     urlCertificates,
     changedObjects,
     obsolete,
+    exceptions,
     probes,
   };
 }

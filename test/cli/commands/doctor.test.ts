@@ -427,6 +427,7 @@ const HEALTHY: Facts = {
   spec: { value: SETTINGS.policy },
   changedObjects: { value: [] },
   obsolete: { value: [] },
+  exceptions: { value: [] },
   probes: [
     dryRun('a namespace', 'namespaces'),
     dryRun('a pod', 'pods', 'default'),
@@ -482,6 +483,10 @@ function withPolicy(webhook: object): Pick<Facts, 'webhookConfigurations'> {
     webhookConfigurations: [...registered(), parseWebhookConfiguration('ValidatingWebhookConfiguration', object)],
   };
 }
+
+const WITH_EXCEPTIONS = {
+  settings: { ...SETTINGS, policy: { ...SETTINGS.policy, podSecurity: { exceptions: { mode: 'approved' } } } },
+};
 
 /** Policies of an installation without a server, and the settings that the server enforces less strictly. */
 function besideServer(...weaker: readonly string[]): Partial<Facts> {
@@ -589,6 +594,8 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'on, missing permissions': { webhookConfigurations: SWITCHED_OFF },
   overdue: { certificate: served('secrets/a', 6.5) },
   expired: { certificate: served('secrets/a', 8) },
+  'exceptions without effect, expired, unused and soon to expire': WITH_EXCEPTIONS,
+  'an exception that applies': WITH_EXCEPTIONS,
   'untrusted authority': { certificate: served('secrets/a', 0, createAuthority({ now: NOW, days: 7 })) },
   'missing caBundle': withWebhook('exec.scc.portcullis.dev', {
     clientConfig: { service: { namespace: 'portcullis', name: 'portcullis', path: '/scc/exec', port: 443 } },

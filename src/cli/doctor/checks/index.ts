@@ -5,6 +5,7 @@ import { breakGlass } from './break-glass.ts';
 import { certificates } from './certificates.ts';
 import { configuration } from './configuration.ts';
 import { deadlocks } from './deadlocks.ts';
+import { exceptions } from './exceptions.ts';
 import { floor } from './floor.ts';
 import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
@@ -27,6 +28,7 @@ const CHECKS: readonly Check[] = [
   replicas,
   leases,
   configuration,
+  exceptions,
   otherAdmission,
   policies,
   tiers,
