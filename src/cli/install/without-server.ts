@@ -17,7 +17,6 @@ import { MIN_POLICY_MINOR } from '../../policy/psa/admission-policies.ts';
 import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { newestVersion } from '../../policy/pss/index.ts';
 import type { Version } from '../../policy/pss/policy.ts';
-import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { type Io, printPage, PROGRAM, VERSION } from '../command.ts';
 import { findLostEnforcement } from '../installed/enforcement.ts';
 import {
@@ -160,7 +159,7 @@ async function findWeaker(
       `spec.rollout.phase is ${phase}, so the server changes the default level at run time, but policies contain a constant level: add --set=podSecurity.defaults.enforce=restricted, or another level`,
     );
   }
-  const namespaces = await client.list(RESOURCES.Namespace, { labels: SCC_MODE_LABEL });
+  const namespaces = await client.list(RESOURCES.Namespace);
   return findLostEnforcement(namespace, spec, { namespaces, policies: after });
 }
 

@@ -8,7 +8,8 @@ import { decodePolicy } from '../../install/index.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { JsonObject, Namespace } from '../../kube/types.ts';
-import { POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
+import { ENFORCE_LABEL, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
+import { type Policies, resolvePolicies } from '../../policy/psa/policy.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { VERSION } from '../command.ts';
 import { findWeakenings } from './weakening.ts';
@@ -38,7 +39,7 @@ function withoutRollout(spec: JsonObject): JsonObject {
 
 /** Input for the enforcement that remains without a server. */
 interface Remaining {
-  /** Namespaces that may have an SCC mode label. */
+  /** All namespaces that might have a label that only a server enforces. */
   readonly namespaces: readonly Namespace[];
   /** Spec of the policies in the API server. */
   readonly policies: JsonObject;
@@ -61,8 +62,18 @@ export function findLostEnforcement(
     { path: ['scc', 'mode'], value: scc.mode === 'enforce' ? 'off' : scc.mode },
   );
   const labeled = namespaces.filter((one) => scc.mode !== 'enforce' && sccMode(one, scc).mode === 'enforce');
+  const { exemptions, defaults: levels } = decodePolicy({ namespace, policy: policies }).podSecurity;
+  const lowered = namespaces.filter((one) => !exemptions.namespace(objectName(one)) && isRaised(one, levels));
   return [
     ...findWeakenings(namespace, before, after),
     ...(labeled.length === 0 ? [] : [`no SCCs in ${summarizeNames(labeled.map(objectName))}`]),
+    ...(lowered.length === 0 ? [] : [`no label ${ENFORCE_LABEL} in ${summarizeNames(lowered.map(objectName))}`]),
   ];
+}
+
+/** Returns true if the label that only a server enforces raises the level of the namespace. */
+function isRaised({ metadata }: Namespace, defaults: Policies): boolean {
+  const { [ENFORCE_LABEL]: _own, ...others } = metadata?.labels ?? {};
+  const [level, without] = [metadata?.labels, others].map((one) => resolvePolicies(one, defaults).enforce.level);
+  return level !== without;
 }

@@ -507,6 +507,19 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
       'no SCCs in shop, web',
     ],
     [
+      'only the server enforces the level of some namespaces',
+      {
+        spec: {},
+        namespaces: Object.entries({ bank: 'restricted', other: 'privileged', shop: 'strict' }).map(([name, own]) => ({
+          metadata: {
+            name,
+            labels: { 'portcullis.dev/enforce': own, 'pod-security.kubernetes.io/enforce': 'privileged' },
+          },
+        })),
+      },
+      'no label portcullis.dev/enforce in bank, shop',
+    ],
+    [
       'a minimum kubelet version exists',
       { spec: { kubelet: { minimumVersion: '1.30.0' } } },
       'spec.kubelet is removed',
