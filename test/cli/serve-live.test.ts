@@ -195,6 +195,16 @@ suite('the PortcullisConfiguration of a live cluster', () => {
       assert.deepEqual(spec, { scc: { mode: 'off' }, webhooks: { timeoutSeconds: 9 } });
     });
   });
+
+  test('is recreated with the initial settings and a warning after it is deleted', async () => {
+    assert.equal((await cluster.admin.send('DELETE', CONFIGURATION)).status, 200);
+    const message = 'the PortcullisConfiguration was deleted, and the initial settings take effect';
+    assert.equal((await running.logged(message))['level'], 'warn');
+    await eventually(async () => {
+      const { spec } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+      assert.deepEqual(spec, { scc: { mode: 'report' }, webhooks: { timeoutSeconds: 9 } });
+    });
+  });
 });
 
 const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';

@@ -196,7 +196,7 @@ function createCurrentSettings({ loaded, logger, metrics }: Context, served: Run
 }
 
 /** Loads the settings from the `--config` file or from the object in the cluster, at startup and after changes. */
-function followSettings({ values, loaded, decode, signal, served, settings }: Parts): void {
+function followSettings({ values, loaded, decode, signal, logger, served, settings }: Parts): void {
   const { store } = served.cluster;
   if (values.config !== undefined) {
     void settings.load(() => loaded.settings);
@@ -214,6 +214,9 @@ function followSettings({ values, loaded, decode, signal, served, settings }: Pa
     const { uid = '', generation } = object?.metadata ?? {};
     // A status write does not change the generation.
     if (last === `${uid} ${generation}`) return;
+    if (!object && last !== undefined) {
+      logger.warn('the PortcullisConfiguration was deleted, and the initial settings take effect');
+    }
     last = `${uid} ${generation}`;
     if (object) loadObject(object);
     else void settings.load(() => loaded.settings, { spec: values['initial-settings'] ?? {} });
