@@ -9,7 +9,7 @@ import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
-import { deploymentSettings, findOtherInstallations, replicaContainer } from '../installed/deployment.ts';
+import { deploymentSettings, replicaContainer } from '../installed/deployment.ts';
 import { readPolicyObjects, readServerless, type ServerlessSettings } from '../installed/serverless.ts';
 import { patchSettings } from '../installed/settings.ts';
 import { jsonObject } from '../serve-options.ts';
@@ -37,14 +37,16 @@ export interface Installation {
  */
 export async function readInstallation(client: ClusterClient, namespace: string): Promise<Installation> {
   const { name } = INSTALLATION;
-  const [deployment, configuration, [other], policies] = await Promise.all([
+  const [deployment, configuration, binding, policies] = await Promise.all([
     client.get(RESOURCES.Deployment, name, namespace) as Promise<Deployment | undefined>,
     client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
-    findOtherInstallations(client, namespace),
+    client.get(RESOURCES.ClusterRoleBinding, name) as Promise<Kinds['ClusterRoleBinding'] | undefined>,
     readPolicyObjects(client),
   ]);
   const serverless = readServerless(policies);
-  if (!deployment && other !== undefined) {
+  // Users of a namespace can create a Deployment with this name, but not this binding.
+  const other = binding?.subjects?.[0]?.namespace ?? namespace;
+  if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
     throw new UserError(`Portcullis is installed in namespace ${other}: use --namespace=${other}`);
   }
   const labels = deployment?.metadata?.labels ?? {};

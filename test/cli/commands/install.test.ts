@@ -231,6 +231,19 @@ describe('install for a cluster', () => {
     assert.equal(code, 0);
   });
 
+  test('a Deployment that a user of another namespace created is not an installation', async () => {
+    const other = buildManifests({ ...defaultSettings(VERSION), namespace: 'default' }).find(
+      ({ kind }) => kind === 'Deployment',
+    );
+    const deployments = '/apis/apps/v1/namespaces/default/deployments';
+    const { status, text } = await cluster.admin.send('POST', deployments, other);
+    assert.equal(status, 201, text);
+    const { code, stderr } = await install();
+    assert.match(stderr, seen(CHARTS));
+    assert.equal(code, 0);
+    await cluster.admin.send('DELETE', `${deployments}/portcullis`);
+  });
+
   test('an installation that cannot be read is not overwritten', async () => {
     const { code, stdout, stderr } = await runProgram(['install', '--kubeconfig', await cluster.kubeconfig('alice')]);
     assert.match(stderr, /^error: https:\/\/127\.0\.0\.1:\d+: .* is forbidden: /);
