@@ -6,8 +6,9 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { hashSpec } from '../../src/cluster/exceptions.ts';
-import type { JsonObject } from '../../src/kube/types.ts';
-import { responseMessage, responseObject } from '../support/answers.ts';
+import { AUTHORS_ANNOTATION } from '../../src/kube/pod-security-exception.ts';
+import { type JsonObject, objectMember } from '../../src/kube/types.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import {
   ASSETS,
   type ControlPlane,
@@ -393,7 +394,13 @@ test('exceptions apply to the upstream label without the PodSecurity plugin', as
       metadata: { name: 'gateway', namespace: 'shop' },
       spec,
     };
-    await eventually(async () => assert.equal((await plane.admin.send('POST', GROUP, exception)).status, 201), 60_000);
+    await eventually(async () => {
+      const answer = await plane.admin.send('POST', `${GROUP}?dryRun=All`, exception);
+      // The webhook is registered as soon as it records the author.
+      const annotations = objectMember(objectMetadata(responseObject(answer)), 'annotations');
+      assert.ok(AUTHORS_ANNOTATION in annotations, answer.text);
+    }, 60_000);
+    assert.equal((await create(plane.admin, exception)).status, 201);
     const kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
     const args = ['exception', 'approve', 'gateway', '-n', 'shop', '--kubeconfig', kubeconfig];
     const { code, stderr } = await runProgram(args);
