@@ -262,8 +262,13 @@ suite('the rollout of enforcement', () => {
           subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: name }],
         }),
       );
-      const made = await eventually(() => succeeds(pod(name, 'running', scc, securityContext)));
-      running.push({ namespace: name, pod: made });
+      const object = pod(name, 'running', scc, securityContext);
+      // Without a dry run, the pod would be created while no webhook is registered.
+      await eventually(async () => {
+        const answer = await plane.admin.send('POST', `/api/v1/namespaces/${name}/pods?dryRun=All`, object);
+        assert.match(answer.text, /"openshift.io\/scc":/);
+      }, WAIT_MS);
+      running.push({ namespace: name, pod: await succeeds(object) });
     }
     watch.expect(running);
     await reaches(
