@@ -135,7 +135,7 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   };
 }
 
-/** Returns a name that does not contain the name of the object if the API server would reject it, as client-go does. */
+/** Returns a unique name that begins with the object's name, unless an event cannot have such a name. */
 function eventName(object: string): string {
   const id = randomUUID();
   const name = `${object}.${id}`;

@@ -13,7 +13,7 @@ import type { Store } from './store.ts';
 /** Returns the time when the leader deletes a binding, or `undefined` if the binding has no valid expiry time. */
 export function grantEnd({ metadata, roleRef }: RoleBinding | ClusterRoleBinding): string | undefined {
   const end = metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
-  // The leader is only permitted to delete bindings that have these prefixes. A denied request would look like an attack.
+  // The leader may only delete bindings with these prefixes, and administrators treat denied requests as an attack.
   const isTemporary =
     metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true && roleRef.name.startsWith(useRoleName(''));
   return isTemporary && !Number.isNaN(Date.parse(end ?? '')) ? end : undefined;

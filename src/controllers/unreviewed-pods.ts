@@ -56,8 +56,9 @@ const ALL = '*';
 const CONFIRM = { requeueAfterMs: 5_000 };
 /** Interval for reevaluating reported pods, because the policy may admit them later. */
 const CHECK_AGAIN = { requeueAfterMs: 60_000 };
-/** Maximum number of reported pods that the status lists, and maximum length of their messages. */
+/** Maximum number of reported pods that the status lists. */
 const MAX_PODS = 50;
+/** Maximum length in characters of the message about each of them. */
 const MAX_MESSAGE = 1024;
 
 /**

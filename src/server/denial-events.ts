@@ -33,6 +33,7 @@ export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptio
     const pod = isRecorded(request) ? readControlledPod(request) : undefined;
     if (pod === undefined || !bucket.tryTake()) return;
     const workload = findPodWorkload(pod, cluster.store);
+    // The owner reference is invalid, and the name of the pod is not read.
     if (workload.metadata.name === '') return;
     const text = (status.message ?? '').replace(POD, '');
     const [, level] = LEVEL.exec(text) ?? [];

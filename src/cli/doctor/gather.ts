@@ -178,8 +178,8 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
 }
 
 /**
- * Kinds in the manifests to compare with the cluster, and the fields that must be equal. CRDs only need to exist,
- * because their versions may be newer, and so do service accounts, which users customize.
+ * Kinds in the manifests to compare with the cluster, and the fields that must be equal. CRDs and service accounts only
+ * need to exist, because the versions of CRDs may be newer, and users customize service accounts.
  */
 const COMPARED_FIELDS: Readonly<Record<string, readonly [GroupVersionResource, ...fields: readonly string[]]>> = {
   CustomResourceDefinition: [DEFINITIONS],

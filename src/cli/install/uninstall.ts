@@ -70,7 +70,11 @@ export const command = defineCommand({
     const { 'keep-labels': keepsLabels, 'keep-policies': keepsPolicies } = options;
     return await withCluster(options, io, async (client) => {
       const [other] = await findOtherInstallations(client, namespace);
-      if (other !== undefined) throw new UserError(`Portcullis is also installed in namespace ${other}${SHARED}`);
+      if (other !== undefined) {
+        throw new UserError(
+          `Portcullis is also installed in namespace ${other}, and both installations use the same roles and webhooks: run portcullis doctor in the namespace to keep, and apply its fixes`,
+        );
+      }
       const hasForeignSccs = await readForeignSccs(client);
       const scope: UninstallScope = {
         namespace,
@@ -107,9 +111,6 @@ async function readForeignSccs(client: ClusterClient): Promise<boolean> {
   const definition = await client.get(DEFINITIONS, `${resource}.${group}`);
   return definition !== undefined && !isPartOfPortcullis(definition);
 }
-
-const SHARED =
-  ', and both installations use the same roles and webhooks: run portcullis doctor in the namespace to keep, and apply its fixes';
 
 const PURGED = 'Portcullis, and its settings and all SecurityContextConstraints';
 

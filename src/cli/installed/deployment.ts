@@ -13,8 +13,9 @@ type Deployment = Kinds['Deployment'];
 /** Returns the other namespaces with a Deployment of Portcullis, which uses the same cluster roles and webhooks. */
 export async function findOtherInstallations(client: ClusterClient, namespace: string): Promise<readonly string[]> {
   const deployments = await client.list(RESOURCES.Deployment, { labels: `${PART_OF_LABEL}=${PART_OF}` });
-  const others = deployments.filter(({ metadata }) => metadata.namespace !== namespace);
-  return others.flatMap(({ metadata }) => (metadata.name === INSTALLATION.name ? (metadata.namespace ?? []) : []));
+  return deployments.flatMap(({ metadata: { name, namespace: other = namespace } }) =>
+    name === INSTALLATION.name && other !== namespace ? other : [],
+  );
 }
 
 export function replicaContainer(deployment: Deployment | undefined) {

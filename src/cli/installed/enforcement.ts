@@ -39,7 +39,7 @@ function withoutRollout(spec: JsonObject): JsonObject {
 
 /** Input for the enforcement that remains without a server. */
 interface Remaining {
-  /** All namespaces that might have a label that only a server enforces. */
+  /** All namespaces, because any of them may have a label that only a server enforces. */
   readonly namespaces: readonly Namespace[];
   /** Spec of the policies in the API server. */
   readonly policies: JsonObject;
@@ -73,7 +73,7 @@ export function findLostEnforcement(
 
 /** Returns true if the label that only a server enforces raises the level of the namespace. */
 function isRaised({ metadata }: Namespace, defaults: Policies): boolean {
-  const { [ENFORCE_LABEL]: _own, ...others } = metadata?.labels ?? {};
-  const [level, without] = [metadata?.labels, others].map((one) => resolvePolicies(one, defaults).enforce.level);
-  return level !== without;
+  const { labels } = metadata ?? {};
+  const { [ENFORCE_LABEL]: _own, ...others } = labels ?? {};
+  return resolvePolicies(labels, defaults).enforce.level !== resolvePolicies(others, defaults).enforce.level;
 }

@@ -107,7 +107,7 @@ function findViolations(policy: ApiObject, attributes: Attributes, options: Poli
   const spec = objectAt(policy, 'spec');
   const failed = (message: string): readonly Violation[] =>
     spec['failurePolicy'] === 'Ignore' ? [] : [{ message, reason: 'Invalid' }];
-  if (hasField(spec, 'paramKind')) return failed('the development cluster does not support parameters of policies');
+  if (hasField(spec, 'paramKind')) return failed('the development cluster does not support policy parameters');
   let run: ReturnType<typeof evaluatorFor>;
   try {
     run = evaluatorFor(spec, attributes, options);

@@ -66,10 +66,10 @@ export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope)
   const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce', 'report'], decidePod, deps);
   return {
     ...webhook,
-    decide(request, context) {
-      const isEnforced = (): boolean => enforcesSccs(request, context.store, deps.settings());
-      return isLeftToFloor(request, context, floor) && isEnforced() ? allow() : webhook.decide(request, context);
-    },
+    decide: (request, context) =>
+      isLeftToFloor(request, context, floor) && enforcesSccs(request, context.store, deps.settings())
+        ? allow()
+        : webhook.decide(request, context),
   };
 }
 
@@ -80,8 +80,8 @@ interface FloorScope {
 }
 
 /**
- * True for a new pod that the mutating webhook did not review because the call failed, and to which a floor policy
- * applies.
+ * True for a new pod without an SCC to which a floor policy applies. Where SCCs are enforced, the call of the mutating
+ * webhook has failed.
  */
 function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
   const { operation, object, namespace: name = '' } = request;

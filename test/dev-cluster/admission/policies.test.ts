@@ -87,7 +87,7 @@ const CASES: readonly Case[] = [
   {
     name: 'parameters',
     policy: { paramKind: { apiVersion: 'v1', kind: 'ConfigMap' } },
-    denied: 'the development cluster does not support parameters of policies',
+    denied: 'the development cluster does not support policy parameters',
   },
   {
     name: 'the authorizer',
