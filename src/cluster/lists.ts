@@ -1,5 +1,6 @@
 /** Reads complete lists of resources page by page, and snapshots of several kinds. */
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { metadataProblem } from '../kube/names.ts';
 import { resourceName, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -31,8 +32,6 @@ interface PagesRequest {
 }
 
 export const PAGE_SIZE = 500;
-/** Page limit, which allows more objects than any cluster has. */
-const MAX_PAGES = 10_000;
 /**
  * Number of restarts after which the whole list is requested in a single response, because the resource changes faster
  * than its pages can be read.
@@ -86,7 +85,7 @@ async function readOnce(
     if (token === undefined) return resourceVersion;
     if (tokens.has(token)) throw endless(path, 'a continue token repeats');
     tokens.add(token);
-    if (tokens.size === MAX_PAGES) throw endless(path, `it has more than ${MAX_PAGES} pages`);
+    if (tokens.size === LIMITS.listPages) throw endless(path, `it has more than ${LIMITS.listPages} pages`);
   }
 }
 

@@ -3,6 +3,7 @@
  * lists it again when the watch cannot continue. A reflector retries forever. After a failure, the sink keeps the last
  * known state.
  */
+import { LIMITS } from '../kube/limits.ts';
 import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { type Clock, sleep } from './clock.ts';
@@ -306,8 +307,6 @@ interface WatchRequest {
  * if it is still open.
  */
 const INACTIVITY_MS = 90_000;
-/** Maximum length of a line, larger than any object that an API server stores. */
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 /**
  * Watches a resource until the server ends the watch, the connection breaks, or no bytes arrive for too long. Rejects
@@ -337,7 +336,7 @@ async function watch(connection: Pick<Connection, 'stream'>, request: WatchReque
       ...(accept === undefined ? {} : { accept }),
       signal: AbortSignal.any([signal, ended.signal]),
     });
-    const lines = createLineSplitter(MAX_LINE_BYTES);
+    const lines = createLineSplitter(LIMITS.watchEventBytes);
     onAlive();
     for await (const chunk of untilBroken(stream)) {
       awaitBytes();

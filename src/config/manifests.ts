@@ -6,6 +6,7 @@ import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { errorCode } from '../kube/error-code.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { compareBytes, quote } from '../kube/text.ts';
 import { UserError } from '../kube/user-error.ts';
 import { decodeText, failureReason, isUtf16, NOT_REGULAR, openRegularFile } from './files.ts';
@@ -36,9 +37,6 @@ interface ReadProgress {
 
 /** The argument for standard input, and its name in messages. */
 export const STDIN = { path: '-', name: 'stdin' } as const;
-
-/** Maximum size of one file. */
-const MAX_FILE_BYTES = 256 * 1024 * 1024;
 
 /**
  * Reads all objects from files, directories and URLs, and from standard input for `-`. Reports unreadable files and
@@ -162,7 +160,7 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
     // Limit the size, because a pipe may never end.
     if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
     const bytes = await readBytes(stream);
-    return bytes === undefined ? problem(`larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB`) : decode(bytes);
+    return bytes === undefined ? problem(`larger than ${LIMITS.manifestFileBytes / 1024 / 1024} MiB`) : decode(bytes);
   } catch (error) {
     if (signal?.aborted || error instanceof UserError) throw error;
     if (URL_PATTERN.test(path)) throw new UserError(unreadableUrl(path, error), { cause: error });
@@ -221,7 +219,7 @@ async function readBytes(stream: AsyncIterable<unknown>): Promise<Buffer | undef
   for await (const chunk of stream) {
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : Buffer.from(chunk as Uint8Array);
     length += bytes.length;
-    if (length > MAX_FILE_BYTES) return undefined;
+    if (length > LIMITS.manifestFileBytes) return undefined;
     chunks.push(bytes);
   }
   return Buffer.concat(chunks);

@@ -13,6 +13,7 @@ import {
   type Tags,
   type YAMLMap,
 } from 'yaml';
+import { LIMITS } from '../kube/limits.ts';
 import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
 
 /** A position in a text. Lines and columns start at 1. Columns are UTF-16 code units. */
@@ -187,9 +188,8 @@ class ReadError extends Error {
   }
 }
 
-/** Maximum nesting depth. Deeper nesting is an error, so consumers of the value can safely recurse. */
-const MAX_DEPTH = 500;
-const TOO_DEEP = `nested more than ${MAX_DEPTH} levels deep`;
+/** Deeper nesting is an error, so consumers of the value can safely recurse. */
+const TOO_DEEP = `nested more than ${LIMITS.yamlNestingLevels} levels deep`;
 
 /** Calls the reader. Returns an exception as an error value. */
 function attempt(read: () => Parsed): Parsed | ReadError {
@@ -268,7 +268,7 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
   };
   const locate = (): Location => {
     const start = offset;
-    if (path.length > MAX_DEPTH) throw new ReadError(start, TOO_DEEP);
+    if (path.length > LIMITS.yamlNestingLevels) throw new ReadError(start, TOO_DEEP);
     if (token === '{') return { offset: start, members: locateMembers() };
     if (token !== '[') return { offset: start };
     const items: Location[] = [];
@@ -335,9 +335,7 @@ function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
   }
 }
 
-/** Maximum number of nodes that the aliases in a document may expand to. */
-const MAX_ALIASED_NODES = 10_000;
-const EXCESSIVE_ALIASING = `excessive aliasing: the aliases expand to more than ${MAX_ALIASED_NODES.toLocaleString('en')} values`;
+const EXCESSIVE_ALIASING = `excessive aliasing: the aliases expand to more than ${LIMITS.aliasedValues.toLocaleString('en')} values`;
 
 /** Reads a document, expands aliases and applies merge keys. A merged field has the position of its anchor. */
 function readContents(document: Document.Parsed, source: DocumentSource): Parsed {
@@ -356,8 +354,8 @@ function readContents(document: Document.Parsed, source: DocumentSource): Parsed
   };
   const locate = (node: Node | null): Location => {
     const offset = nodeOffset(node);
-    if (path.length > MAX_DEPTH) throw new ReadError(offset, TOO_DEEP);
-    if (aliasDepth > 0 && ++aliasedNodes > MAX_ALIASED_NODES) throw new ReadError(offset, EXCESSIVE_ALIASING);
+    if (path.length > LIMITS.yamlNestingLevels) throw new ReadError(offset, TOO_DEEP);
+    if (aliasDepth > 0 && ++aliasedNodes > LIMITS.aliasedValues) throw new ReadError(offset, EXCESSIVE_ALIASING);
     if (isAlias(node)) {
       aliasDepth++;
       const target = below('*', node.resolve(document) ?? null);

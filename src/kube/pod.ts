@@ -30,21 +30,3 @@ export function getPodTemplate(object: unknown, path: readonly (string | number)
   const value = valueAt(object, path);
   return isObject(value) ? value : undefined;
 }
-
-/**
- * Limits for one object. An object that fits into etcd (1.5 MiB) could contain many more items than any node can run,
- * and evaluating it would delay other reviews.
- * @see https://etcd.io/docs/v3.6/dev-guide/limit/
- */
-
-/** Maximum number of containers in a pod. */
-export const MAX_CONTAINERS = 5000;
-
-/** Maximum number of other items, such as volumes, ports and capabilities. */
-export const MAX_ITEMS = 20_000;
-
-/**
- * Maximum total size of annotation keys and values, in bytes.
- * @see https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
- */
-export const MAX_ANNOTATIONS_BYTES = 256 * 1024;

@@ -1,25 +1,12 @@
 /** Reads review bodies within size and memory limits, and queues the processing of large bodies. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { LIMITS } from '../kube/limits.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
-import { MAX_IDENTITY_BYTES } from './envelope.ts';
 import type { Limit } from './unreviewed.ts';
 
-const MIB = 1024 * 1024;
-/**
- * Maximum size of a review. API servers accept objects of up to 3 MiB, send both the old and the new version of an
- * object, and escape `<`, `>` and `&` as six bytes.
- */
-const MAX_BYTES = 40 * MIB;
 /** Bodies up to this size are reviewed immediately. */
 export const SMALL_BYTES = 128 * 1024;
-/**
- * Maximum number of received bytes in larger bodies that have not been reviewed yet. The oldest unfinished body may
- * exceed the limit unless the complete bodies alone already exceed it.
- */
-const LARGE_BUDGET = 16 * MIB;
-/** Maximum number of received bytes in unfinished smaller bodies. */
-const SMALL_BUDGET = 24 * MIB;
 /**
  * While the memory limit is exceeded, a body is rejected if it receives fewer bytes than this in each of two
  * consecutive intervals.
@@ -27,7 +14,7 @@ const SMALL_BUDGET = 24 * MIB;
 const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
 
-const TOO_LARGE: Limit = { code: 413, message: `request entity is too large; limit is ${MAX_BYTES} bytes` };
+const TOO_LARGE: Limit = { code: 413, message: `request entity is too large; limit is ${LIMITS.reviewBytes} bytes` };
 const NO_PROGRESS: Limit = {
   code: 429,
   message: 'the memory for reviews is exhausted, and the body did not arrive in time; try again',
@@ -51,7 +38,7 @@ export function withStatus(error: Error, statusCode: number): Error {
 
 /** Returns the declared length of a body, or the limit if the request does not declare a length. */
 function maxLength({ headers }: IncomingMessage): number {
-  if (headers['transfer-encoding'] !== undefined) return MAX_BYTES;
+  if (headers['transfer-encoding'] !== undefined) return LIMITS.reviewBytes;
   return Number(headers['content-length'] ?? 0);
 }
 
@@ -77,7 +64,7 @@ export function createBodyReader(now: () => number) {
   /** Reads a body as bytes. A small body that arrives in one chunk, as in most reviews, is not counted. */
   const read = ({ raw, query, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
     const length = maxLength(raw);
-    if (length > MAX_BYTES) {
+    if (length > LIMITS.reviewBytes) {
       done(withStatus(new Error(TOO_LARGE.message), TOO_LARGE.code));
       return;
     }
@@ -96,13 +83,13 @@ export function createBodyReader(now: () => number) {
       end();
       // Discards the remaining bytes. The client may read the response only after sending them.
       payload.resume();
-      done(null, { bytes: Buffer.concat(chunks, Math.min(received, MAX_IDENTITY_BYTES)), startMs, limit });
+      done(null, { bytes: Buffer.concat(chunks, Math.min(received, LIMITS.identityBytes)), startMs, limit });
       chunks.length = 0;
     };
     const onData = (chunk: Buffer): void => {
       chunks.push(chunk);
       received += chunk.length;
-      if (received > MAX_BYTES) {
+      if (received > LIMITS.reviewBytes) {
         reject(TOO_LARGE);
       } else if (received < length) {
         body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject };
@@ -143,7 +130,7 @@ function createSmallBodies() {
       body.bytes += bytes;
       used += bytes;
       const [oldest] = bodies;
-      if (used > SMALL_BUDGET) oldest?.reject(NO_PROGRESS);
+      if (used > LIMITS.unfinishedSmallReviewsBytes) oldest?.reject(NO_PROGRESS);
     },
   };
 }
@@ -161,9 +148,9 @@ function createLargeBodies() {
   let heldBytes = 0;
   const checks = createProgressChecks(bodies);
   const update = (): void => {
-    const isFull = used > LARGE_BUDGET;
+    const isFull = used > LIMITS.unreviewedLargeReviewsBytes;
     const [oldest] = bodies;
-    const readable = heldBytes > LARGE_BUDGET ? undefined : oldest;
+    const readable = heldBytes > LIMITS.unreviewedLargeReviewsBytes ? undefined : oldest;
     for (const body of bodies) {
       const { payload } = body;
       if (isFull && body !== readable) payload.pause();
@@ -172,7 +159,7 @@ function createLargeBodies() {
     checks.set(isFull && bodies.size > 0);
   };
   const subtract = (bytes: number): void => {
-    const wasFull = used > LARGE_BUDGET;
+    const wasFull = used > LIMITS.unreviewedLargeReviewsBytes;
     used -= bytes;
     if (wasFull) update();
   };
@@ -183,7 +170,7 @@ function createLargeBodies() {
       bodies.add(body);
       body.bytes += bytes;
       used += bytes;
-      if (used > LARGE_BUDGET) update();
+      if (used > LIMITS.unreviewedLargeReviewsBytes) update();
     },
     remove(body: UnfinishedBody): void {
       if (bodies.delete(body)) subtract(body.bytes);
@@ -200,7 +187,7 @@ function createLargeBodies() {
       held.set(request, end);
       heldBytes += bytes;
       used += bytes;
-      if (used > LARGE_BUDGET) update();
+      if (used > LIMITS.unreviewedLargeReviewsBytes) update();
     },
   };
 }

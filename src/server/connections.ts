@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { LIMITS } from '../kube/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -36,11 +37,6 @@ export interface ConnectionDeps {
   now(): number;
 }
 
-/**
- * Exceeds the number of connections that three API servers need for concurrent writes. 1000 connections use about 100
- * MiB.
- */
-const MAX_CONNECTIONS = 1000;
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
 /**
@@ -60,7 +56,7 @@ export type Connections = ReturnType<typeof trackConnections>;
 /** Tracks the connections of a server that is not listening yet. */
 export function trackConnections(server: Server, deps: ConnectionDeps) {
   const { maxConnections, now } = deps;
-  const limit = Math.min(maxConnections ?? MAX_CONNECTIONS, findDescriptorLimit());
+  const limit = Math.min(maxConnections ?? LIMITS.reviewConnections, findDescriptorLimit());
   const table = createConnectionTable();
   const { states } = table;
   const saturation = createSaturation(deps, () => ({ open: table.count(), limit }));

@@ -2,15 +2,12 @@
 import { isUtf8 } from 'node:buffer';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { isObject, type UserInfo } from '../kube/types.ts';
 import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
-/**
- * The limit exceeds the length of all names in the API. It is necessary because messages and log lines contain names.
- */
-const string = { type: 'string', maxLength: 1024 };
-/** Identity providers may send long names and claims. */
-const longString = { type: 'string', maxLength: 16 * 1024 };
+const string = { type: 'string', maxLength: LIMITS.nameCharacters };
+const longString = { type: 'string', maxLength: LIMITS.claimCharacters };
 const nullable = (schema: object): object => ({ ...schema, nullable: true });
 const kind = { type: 'object', properties: { group: string, version: string, kind: string }, required: ['kind'] };
 const resource = {
@@ -97,17 +94,14 @@ function formatKind(value: unknown): string {
   return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
 }
 
-/** Maximum size of the fields that identify a request. API servers send them before the objects. */
-export const MAX_IDENTITY_BYTES = 64 * 1024;
-
 /**
- * Reads the request fields that precede the objects from the beginning of a review. All later bytes may be missing or
- * invalid. Returns `undefined` if these fields do not identify the request.
+ * Reads the request fields from the beginning of a review, where API servers send them. All later bytes may be missing
+ * or invalid. Returns `undefined` if these fields do not identify the request.
  */
 export function readIdentity(body: Buffer): AdmissionRequest | undefined {
   const found: Record<string, unknown> = { userInfo: {} };
   try {
-    readMembers(body.subarray(0, MAX_IDENTITY_BYTES), found);
+    readMembers(body.subarray(0, LIMITS.identityBytes), found);
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
   }

@@ -1,14 +1,5 @@
 /** Scans JSON text as bytes. It is as strict as JSON.parse but creates no values. */
-
-/**
- * Maximum nesting depth of values that are read. Built-in objects have about 20 levels. The limit makes recursion safe.
- */
-const MAX_READ_DEPTH = 100;
-/**
- * Maximum nesting depth of values that are skipped, as in API servers.
- * @see https://github.com/golang/go/blob/go1.25.0/src/encoding/json/scanner.go
- */
-const MAX_SKIPPED_DEPTH = 10_000;
+import { LIMITS } from '../kube/limits.ts';
 
 /** A position in a text. */
 export interface Cursor {
@@ -59,12 +50,12 @@ function fail(cursor: Cursor, at = cursor.at): never {
  * @throws RangeError if the nesting is too deep
  */
 export function skipValue(cursor: Cursor): void {
-  skip(cursor, MAX_SKIPPED_DEPTH);
+  skip(cursor, LIMITS.ignoredNestingLevels);
 }
 
 /** Like `skipValue`, but with the lower depth limit for values that are read after the scan. */
 export function skipReadValue(cursor: Cursor): void {
-  skip(cursor, MAX_READ_DEPTH);
+  skip(cursor, LIMITS.nestingLevels);
 }
 
 function skip(cursor: Cursor, maxDepth: number): void {
@@ -103,7 +94,7 @@ function skipScalar(cursor: Cursor, byte: number): void {
  * @param visit receives the range of the name, including its quotes
  */
 export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: number) => void): void {
-  open(cursor, MAX_READ_DEPTH);
+  open(cursor, LIMITS.nestingLevels);
   if (nextByte(cursor) !== CLOSE_BRACE) {
     do {
       nextByte(cursor);
@@ -127,7 +118,7 @@ function skipName(cursor: Cursor): number {
 
 /** Moves past a list. `visit` must move past each item. */
 export function skipItems(cursor: Cursor, visit: () => void): void {
-  open(cursor, MAX_READ_DEPTH);
+  open(cursor, LIMITS.nestingLevels);
   if (nextByte(cursor) !== CLOSE_BRACKET) {
     do visit();
     while (hasNext(cursor, CLOSE_BRACKET));
@@ -213,15 +204,13 @@ function skipLiteral(cursor: Cursor): void {
   cursor.at += literal.length;
 }
 
-/** Maximum length of a name in bytes. Names of labels and annotations have at most 317 characters. */
-const MAX_NAME = 4096;
-
 /**
  * Reads the name between two positions, which include its quotes.
  * @throws RangeError if the name is too long
  */
 export function readName({ bytes }: Cursor, start: number, end: number): string {
-  if (end - start > MAX_NAME) throw new RangeError(`a field name is longer than ${MAX_NAME} bytes`);
+  if (end - start - 2 > LIMITS.fieldNameBytes)
+    throw new RangeError(`a field name is longer than ${LIMITS.fieldNameBytes} bytes`);
   const text = bytes.toString('utf8', start, end);
   return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1);
 }

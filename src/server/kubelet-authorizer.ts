@@ -1,6 +1,7 @@
 /** Authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews from API servers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { quote } from '../kube/text.ts';
 import { type AccessReviewStatus, isObject, type JsonObject } from '../kube/types.ts';
 import {
@@ -18,15 +19,13 @@ import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
- * Maximum size of a review. Reviews of kubelet requests are far smaller. The webhook denies larger reviews, such as one
- * with a long selector, because after an error, API servers would permit the request unless their failure policy is
- * `Deny`.
+ * Response to larger reviews, such as one with a long selector. After an error, API servers would permit the request
+ * unless their failure policy is `Deny`.
  */
-const MAX_BYTES = 64 * 1024;
 const TOO_LARGE: AccessReviewStatus = {
   allowed: false,
   denied: true,
-  reason: `the review has more than ${MAX_BYTES} bytes`,
+  reason: `the review has more than ${LIMITS.accessReviewBytes} bytes`,
 };
 const UNSYNCED = 'the nodes and the settings have not been read yet';
 const NO_OPINION: AccessReviewStatus = { allowed: false };
@@ -59,7 +58,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     bodies.release(request.raw);
     const { bytes = NO_BYTES, limit } = request.body ?? {};
     if (limit?.code === 429) return requestRetry(reply, 429, limit.message);
-    if (limit || bytes.length > MAX_BYTES) {
+    if (limit || bytes.length > LIMITS.accessReviewBytes) {
       if (!kubelet.store.synced()) return requestRetry(reply, 503, UNSYNCED);
       log.warn({ reason: TOO_LARGE.reason }, 'request denied');
       return reply.send({ ...findType(bytes), status: getMinimum() ? TOO_LARGE : NO_OPINION });
@@ -100,7 +99,7 @@ interface Review {
 
 /** Finds the type of a review that is too large. API servers write the type first. */
 function findType(bytes: Buffer): Review['type'] {
-  const [start = ''] = bytes.toString('utf8', 0, MAX_BYTES).split('"spec"', 1);
+  const [start = ''] = bytes.toString('utf8', 0, LIMITS.accessReviewBytes).split('"spec"', 1);
   return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };
 }
 

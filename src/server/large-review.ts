@@ -5,7 +5,8 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash, hash } from 'node:crypto';
 import { isSemanticallyAbsent } from '../kube/equality.ts';
-import { MAX_ITEMS, podTemplatePath } from '../kube/pod.ts';
+import { LIMITS } from '../kube/limits.ts';
+import { podTemplatePath } from '../kube/pod.ts';
 import { isObject } from '../kube/types.ts';
 import { NAMESPACE, OTHER_KIND, POD, type Selection, selectMember, selectWorkload } from '../policy/pod/selection.ts';
 import {
@@ -46,11 +47,6 @@ export function reduceReview(body: Buffer, isWhole: boolean): ReducedReview {
 
 // Limits for the text that the main thread parses
 
-const MIB = 1024 * 1024;
-const MAX_OUTPUT_BYTES = 8 * MIB;
-/** The largest pods have about 100,000 values. */
-const MAX_VALUES = 250_000;
-
 type Output = ReturnType<typeof createOutput>;
 
 /** Creates the writer for the text of a reduced review. */
@@ -60,10 +56,10 @@ function createOutput() {
   let values = 0;
   const reserve = (more: number): void => {
     if (length + more <= bytes.length) return;
-    if (length + more > MAX_OUTPUT_BYTES) {
-      throw new RangeError(`the fields that decisions read exceed ${MAX_OUTPUT_BYTES / MIB} MiB`);
+    if (length + more > LIMITS.relevantBytes) {
+      throw new RangeError(`the fields that decisions read exceed ${LIMITS.relevantBytes / 1024 / 1024} MiB`);
     }
-    const larger = Buffer.allocUnsafeSlow(Math.min(MAX_OUTPUT_BYTES, Math.max(2 * bytes.length, length + more)));
+    const larger = Buffer.allocUnsafeSlow(Math.min(LIMITS.relevantBytes, Math.max(2 * bytes.length, length + more)));
     bytes.copy(larger, 0, 0, length);
     bytes = larger;
   };
@@ -79,8 +75,8 @@ function createOutput() {
     /** @throws RangeError if there are too many values */
     countValues(more: number): void {
       values += more;
-      if (values > MAX_VALUES)
-        throw new RangeError(`the fields that decisions read contain more than ${MAX_VALUES} values`);
+      if (values > LIMITS.reviewValues)
+        throw new RangeError(`the fields that decisions read contain more than ${LIMITS.reviewValues} values`);
     },
     position: () => ({ length, values }),
     rewind(position: { readonly length: number; readonly values: number }): void {
@@ -303,10 +299,10 @@ function writeList(reduction: Reduction, selection: Selection): void {
   output.rewind(start);
   // Decoders limit the total size of all lists that have no limit of their own. One list that exceeds this limit is
   // sufficient.
-  reduction.items = most === undefined ? MAX_ITEMS + 1 : start.items;
+  reduction.items = most === undefined ? LIMITS.podItems + 1 : start.items;
   reduction.isCut = most === undefined || start.isCut;
-  const excess = start.isCut ? 1 : MAX_ITEMS + 1;
-  const length = most === undefined ? excess : Math.min(count, MAX_ITEMS + 1);
+  const excess = start.isCut ? 1 : LIMITS.podItems + 1;
+  const length = most === undefined ? excess : Math.min(count, LIMITS.podItems + 1);
   output.countValues(length);
   output.writeText(isOld ? CUT_LIST : `[${Array(length).fill('null').join()}]`);
 }
@@ -326,7 +322,7 @@ function exceedsLimit(reduction: Reduction, count: number, most: number | undefi
   if (!reduction.hasLimits) return false;
   if (most !== undefined) return count > most;
   reduction.items++;
-  return reduction.items > MAX_ITEMS;
+  return reduction.items > LIMITS.podItems;
 }
 
 // Objects

@@ -1,12 +1,11 @@
 /** Reads current pods from the API server, with a limit on the concurrent reads. */
 import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { LIMITS } from '../kube/limits.ts';
 import type { Pod } from '../kube/types.ts';
 import { MARGIN_MS, MAX_WAIT_MS, remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
 
-/** Maximum concurrent reads. Clients other than API servers can also trigger reads. */
-const MAX_READS = 100;
 /** Share of the reserved time that a read may use after waiting for the namespace. */
 const MIN_READ_MS = MARGIN_MS / 2;
 
@@ -55,7 +54,7 @@ export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod 
     }
   };
   const readNext = (): void => {
-    const next = reads.size < MAX_READS ? findNext() : undefined;
+    const next = reads.size < LIMITS.podReads ? findNext() : undefined;
     if (next) void read(next);
   };
   return async (name, namespace, context) => {

@@ -1,4 +1,5 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { LIMITS } from '../kube/limits.ts';
 import { limitConnections } from './connections.ts';
 
 /** A named health check. */
@@ -20,9 +21,6 @@ interface ProbesDeps {
   readonly metrics: { expose(): Promise<string>; readonly contentType: string };
 }
 
-/** Kubelets and Prometheus use one connection each. */
-const MAX_CONNECTIONS = 50;
-
 /**
  * Creates the server for probes and metrics without starting it. The server has its own port, so it works without a
  * serving certificate. Paths and response bodies match those of Kubernetes components.
@@ -30,7 +28,7 @@ const MAX_CONNECTIONS = 50;
  */
 export function buildProbes({ livez, readyz, named = [], metrics }: ProbesDeps): FastifyInstance {
   const app = Fastify({ logger: false, forceCloseConnections: true });
-  limitConnections(app.server, MAX_CONNECTIONS);
+  limitConnections(app.server, LIMITS.probeConnections);
   serveChecks(app, 'livez', livez);
   serveChecks(app, 'healthz', livez);
   serveChecks(app, 'readyz', readyz);

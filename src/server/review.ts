@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision, Denied } from '../kube/admission.ts';
 import { diff } from '../kube/json-patch.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -40,12 +41,6 @@ export function registerReviews(
 }
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
-
-/**
- * Maximum length in characters of the reason why a review is malformed, because the reason may contain any part of the
- * review.
- */
-const MAX_REASON = 1024;
 
 const TOO_BUSY: Limit = {
   code: 429,
@@ -105,7 +100,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
      */
     sendUnsynced: (reply: FastifyReply): void => respond(reply, 503, UNSYNCED),
     sendMalformed({ request, reply }: Job, error: string): void {
-      const reason = truncate(error, MAX_REASON);
+      const reason = truncate(error, LIMITS.malformedCharacters);
       log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
       respond(reply, 400, `${reason}\n`);
     },
@@ -340,12 +335,6 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
 // The AdmissionReview response
 
 /**
- * Maximum length in characters of each message, and of all audit annotations together. Without the limit, a
- * pod could fill logs with far longer messages.
- */
-export const MAX_TEXT = 256 * 1024;
-
-/**
  * Formats the response. Its patch is the difference between the object in the request and the object in the decision.
  */
 function formatReview(request: AdmissionRequest, decision: Decision): string {
@@ -369,14 +358,14 @@ function formatPatch(before: unknown, after: unknown): string {
 }
 
 function limitText(text: string): string {
-  return truncate(text, MAX_TEXT);
+  return truncate(text, LIMITS.messageCharacters);
 }
 
 /** Truncates audit annotations once their total length exceeds the limit. */
 function limitTexts(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const length = Object.values(annotations).reduce((sum, value) => sum + value.length, 0);
-  if (length <= MAX_TEXT) return annotations;
-  let left = MAX_TEXT;
+  if (length <= LIMITS.messageCharacters) return annotations;
+  let left = LIMITS.messageCharacters;
   return Object.fromEntries(
     Object.entries(annotations).map(([key, value]) => {
       const limited = truncate(value, Math.max(left, 0));
@@ -387,9 +376,6 @@ function limitTexts(annotations: Readonly<Record<string, string>>): Readonly<Rec
 }
 
 // Log line
-
-/** Maximum length in characters of a denial reason in the log. */
-export const MAX_LOGGED_TEXT = 16 * 1024;
 
 type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
@@ -404,7 +390,7 @@ function decisionFields(reply: FastifyReply, { review, decision, durationMs }: R
     ...requestFields(reply, review),
     durationMs: Math.round(durationMs * 1000) / 1000,
     decision: decision.allowed ? 'allow' : 'deny',
-    reason: decision.allowed ? undefined : truncate(decision.status.message, MAX_LOGGED_TEXT),
+    reason: decision.allowed ? undefined : truncate(decision.status.message, LIMITS.loggedCharacters),
     ...decision.facts,
   };
 }

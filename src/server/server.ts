@@ -10,6 +10,7 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify';
 import type { KubeletScope } from '../cluster/kubelet.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { quote } from '../kube/text.ts';
 import { createBodyReader, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
@@ -51,7 +52,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       handshakeTimeout: 10_000,
       headersTimeout: 32_000,
       connectionsCheckingInterval: 5_000,
-      maxHeaderSize: 16 * 1024,
+      maxHeaderSize: LIMITS.headerBytes,
     },
     // API servers close idle connections after 90 s. The timeout is longer, so the server never closes them first.
     keepAliveTimeout: 100_000,

@@ -1,11 +1,10 @@
 import type { Store } from '../cluster/store.ts';
 import type { Kind } from '../kube/kinds.ts';
+import { LIMITS } from '../kube/limits.ts';
 import type { Namespace } from '../kube/types.ts';
 import { createTurn } from './evaluations.ts';
 import type { Postponed, WebhookContext } from './webhook.ts';
 
-/** Maximum total size of the request bodies of waiting reviews. */
-const MAX_BYTES = 16 * 1024 * 1024;
 /**
  * Minimum size for which a review is counted, so at most 2,048 reviews wait. This exceeds the default concurrency
  * limits of three API servers.
@@ -17,7 +16,7 @@ type IsReady = (namespace: Namespace) => boolean;
 export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
 /** Limits the number and size of waiting reviews. */
-export function createWaitingRoom(maxBytes = MAX_BYTES) {
+export function createWaitingRoom(maxBytes: number = LIMITS.waitingReviewsBytes) {
   const shares = createShares(maxBytes);
   const turn = createTurn();
   const postpone = (context: WebhookContext, condition: Condition): Postponed | undefined => {

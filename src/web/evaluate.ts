@@ -15,6 +15,7 @@ import {
 import { type ManifestError, parsePath, type Path, type Position, readDocuments } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
 import type { Kind } from '../kube/kinds.ts';
+import { LIMITS } from '../kube/limits.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import {
   type ClusterRoleBinding,
@@ -38,9 +39,6 @@ import { defaultScc, validateSccObject } from '../policy/scc/objects.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import { blockAnnotations } from '../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
-
-/** Maximum length of the text, because an evaluation must not block the page. */
-export const MAX_TEXT = 256 * 1024;
 
 /** A field in a finding, and the position of the field or of its nearest existing ancestor. */
 interface FieldPosition extends Position {
@@ -84,8 +82,8 @@ const NAMESPACE = 'default';
  * new cluster.
  */
 export function evaluateManifests(text: string, version: Version, nowMs = Date.now()): Evaluation {
-  if (text.length > MAX_TEXT) {
-    const message = `the manifests have ${text.length} characters, but the limit is ${MAX_TEXT}: use portcullis check -f`;
+  if (text.length > LIMITS.playgroundCharacters) {
+    const message = `the manifests have ${text.length} characters, but the limit is ${LIMITS.playgroundCharacters}: use portcullis check -f`;
     return { objects: [], otherKinds: 0, errors: [{ file: '', line: 1, column: 1, message }] };
   }
   const { documents, errors: unreadable } = readDocuments(text, '');

@@ -1,7 +1,7 @@
 /** Stores the playground's state in a URL fragment as compressed JSON. Fragments are untrusted input. */
+import { LIMITS } from '../kube/limits.ts';
 import { isObject } from '../kube/types.ts';
 import { isLevel, type Level, parseVersion, type Version } from '../policy/pss/index.ts';
-import { MAX_TEXT } from './evaluate.ts';
 
 /** The state that a link contains. */
 export interface SharedState {
@@ -12,8 +12,6 @@ export interface SharedState {
 
 /** Prefix of fragments in this format. */
 const PREFIX = '#v1.';
-
-const MAX_FRAGMENT = 512 * 1024;
 
 /** Returns the fragment for a state, including the leading `#`. */
 export async function encodeState(state: SharedState): Promise<string> {
@@ -26,21 +24,22 @@ export async function encodeState(state: SharedState): Promise<string> {
 /** Returns the state in a fragment, or why it cannot be read. */
 export async function decodeState(fragment: string): Promise<SharedState | { readonly problem: string }> {
   if (!fragment.startsWith(PREFIX)) return invalid('its format is unknown');
-  if (fragment.length > MAX_FRAGMENT) return invalid('it is too long');
+  if (fragment.length > LIMITS.fragmentCharacters) return invalid('it is too long');
   let value: unknown;
   try {
     const base64 = fragment.slice(PREFIX.length).replaceAll('-', '+').replaceAll('_', '/');
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
     // A character can take up to six bytes in JSON, such as \u0000.
-    const chunks = await readAll(stream, 6 * MAX_TEXT);
+    const chunks = await readAll(stream, 6 * LIMITS.playgroundCharacters);
     value = JSON.parse(await new Blob(chunks).text());
   } catch {
     return invalid('it is damaged or incomplete');
   }
   const { text, level, version } = isObject(value) ? value : {};
   const known = typeof version === 'string' ? parseVersion(version) : undefined;
-  if (typeof text !== 'string' || text.length > MAX_TEXT) return invalid('it contains no manifests, or too many');
+  if (typeof text !== 'string' || text.length > LIMITS.playgroundCharacters)
+    return invalid('it contains no manifests, or too many');
   if (!isLevel(level) || known === undefined) return invalid('its level or its version is unknown');
   return { text, level, version: known };
 }

@@ -9,9 +9,9 @@ import { pino } from 'pino';
 import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/certificates.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { allow, type Decision, deny } from '../../src/kube/admission.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import { buildProbes } from '../../src/server/probes.ts';
-import { MAX_LOGGED_TEXT, MAX_TEXT } from '../../src/server/review.ts';
 import { type AdmissionServer, createServer } from '../../src/server/server.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
@@ -252,8 +252,8 @@ test('the log line contains the trace ID of a valid traceparent', async (t) => {
 });
 
 test('long messages in responses and log lines are truncated', async () => {
-  const long = 'x'.repeat(MAX_TEXT + 1);
-  const truncated = `${'x'.repeat(MAX_TEXT)}…`;
+  const long = 'x'.repeat(LIMITS.messageCharacters + 1);
+  const truncated = `${'x'.repeat(LIMITS.messageCharacters)}…`;
   const status = { ...forbidden({ group: '', resource: 'pods' }, 'web', 'no'), message: long };
   const server = await startAdmissionServer([
     { path: '/deny', decide: () => deny(status) },
@@ -270,11 +270,11 @@ test('long messages in responses and log lines are truncated', async () => {
   const allowed = await getResponse('/allow');
   await server.stop();
   assert.deepEqual(denied.status, { ...status, message: truncated });
-  assert.equal(server.log[0]?.['reason'], `${'x'.repeat(MAX_LOGGED_TEXT)}…`);
+  assert.equal(server.log[0]?.['reason'], `${'x'.repeat(LIMITS.loggedCharacters)}…`);
   assert.deepEqual(allowed, {
     uid: UID,
     allowed: true,
-    auditAnnotations: { a: 'short', b: `${'x'.repeat(MAX_TEXT - 5)}…`, c: '…' },
+    auditAnnotations: { a: 'short', b: `${'x'.repeat(LIMITS.messageCharacters - 5)}…`, c: '…' },
     warnings: ['w', truncated],
   });
 });

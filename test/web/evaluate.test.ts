@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
-import { evaluateManifests, MAX_TEXT } from '../../src/web/evaluate.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
+import { evaluateManifests } from '../../src/web/evaluate.ts';
 import { decodeState, encodeState } from '../../src/web/share.ts';
 
 const POD = `apiVersion: v1
@@ -48,8 +49,8 @@ describe('evaluateManifests', () => {
     ['no object', '- a', '1:1: expected an object with apiVersion and kind'],
     [
       'text that exceeds the limit',
-      ' '.repeat(MAX_TEXT + 1),
-      `1:1: the manifests have ${MAX_TEXT + 1} characters, but the limit is ${MAX_TEXT}: use portcullis check -f`,
+      ' '.repeat(LIMITS.playgroundCharacters + 1),
+      `1:1: the manifests have ${LIMITS.playgroundCharacters + 1} characters, but the limit is ${LIMITS.playgroundCharacters}: use portcullis check -f`,
     ],
     [
       'a wrong type',
@@ -136,7 +137,11 @@ describe('links', () => {
     ['a part of a link', pack(state).slice(0, -6), 'it is damaged or incomplete'],
     ['a long link', `#v1.${'A'.repeat(600_000)}`, 'it is too long'],
     ['data that expand without end', pack({ ...state, text: 'a'.repeat(50_000_000) }), 'it is damaged or incomplete'],
-    ['a long text', pack({ ...state, text: 'a'.repeat(MAX_TEXT + 1) }), 'it contains no manifests, or too many'],
+    [
+      'a long text',
+      pack({ ...state, text: 'a'.repeat(LIMITS.playgroundCharacters + 1) }),
+      'it contains no manifests, or too many',
+    ],
     ['no text', pack({ ...state, text: { a: 1 } }), 'it contains no manifests, or too many'],
     ['null', pack(null), 'it contains no manifests, or too many'],
     ['a wrong level', pack({ ...state, level: '<b>' }), 'its level or its version is unknown'],

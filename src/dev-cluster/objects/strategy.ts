@@ -1,8 +1,8 @@
 import { setApiDefaults } from '../../kube/defaults.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import { type FieldError, forbiddenField, invalidValue, requiredField, tooLong } from '../../kube/field-error.ts';
+import { LIMITS } from '../../kube/limits.ts';
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
-import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { type ApiObject, getMetadata, itemsAt, objectAt } from '../types.ts';
 
@@ -162,7 +162,7 @@ function annotationErrors(annotations: unknown, path: string): FieldError[] {
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);
   return [
     ...entries.flatMap(([key]) => labelKeyErrors(key.toLowerCase()).map((error) => invalidValue(path, key, error))),
-    ...(bytes <= MAX_ANNOTATIONS_BYTES ? [] : [tooLong(path, MAX_ANNOTATIONS_BYTES)]),
+    ...(bytes <= LIMITS.annotationBytes ? [] : [tooLong(path, LIMITS.annotationBytes)]),
   ];
 }
 

@@ -4,7 +4,8 @@
  * only the fields listed here, so they never read a value whose type was not verified.
  */
 import { type FieldError, tooLong, unmarshalError } from '../../kube/field-error.ts';
-import { type CONTAINER_LISTS, MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS } from '../../kube/pod.ts';
+import { LIMITS } from '../../kube/limits.ts';
+import type { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import {
@@ -185,7 +186,7 @@ export function findCompletionError({ nullObject, annotations }: PodFields): Fie
 function findTooLong(annotations: PodFields['annotations']): FieldError | undefined {
   let length = 0;
   for (const name in annotations) length += name.length + (annotations[name] ?? '').length;
-  return length > MAX_ANNOTATIONS_BYTES ? tooLong('metadata.annotations', MAX_ANNOTATIONS_BYTES) : undefined;
+  return length > LIMITS.annotationBytes ? tooLong('metadata.annotations', LIMITS.annotationBytes) : undefined;
 }
 
 /** A record that a reader fills field by field, in JSON order. Most pods set only a few of the fields. */
@@ -280,8 +281,8 @@ function readPodSpec(spec: Source, pod: PodBuilder): void {
     }
   }
   const count = initContainers.length + containers.length + ephemeralContainers.length;
-  if (count > MAX_CONTAINERS) {
-    reportTooMany(spec, 'containers', { count, max: MAX_CONTAINERS });
+  if (count > LIMITS.containers) {
+    reportTooMany(spec, 'containers', { count, max: LIMITS.containers });
     return;
   }
   for (const source of initContainers) readContainer(source, pod);

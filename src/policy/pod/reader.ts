@@ -4,7 +4,7 @@
  * error handling.
  */
 import { type FieldError, formatFieldError, invalidValue, tooMany, unmarshalError } from '../../kube/field-error.ts';
-import { MAX_ITEMS } from '../../kube/pod.ts';
+import { LIMITS } from '../../kube/limits.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /** A field that has the wrong type, or a list that has too many elements. */
@@ -26,7 +26,7 @@ interface DecodeState {
   nullElement: string | undefined;
   /** Path of the first null in a list of objects. */
   nullObject: string | undefined;
-  /** Total number of list elements read so far. Exceeding MAX_ITEMS is an error. */
+  /** Total number of list elements read so far. Exceeding LIMITS.podItems is an error. */
   items: number;
 }
 
@@ -168,8 +168,8 @@ function listAt(source: Source, key: string, type: string): readonly unknown[] {
   }
   const { state } = source;
   state.items += value.length;
-  if (state.items <= MAX_ITEMS) return value;
-  reportTooMany(source, key, { count: state.items, max: MAX_ITEMS });
+  if (state.items <= LIMITS.podItems) return value;
+  reportTooMany(source, key, { count: state.items, max: LIMITS.podItems });
   return NO_ITEMS;
 }
 

@@ -2,7 +2,8 @@
  * The pod and pod template fields that decisions read. Stores keep only these fields, and large reviews are reduced to
  * them.
  */
-import { CONTAINER_LISTS, MAX_CONTAINERS } from '../../kube/pod.ts';
+import { LIMITS } from '../../kube/limits.ts';
+import { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import { VOLUME_SOURCES } from './pod.ts';
@@ -40,7 +41,7 @@ const CONTAINERS: Selection = {
       lifecycle: { shared: { members: { postStart: HANDLER, preStop: HANDLER } } },
     },
   },
-  most: MAX_CONTAINERS,
+  most: LIMITS.containers,
 };
 
 /** Maximum number of projected sources to keep. API servers inject far fewer for a service account. */

@@ -1,6 +1,7 @@
 import { type AdmissionRequest, type Decision, deny } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { getPodTemplate, MAX_CONTAINERS, podTemplatePath } from '../../kube/pod.ts';
+import { LIMITS } from '../../kube/limits.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { formatApiVersion, parseApiVersion } from '../../kube/resources.ts';
 import { badRequest, type Status, tooLarge } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
@@ -102,7 +103,7 @@ export function decodeWorkload(
   for (const path of templates) {
     const decoded = decodePod(getPodTemplate(object, path));
     containers += decoded.pod?.containers.length ?? 0;
-    if (located.length >= MAX_TEMPLATES || containers > MAX_CONTAINERS) {
+    if (located.length >= MAX_TEMPLATES || containers > LIMITS.containers) {
       return { outcome: 'templates', templates: located, unknown: [printFieldPath(path)] };
     }
     located.push({ location: path.length === 0 ? '' : `${printFieldPath(path)}: `, decoded });

@@ -8,6 +8,7 @@ import { hashSpec, readException } from '../../cluster/exceptions.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { deepEqual, withoutNulls } from '../../kube/equality.ts';
 import { type FieldError, forbiddenField, invalidValue, tooLong } from '../../kube/field-error.ts';
+import { LIMITS } from '../../kube/limits.ts';
 import { AUTHORS_ANNOTATION, type PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { badRequest, createStatus, forbidden, invalid } from '../../kube/status.ts';
@@ -149,13 +150,11 @@ function authorErrors({ authors, expectedAuthors, user }: ExceptionChange): read
   return [forbiddenField(`metadata.annotations[${AUTHORS_ANNOTATION}]`, detail)];
 }
 
-/** Maximum size of a spec in JSON, because replicas store all exceptions in memory. */
-const MAX_SPEC_BYTES = 16_384;
-
 function specErrors({ object, isStatus }: ExceptionChange, { settings, date }: ExceptionDeps) {
   const exception = readException(object);
   if (exception === undefined || isStatus) return [forbiddenField('spec', 'is not the spec of an exception')];
-  if (Buffer.byteLength(JSON.stringify(exception.spec)) > MAX_SPEC_BYTES) return [tooLong('spec', MAX_SPEC_BYTES)];
+  if (Buffer.byteLength(JSON.stringify(exception.spec)) > LIMITS.exceptionSpecBytes)
+    return [tooLong('spec', LIMITS.exceptionSpecBytes)];
   const limit = findLimit(exception, settings());
   if (limit) return [forbiddenField('spec', limit.message)];
   const { expiresAt } = exception.spec;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
+import { LIMITS } from '../../../src/kube/limits.ts';
 import type { ExceptionEntry } from '../../../src/kube/pod-security-exception.ts';
-import { MAX_CONTAINERS } from '../../../src/kube/pod.ts';
 import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
 import {
   type ExceptedEvaluation,
@@ -335,7 +335,7 @@ test('the first of several exceptions that cover a finding is reported', () => {
 });
 
 test('the evaluation of a pod with thousands of containers and volumes takes linear time', () => {
-  const count = MAX_CONTAINERS;
+  const count = LIMITS.containers;
   const covered: ExceptionEntry = { check: 'hostPathVolumes', values: ['/data'] };
   const securityContext = { ...SAFE, ...netAdmin };
   const containers = Array.from({ length: count }, (_, index) => ({

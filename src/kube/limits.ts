@@ -1,0 +1,113 @@
+/**
+ * The limits of all foreign input: text and objects from clients, API servers, files and users. Every name ends with
+ * its unit. Each comment names the senders and the attack that the limit prevents.
+ */
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+export const LIMITS = {
+  // Requests to the review port. Without client certificates, every pod in the cluster can send them.
+
+  /**
+   * Open connections to the review port. Prevents clients from exhausting memory and file descriptors. Exceeds the
+   * number of connections that three API servers need for concurrent writes. 1000 connections use about 100 MiB.
+   */
+  reviewConnections: 1000,
+  /** Request line and headers of one request. Prevents clients from sending headers without end. */
+  headerBytes: 16 * KIB,
+  /**
+   * Body of one review. Prevents clients from exhausting memory with one body. API servers accept objects of up to 3
+   * MiB, send both the old and the new version of an object, and escape `<`, `>` and `&` as six bytes.
+   */
+  reviewBytes: 40 * MIB,
+  /** Received bytes of unfinished small bodies. Prevents many slow clients from exhausting memory. */
+  unfinishedSmallReviewsBytes: 24 * MIB,
+  /**
+   * Received bytes of large bodies that have not been reviewed yet. Prevents many large bodies from exhausting memory.
+   * The oldest unfinished body may exceed the limit unless the complete bodies alone already exceed it.
+   */
+  unreviewedLargeReviewsBytes: 16 * MIB,
+  /**
+   * Bodies of reviews that wait for an object. Prevents reviews of namespaces that do not exist from accumulating in
+   * memory.
+   */
+  waitingReviewsBytes: 16 * MIB,
+  /** Concurrent reads of pods for `exec`. Prevents clients from overloading the API server through a replica. */
+  podReads: 100,
+  /**
+   * SubjectAccessReview for the authorization webhook. The authorizer parses it on the main thread. Reviews of kubelet
+   * requests are far smaller.
+   */
+  accessReviewBytes: 64 * KIB,
+  /** Beginning of a review that is not read completely, in which the fields that identify the request are searched. */
+  identityBytes: 64 * KIB,
+  /** Each name in the envelope of a review. Messages and log lines contain names. Exceeds all names in the API. */
+  nameCharacters: 1024,
+  /** Each name, group and claim of a user. Caches and log lines contain them. Identity providers may send long ones. */
+  claimCharacters: 16 * KIB,
+  /** Values in the relevant fields of a large review, which the main thread parses. The largest pods have 100,000. */
+  reviewValues: 250_000,
+  /** Relevant fields of a large review, which the main thread parses. */
+  relevantBytes: 8 * MIB,
+  /** Nesting of fields that decisions read. Prevents recursion from overflowing the stack. Pods have about 20 levels. */
+  nestingLevels: 100,
+  /**
+   * Nesting of other fields, as in API servers.
+   * @see https://github.com/golang/go/blob/go1.25.0/src/encoding/json/scanner.go
+   */
+  ignoredNestingLevels: 10_000,
+  /**
+   * Field name in a large review. The worker decodes field names before it decides whether they are relevant. Keys of labels and annotations have at most 317 bytes.
+   */
+  fieldNameBytes: 4 * KIB,
+
+  // Responses and log lines, which repeat text of reviews. Without a limit, one review fills the log.
+
+  /** Each message of a response, and all its audit annotations together. */
+  messageCharacters: 256 * KIB,
+  /** Reason of a denial in the log. */
+  loggedCharacters: 16 * KIB,
+  /** Reason why a review is malformed, which may contain any part of the review. */
+  malformedCharacters: 1024,
+
+  // Requests to the probe port. Every pod in the cluster can send them.
+
+  /** Open connections to the probe port. Kubelets and Prometheus use one connection each. */
+  probeConnections: 50,
+
+  // Objects. Every user who can create pods, workloads or exceptions in a namespace can write them. An object that fits
+  // into etcd (1.5 MiB) could contain many more items than any node can run, and evaluating it would delay other reviews.
+
+  /** Containers of a pod. */
+  containers: 5000,
+  /** Other items of a pod together, such as volumes, ports and capabilities. */
+  podItems: 20_000,
+  /**
+   * Annotation keys and values of a pod, as in API servers.
+   * @see https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
+   */
+  annotationBytes: 256 * KIB,
+  /** Spec of a PodSecurityException. Replicas keep all exceptions in memory and match them with each pod. */
+  exceptionSpecBytes: 16 * KIB,
+
+  // Responses of API servers. The limits protect replicas from proxies and defective servers.
+
+  /** Pages of a list, which allow more objects than any cluster has. Prevents lists without end. */
+  listPages: 10_000,
+  /** One watch event, which is larger than any object that an API server stores. */
+  watchEventBytes: 16 * MIB,
+
+  // Files and URLs, which the user of a command names but others may have written.
+
+  /** One manifest file, download or standard input. */
+  manifestFileBytes: 256 * MIB,
+  /** Nesting of YAML. Prevents recursion from overflowing the stack. */
+  yamlNestingLevels: 500,
+  /** Values to which the YAML aliases of a document expand. Prevents exponential expansion. */
+  aliasedValues: 10_000,
+  /** Manifests in the playground. Prevents a link from blocking the page. */
+  playgroundCharacters: 256 * KIB,
+  /** Fragment of a playground link, before it is decompressed. */
+  fragmentCharacters: 512 * KIB,
+} as const;
