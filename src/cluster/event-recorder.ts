@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { LIMITS } from '../kube/limits.ts';
 import { dnsSubdomainErrors } from '../kube/names.ts';
+import type { KubeObject } from '../kube/types.ts';
 import { formatMicroTime } from '../kube/units.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { createCache, digest } from './cache.ts';
 import { type Clock, createTokenBucket, type TokenBucket } from './clock.ts';
 import type { Cluster, ClusterEvent } from './cluster.ts';
 import { type Connection, httpStatusCode } from './connection.ts';
@@ -17,14 +20,14 @@ interface RecorderOptions {
 interface Series {
   readonly path: string;
   count: number;
-  lastMs: number;
 }
 
 /** Rate limit per object, with client-go's values. */
 const RATE = { burst: 25, perSecond: 1 / 300 };
-/** Age of a series after which an equal event starts a new series. */
+/** Time after the last event of a series after which an equal event starts a new series. */
 const SERIES_MS = 600_000;
-const CACHE_SIZE = 4096;
+/** Time after which an unused token bucket is full again. */
+const BUCKET_MS = (RATE.burst / RATE.perSecond) * 1000;
 
 /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/events.go */
 const MAX_NOTE_BYTES = 1024;
@@ -34,8 +37,9 @@ export function truncateNote(text: string, suffix = ''): string {
   const encoder = new TextEncoder();
   const buffer = new Uint8Array(MAX_NOTE_BYTES - encoder.encode(suffix).length);
   if (encoder.encodeInto(text, buffer).read === text.length) return `${text}${suffix}`;
-  const { read } = encoder.encodeInto(text, buffer.subarray(encoder.encode('…').length));
-  return `${text.slice(0, read)}…${suffix}`;
+  const { written } = encoder.encodeInto(text, buffer.subarray(0, -encoder.encode('…').length));
+  // Decoding copies the text. A slice would keep the whole text in memory.
+  return `${new TextDecoder().decode(buffer.subarray(0, written))}…${suffix}`;
 }
 
 /**
@@ -45,8 +49,9 @@ export function truncateNote(text: string, suffix = ''): string {
  */
 export function createEventRecorder(options: RecorderOptions): (event: ClusterEvent) => Promise<void> {
   const { connection, clock, now } = options;
-  const buckets = new Map<string, TokenBucket>();
-  const series = new Map<string, Promise<Series>>();
+  const buckets = createCache<TokenBucket>({ maxBytes: LIMITS.eventBucketsBytes, ttlMs: BUCKET_MS, now: clock.now });
+  const series = createCache<Promise<Series>>({ maxBytes: LIMITS.eventSeriesBytes, ttlMs: SERIES_MS, now: clock.now });
+  let pending = 0;
 
   const create = async (event: ClusterEvent): Promise<Series> => {
     const body = eventObject(event, now());
@@ -54,11 +59,10 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
     const path = `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
     const query = { fieldManager: event.reportingController };
     await connection.request({ method: 'POST', path, query, body });
-    return { path: `${path}/${encodeURIComponent(name)}`, count: 1, lastMs: clock.now() };
+    return { path: `${path}/${encodeURIComponent(name)}`, count: 1 };
   };
   const repeat = async (known: Series, event: ClusterEvent): Promise<Series> => {
     known.count++;
-    known.lastMs = clock.now();
     const value = { count: known.count, lastObservedTime: formatMicroTime(now()) };
     try {
       await connection.request({
@@ -77,21 +81,34 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
   };
 
   return async (event) => {
-    const object = objectIdentity(event);
+    if (!isRecordable(event.regarding)) throw new Error('the reference to the object is too long');
+    const object = digest(objectIdentity(event));
     const bucket = buckets.get(object) ?? createTokenBucket(RATE, clock);
-    remember(buckets, object, bucket);
+    buckets.set(object, bucket);
     if (!bucket.tryTake()) return;
-    const identity = eventIdentity(event);
+    if (pending >= LIMITS.pendingEvents) throw new Error('too many events are being written');
+    const identity = digest(eventIdentity(event));
     const previous = series.get(identity);
     const next = previous
       ? previous.then(
-          (known) => (clock.now() - known.lastMs < SERIES_MS ? repeat(known, event) : create(event)),
+          (known) => repeat(known, event),
           () => create(event),
         )
       : create(event);
-    remember(series, identity, next);
-    await next;
+    series.set(identity, next);
+    pending++;
+    try {
+      await next;
+    } finally {
+      pending--;
+    }
   };
+}
+
+/** Returns true if the event recorder accepts a reference. Requests and owner references may contain any text. */
+export function isRecordable({ apiVersion = '', kind = '', metadata = {} }: KubeObject): boolean {
+  const { name = '', namespace = '', uid = '' } = metadata;
+  return [apiVersion, kind, name, namespace, uid].every((text) => text.length <= LIMITS.eventReferenceCharacters);
 }
 
 /** Writes an event. Failures are logged. */
@@ -101,14 +118,6 @@ export function writeEvent(
   event: ClusterEvent,
 ): Promise<void> {
   return recordEvent(event).catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
-}
-
-/** Sets an entry. Drops the oldest entry if there are too many. */
-function remember<T>(cache: Map<string, T>, key: string, value: T): void {
-  cache.delete(key);
-  cache.set(key, value);
-  const [oldest] = cache.keys();
-  if (cache.size > CACHE_SIZE && oldest !== undefined) cache.delete(oldest);
 }
 
 function objectIdentity({ regarding: { apiVersion, kind, metadata } }: ClusterEvent): string {

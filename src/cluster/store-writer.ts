@@ -1,5 +1,7 @@
 import type { Kind } from '../kube/kinds.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { type JsonObject, objectMember } from '../kube/types.ts';
+import { createCache } from './cache.ts';
 import type { Clock } from './clock.ts';
 import type { Projection } from './projection.ts';
 import type { Sink } from './reflector.ts';
@@ -95,7 +97,6 @@ interface OwnWrites {
 
 interface OwnWrite {
   readonly resourceVersion: string | undefined;
-  readonly untilMs: number;
 }
 
 /**
@@ -105,34 +106,22 @@ interface OwnWrite {
 const OWN_WRITE_TTL_MS = 60_000;
 
 function createOwnWrites(clock: Clock): OwnWrites {
-  const writes = new Map<unknown, OwnWrite>();
-  const find = (uid: unknown): OwnWrite | undefined => {
-    const write = writes.get(uid);
-    return write && write.untilMs > clock.now() ? write : undefined;
-  };
+  const { ownWritesBytes: maxBytes } = LIMITS;
+  const writes = createCache<OwnWrite>({ maxBytes, ttlMs: OWN_WRITE_TTL_MS, now: clock.now });
   return {
-    add(uid, resourceVersion) {
-      const nowMs = clock.now();
-      // The map is ordered by expiry.
-      for (const [expired, { untilMs }] of writes) {
-        if (untilMs > nowMs) break;
-        writes.delete(expired);
-      }
-      writes.delete(uid);
-      writes.set(uid, { resourceVersion, untilMs: nowMs + OWN_WRITE_TTL_MS });
-    },
+    add: (uid, resourceVersion) => writes.set(String(uid), { resourceVersion }),
     supersede(uid, resourceVersion) {
-      const write = find(uid);
+      const write = writes.get(String(uid));
       if (write === undefined) return false;
       if (write.resourceVersion === undefined || isBefore(resourceVersion, write.resourceVersion)) return true;
-      writes.delete(uid);
+      writes.delete(String(uid));
       return false;
     },
     isLater(uid, listVersion) {
-      const version = find(uid)?.resourceVersion;
+      const version = writes.get(String(uid))?.resourceVersion;
       return version !== undefined && isBefore(listVersion, version);
     },
-    forget: (uid) => void writes.delete(uid),
+    forget: (uid) => writes.delete(String(uid)),
   };
 }
 

@@ -91,6 +91,24 @@ export const LIMITS = {
   /** Spec of a PodSecurityException. Replicas keep all exceptions in memory and match them with each pod. */
   exceptionSpecBytes: 16 * KIB,
 
+  // Data that replicas keep between requests. Keys are digests or UIDs, and each entry uses less than 1 KiB.
+
+  /**
+   * Each text of an event's reference to an object, which may come from the owner references in a review. The longest
+   * valid text is an API version with a group of 253 characters.
+   */
+  eventReferenceCharacters: 317,
+  /** Rate limits of events by object. Forged reviews can name any number of objects. */
+  eventBucketsBytes: 4 * MIB,
+  /** Series of equal events. */
+  eventSeriesBytes: 4 * MIB,
+  /** Events that are being written. Prevents events from accumulating in memory while the API server is slow. */
+  pendingEvents: 200,
+  /** Results of SubjectAccessReviews. Reviews can name any number of users. */
+  accessReviewResultsBytes: 10 * MIB,
+  /** A replica's own writes of one kind that its watch has not delivered yet. */
+  ownWritesBytes: 16 * MIB,
+
   // Responses of API servers. The limits protect replicas from proxies and defective servers.
 
   /** Pages of a list, which allow more objects than any cluster has. Prevents lists without end. */

@@ -1,7 +1,9 @@
 /** Checks whether users may use SCCs, based on the RBAC index of the store or on SubjectAccessReviews. */
 import { canUseScc } from '../cluster/access.ts';
+import { createCache, digest } from '../cluster/cache.ts';
 import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { type AccessQuestion, accessQuestionKey, type CanUse, decideWithKnownAccess } from '../policy/scc/access.ts';
 import type { SccDecision } from '../policy/scc/decision.ts';
@@ -12,6 +14,9 @@ import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 
 /** Checks access based on the roles and bindings in the store, without waiting. */
 export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUseScc(store));
+
+/** Returns a short key, because users may have many and long groups. */
+const getKey = (question: AccessQuestion): string => digest(accessQuestionKey(question));
 
 /** Maximum number of concurrent SubjectAccessReviews for one request. */
 const MAX_CONCURRENT = 16;
@@ -33,22 +38,21 @@ export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<Waiti
     });
     try {
       do {
-        const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
+        const step = decideWithKnownAccess(decide, answers, getKey);
         if ('decision' in step) return step.decision;
         const open = step.questions.values();
         const reviewNext = async (): Promise<void> => {
           for (const question of open) {
             const timeoutMs = leftMs();
             if (timeoutMs <= 0) return;
-            answers.set(accessQuestionKey(question), await review(question, timeoutMs));
+            answers.set(getKey(question), await review(question, timeoutMs));
           }
         };
         const reviewed = Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
         await Promise.race([reviewed, displaced.promise]);
       } while (leftMs() > 0);
       return decide(
-        (subject, sccName, namespaceName) =>
-          answers.get(accessQuestionKey({ subject, sccName, namespaceName })) ?? false,
+        (subject, sccName, namespaceName) => answers.get(getKey({ subject, sccName, namespaceName })) ?? false,
       );
     } finally {
       leave();
@@ -69,7 +73,6 @@ interface AccessReviewsDeps {
 
 /** Default cache time in Kubernetes components, for both authorized and unauthorized requests. */
 const TTL_MS = 10_000;
-const MAX_CACHED = 10_000;
 
 const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 const USE_SCC = { verb: 'use', apiGroup, resource };
@@ -79,22 +82,16 @@ const USE_SCC = { verb: 'use', apiGroup, resource };
  * denies access and is not cached.
  */
 export function createAccessReviews({ cluster, logger, metrics, now }: AccessReviewsDeps): ReviewAccess {
-  const cache = new Map<string, { readonly allowed: boolean; readonly untilMs: number }>();
+  const cache = createCache<boolean>({ maxBytes: LIMITS.accessReviewResultsBytes, ttlMs: TTL_MS, now });
   const pending = new Map<string, Promise<boolean>>();
   const log = logger.child({ logger: 'access' });
 
-  const store = (key: string, allowed: boolean): void => {
-    cache.delete(key);
-    cache.set(key, { allowed, untilMs: now() + TTL_MS });
-    const [oldest] = cache.keys();
-    if (cache.size > MAX_CACHED && oldest !== undefined) cache.delete(oldest);
-  };
   const send = async (question: AccessQuestion, key: string): Promise<boolean> => {
     try {
       const { subject, sccName: name, namespaceName: namespace } = question;
       const { allowed } = await cluster.reviewAccess(subject, { ...USE_SCC, name, namespace });
       metrics.accessReviews.cell({ result: allowed ? 'allowed' : 'denied' }).count++;
-      store(key, allowed);
+      cache.set(key, allowed);
       return allowed;
     } finally {
       pending.delete(key);
@@ -102,9 +99,9 @@ export function createAccessReviews({ cluster, logger, metrics, now }: AccessRev
   };
 
   return async (question, timeoutMs) => {
-    const key = accessQuestionKey(question);
+    const key = getKey(question);
     const cached = cache.get(key);
-    if (cached && cached.untilMs > now()) return cached.allowed;
+    if (cached !== undefined) return cached;
     let answer = pending.get(key);
     if (!answer) pending.set(key, (answer = send(question, key)));
     try {

@@ -1,11 +1,11 @@
 /** Events about workloads whose pods the webhooks deny, so `kubectl describe deployment` shows the reason. */
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { writeEvent } from '../cluster/event-recorder.ts';
+import { isRecordable, writeEvent } from '../cluster/event-recorder.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import type { AdmissionRequest, Denied } from '../kube/admission.ts';
 import { isWorkloadController } from '../kube/controller-pod.ts';
-import { isObject, objectMember, type Pod } from '../kube/types.ts';
+import { isObject, type KubeObject, objectMember, type Pod } from '../kube/types.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -56,5 +56,6 @@ function readControlledPod({ namespace = '', object }: AdmissionRequest): Pod | 
   if (!isObject(controller)) return undefined;
   const { apiVersion, kind, name, uid } = controller;
   if ([apiVersion, kind, name, uid].some((field) => typeof field !== 'string')) return undefined;
+  if (!isRecordable({ apiVersion, kind, metadata: { name, namespace, uid } } as KubeObject)) return undefined;
   return { metadata: { namespace, ownerReferences: [{ apiVersion, kind, name, uid, controller: true }] } } as Pod;
 }

@@ -87,6 +87,21 @@ const CASES: readonly Case[] = [
   { name: 'an owner with the wrong type', request: request([null, { ...REPLICA_SET, name: 1 }]), expected: undefined },
   { name: 'an owner whose name is a command', request: request([owner('v1', 'Web', '$(id)')]), expected: undefined },
   { name: 'an owner whose kind is a command', request: request([owner('v1', 'a;id', 'web')]), expected: undefined },
+  {
+    name: 'an owner whose UID is too long',
+    request: request([{ ...REPLICA_SET, uid: 'u'.repeat(318) }]),
+    expected: undefined,
+  },
+  {
+    name: 'an owner whose API version is too long',
+    request: request([owner(`${'g'.repeat(318)}/v1`, 'ReplicaSet', 'web-5d4f')]),
+    expected: undefined,
+  },
+  {
+    name: 'an owner in a namespace whose name is longer than a note',
+    request: request([REPLICA_SET], { namespace: 'n'.repeat(2000) }),
+    expected: undefined,
+  },
   { name: 'no object', request: request([], { object: null }), expected: undefined },
 ];
 

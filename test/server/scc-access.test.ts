@@ -185,7 +185,7 @@ suite('cache', () => {
   });
 });
 
-test('the cache holds 10,000 results, and the oldest is removed first', async () => {
+test('the cache holds 10,240 results, and the oldest is removed first', async () => {
   let sent = 0;
   const review = createAccessReviews({
     cluster: { reviewAccess: () => Promise.resolve({ allowed: ++sent > 0 }) },
@@ -198,10 +198,10 @@ test('the cache holds 10,000 results, and the oldest is removed first', async ()
     await review({ subject, sccName: 'anyuid', namespaceName: 'shop' }, 1000);
     return sent;
   };
-  for (let index = 0; index < 10_000; index++) await reviewUser(index);
-  assert.equal(await reviewUser(10_000), 10_001);
-  assert.equal(await reviewUser(10_000), 10_001);
-  assert.equal(await reviewUser(0), 10_002);
+  for (let index = 0; index < 10_240; index++) await reviewUser(index);
+  assert.equal(await reviewUser(10_240), 10_241);
+  assert.equal(await reviewUser(10_240), 10_241);
+  assert.equal(await reviewUser(0), 10_242);
 });
 
 suite('failed reviews deny access', () => {

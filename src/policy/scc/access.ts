@@ -107,19 +107,21 @@ export interface AccessQuestion {
 type AccessStep = { readonly decision: SccDecision } | { readonly questions: readonly AccessQuestion[] };
 
 /**
- * Makes a decision based on the known answers, for authorizers that answer one question at a time. Unknown answers are
+ * Makes a decision based on the known answers by key, for authorizers that answer one question at a time. Unknown answers are
  * assumed to be positive, so the decision chooses the first SCC that allows the pod, and only the questions about that
  * SCC must be answered. A denial depends on all questions because its message lists every SCC that is not usable.
  */
 export function decideWithKnownAccess(
   decide: (canUse: CanUse) => SccDecision,
-  findAnswer: (question: AccessQuestion) => boolean | undefined,
+  answers: ReadonlyMap<string, boolean>,
+  getKey: (question: AccessQuestion) => string = accessQuestionKey,
 ): AccessStep {
   const assumed = new Map<string, AccessQuestion>();
   const decision = decide((subject, sccName, namespaceName) => {
     const question = { subject, sccName, namespaceName };
-    const answer = findAnswer(question);
-    if (answer === undefined) assumed.set(accessQuestionKey(question), question);
+    const key = getKey(question);
+    const answer = answers.get(key);
+    if (answer === undefined) assumed.set(key, question);
     return answer ?? true;
   });
   const questions = findOpenQuestions(decision, [...assumed.values()]);

@@ -225,7 +225,7 @@ test('in report mode, an admitted pod does not change', () => {
 function settle(decide: (canUse: CanUse) => SccDecision, answer: (question: AccessQuestion) => boolean) {
   const answers = new Map<string, boolean>();
   for (let count = 0; ; count++) {
-    const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
+    const step = decideWithKnownAccess(decide, answers);
     if ('decision' in step) return { decision: step.decision, count };
     assert.ok(step.questions.length > 0);
     for (const question of step.questions) {

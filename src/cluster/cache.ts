@@ -1,0 +1,51 @@
+import { hash } from 'node:crypto';
+
+/** A cache that is limited in bytes and time. */
+interface Cache<V> {
+  /** Returns the value unless it has expired. */
+  get(key: string): V | undefined;
+  /** Sets the value of a key, which must be a `digest` or equally short. Drops expired entries and, above the limit, the oldest. */
+  set(key: string, value: V): void;
+  delete(key: string): void;
+}
+
+interface CacheOptions {
+  readonly maxBytes: number;
+  readonly ttlMs: number;
+  /** Returns a monotonic time in milliseconds. */
+  now(): number;
+}
+
+/**
+ * Memory of an entry: the key, the value, and their places in the map. Values must have a fixed size that does not
+ * depend on text from requests or objects.
+ */
+export const CACHE_ENTRY_BYTES = 1024;
+
+/** Creates an empty cache. */
+export function createCache<V>({ maxBytes, ttlMs, now }: CacheOptions): Cache<V> {
+  /** Ordered by expiry, because all entries have the same lifetime. */
+  const entries = new Map<string, { readonly value: V; readonly untilMs: number }>();
+  const maxEntries = Math.floor(maxBytes / CACHE_ENTRY_BYTES);
+  return {
+    get(key) {
+      const entry = entries.get(key);
+      return entry && entry.untilMs > now() ? entry.value : undefined;
+    },
+    set(key, value) {
+      const nowMs = now();
+      entries.delete(key);
+      entries.set(key, { value, untilMs: nowMs + ttlMs });
+      for (const [oldest, { untilMs }] of entries) {
+        if (untilMs > nowMs && entries.size <= maxEntries) break;
+        entries.delete(oldest);
+      }
+    },
+    delete: (key) => void entries.delete(key),
+  };
+}
+
+/** Returns a key of fixed length for a text of any length. */
+export function digest(text: string): string {
+  return hash('sha256', text, 'base64');
+}
