@@ -14,6 +14,13 @@ export const LIMITS = {
    * number of connections that three API servers need for concurrent writes. 1000 connections use about 100 MiB.
    */
   reviewConnections: 1000,
+  /**
+   * URL of one request, on every port. Routers and parsers of query strings process it on the main thread before they
+   * reject it. API servers send a path and a timeout, which have at most 70 characters.
+   */
+  urlCharacters: 256,
+  /** `timeout` in the URL of a review. API servers send at most `30s`. */
+  timeoutCharacters: 32,
   /** Request line and headers of one request. Prevents clients from sending headers without end. */
   headerBytes: 16 * KIB,
   /**

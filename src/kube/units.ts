@@ -9,8 +9,10 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g;
-const DURATION = new RegExp(`^(?:${PART.source})+$`);
+const DURATION = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/;
+const PART = /([\d.]+)(\D+)/g;
+/** Longest duration in Go: 2^63 - 1 nanoseconds. */
+const MAX_MS = 2 ** 63 / 1e6;
 
 /**
  * Parses a Go duration such as `5s`, `1m30s` or `0` into milliseconds. Returns `undefined` for negative durations and
@@ -22,7 +24,7 @@ export function parseDurationMs(text: string): number | undefined {
   if (!DURATION.test(text)) return undefined;
   let total = 0;
   for (const [, amount, unit = ''] of text.matchAll(PART)) total += Number(amount) * (UNITS_MS[unit] ?? 0);
-  return Number.isFinite(total) ? total : undefined;
+  return total < MAX_MS ? total : undefined;
 }
 
 /** Formats a time in UTC in RFC 3339 format with second precision. */

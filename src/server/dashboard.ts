@@ -5,6 +5,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+import { limitUrls, URL_LIMIT } from './url-limit.ts';
 
 /** An event for the page. `data` is JSON on one line. */
 export interface DashboardEvent {
@@ -57,7 +58,7 @@ const HEARTBEAT_MS = 15_000;
  * rebinding).
  */
 export async function startDashboard({ port, page, subscribe }: DashboardOptions): Promise<Dashboard> {
-  const app = Fastify({ logger: false, exposeHeadRoutes: false, forceCloseConnections: true });
+  const app = Fastify({ logger: false, exposeHeadRoutes: false, forceCloseConnections: true, ...URL_LIMIT });
   const session = randomBytes(32).toString('base64url');
   let token: string | undefined = randomBytes(32).toString('base64url');
   let cookieName = '';
@@ -83,6 +84,7 @@ export async function startDashboard({ port, page, subscribe }: DashboardOptions
     if (!hasSession(request)) return sendText(reply, 403, NO_TOKEN);
     return streamEvents(reply, subscribe);
   });
+  limitUrls(app);
   app.setNotFoundHandler((_request, reply) => sendText(reply, 404, 'The dashboard has one page: /\n'));
 
   await app.listen({ host: HOST, port });

@@ -1,4 +1,5 @@
 /** Computes the deadline for the response to a review. */
+import { LIMITS } from '../kube/limits.ts';
 import { parseDurationMs } from '../kube/units.ts';
 
 /**
@@ -11,14 +12,14 @@ const TRANSFER_SHARE = 0.1;
 
 /**
  * Creates the parser for the timeout that API servers send as `?timeout=5s`. It returns milliseconds, or `undefined`
- * for an invalid duration, and caches the last duration, because API servers send the same one with each review for a
+ * for an invalid or too long duration, and caches the last duration, because API servers send the same one with each review for a
  * webhook.
  */
 export function createTimeoutParser(): (query: unknown) => number | undefined {
   let last: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
   return (query) => {
     const { timeout } = query as { readonly timeout?: unknown };
-    if (typeof timeout !== 'string') return undefined;
+    if (typeof timeout !== 'string' || timeout.length > LIMITS.timeoutCharacters) return undefined;
     if (timeout !== last.text) last = { text: timeout, ms: parseDurationMs(timeout) || undefined };
     return last.ms;
   };

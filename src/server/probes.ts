@@ -1,6 +1,7 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
 import { limitConnections } from './connections.ts';
+import { limitUrls, URL_LIMIT } from './url-limit.ts';
 
 /** A named health check. */
 export interface HealthCheck {
@@ -27,8 +28,9 @@ interface ProbesDeps {
  * @see https://kubernetes.io/docs/reference/using-api/health-checks/
  */
 export function buildProbes({ livez, readyz, named = [], metrics }: ProbesDeps): FastifyInstance {
-  const app = Fastify({ logger: false, forceCloseConnections: true });
+  const app = Fastify({ logger: false, forceCloseConnections: true, ...URL_LIMIT });
   limitConnections(app.server, LIMITS.probeConnections);
+  limitUrls(app);
   serveChecks(app, 'livez', livez);
   serveChecks(app, 'healthz', livez);
   serveChecks(app, 'readyz', readyz);

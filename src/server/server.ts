@@ -16,6 +16,7 @@ import { createBodyReader, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
+import { limitUrls, URL_LIMIT } from './url-limit.ts';
 
 export interface ServerDeps extends ReviewDeps, ConnectionDeps {
   /** Certificate, key and protocol settings. */
@@ -62,7 +63,11 @@ export function createServer(deps: ServerDeps): AdmissionServer {
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     logger: false,
-    clientErrorHandler: handleClientError,
+    ...URL_LIMIT,
+    clientErrorHandler(error: ConnectionError, socket: Socket) {
+      if (error.code === HEADER_OVERFLOW) deps.metrics.exceeded('headerBytes');
+      handleClientError(error, socket);
+    },
     frameworkErrors(error, request, reply) {
       closeIfLast(request, reply, false);
       void sendError(reply, error);
@@ -85,6 +90,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   registerReviews(app, deps, { connections, bodies });
   if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet }, bodies);
   registerOtherRoutes(app, deps);
+  limitUrls(app, () => deps.metrics.exceeded('urlCharacters'));
   return {
     app,
     connections,
@@ -170,9 +176,10 @@ function errorText(error: FastifyError): string {
 
 // Invalid requests
 
+const HEADER_OVERFLOW = 'HPE_HEADER_OVERFLOW';
 /** Responses to invalid HTTP requests, by error code. */
 const CLIENT_ERRORS = new Map<string | undefined, readonly [status: number, reason: string]>([
-  ['HPE_HEADER_OVERFLOW', [431, 'the request header is too large']],
+  [HEADER_OVERFLOW, [431, 'the request header is too large']],
   ['ERR_HTTP_REQUEST_TIMEOUT', [408, 'the request did not arrive in time']],
 ]);
 const INVALID_REQUEST = [400, 'invalid HTTP request'] as const;

@@ -1,5 +1,6 @@
 /** All metrics. Upstream metrics have the same names and help texts as upstream. */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { LIMITS } from '../kube/limits.ts';
 import { createCounterCells, createTimings } from './counters.ts';
 
 /** Description of a metric for the documentation. */
@@ -57,6 +58,7 @@ export function createMetrics(build: { readonly version: string }) {
     /** Describes all metrics in registration order. */
     describe: () => describeMetrics(registry),
     podSecurity: createPodSecurityMetrics(create),
+    exceeded: createLimitMetric(create),
     webhook: createWebhookMetrics(create),
     scc: createSccMetrics(create),
     workQueue: createWorkQueueMetrics(create),
@@ -103,6 +105,12 @@ async function describeMetrics(registry: Registry): Promise<readonly MetricDescr
     const { labelNames = [] } = registry.getSingleMetric(name) as unknown as { labelNames?: readonly string[] };
     return { name, type: String(type), labels: labelNames, help };
   });
+}
+
+/** Returns the function that counts an input that exceeds a limit. */
+function createLimitMetric({ tally }: Factory): (limit: keyof typeof LIMITS) => void {
+  const exceeded = tally('portcullis_limits_exceeded_total', 'Inputs that exceeded a limit, by limit.', 'limit');
+  return (limit) => void exceeded.cell({ limit }).count++;
 }
 
 // Pod Security

@@ -24,10 +24,22 @@ const CASES: readonly (readonly [text: string, ms: number | undefined])[] = [
   ['.s', undefined],
   ['1d', undefined],
   [`${'9'.repeat(400)}h`, undefined],
+  ['2562047h', 9_223_369_200_000],
+  ['2562048h', undefined],
+  ['1.5.5s', undefined],
+  ['..5s', undefined],
 ];
 
 suite('parseDurationMs', () => {
   for (const [text, ms] of CASES) {
     test(JSON.stringify(text.slice(0, 20)), () => assert.equal(parseDurationMs(text), ms));
   }
+
+  test('takes linear time for long texts', () => {
+    for (const part of ['9', '.9', '9.', '9m', '9.9ms', 'm']) {
+      const startMs = performance.now();
+      assert.equal(parseDurationMs(`${part.repeat(200_000)}x`), undefined);
+      assert.ok(performance.now() - startMs < 1000, part);
+    }
+  });
 });

@@ -492,6 +492,7 @@ const PROBES: readonly ProbeCase[] = [
   },
   { path: '/livez', draining: true, status: 200, body: 'ok' },
   { path: '/readyz/bogus', status: 404, body: '404 page not found\n' },
+  { path: `/readyz?exclude=${'x'.repeat(300)}`, status: 414, body: 'the URL is longer than 256 characters\n' },
   { path: '/', status: 200, body: '/livez\n/readyz\n/healthz\n/metrics\n' },
 ];
 

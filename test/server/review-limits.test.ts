@@ -321,6 +321,8 @@ const STATUSES: readonly (readonly [
   ['404', 'an unknown path', to('/nothing', review({})), 'denied', 'admitted'],
   ['413', 'more than 40 MiB', raw(`${HEAD}Content-Length: 41943041\r\n\r\n`), 'denied', 'admitted'],
   ['413', 'a limit without a uid', to('/allow', deepReview({}).replace('"uid"', '"id"')), 'denied', 'admitted'],
+  ['414', 'a long URL', to(`/allow?timeout=${'1'.repeat(16_000)}`, review({})), 'denied', 'admitted'],
+  ['414', 'an unknown long path', to(`/${'%2e'.repeat(5000)}`, review({})), 'denied', 'admitted'],
   ['417', 'an expectation', raw(`${HEAD}Expect: tea\r\nContent-Length: 0\r\n\r\n`), 'denied', 'admitted'],
   ['431', 'long headers', raw(`${HEAD}X: ${'x'.repeat(16 << 10)}\r\n\r\n`), 'denied', 'admitted'],
   ['500', 'a defect', to('/defect', review({})), 'denied', 'admitted'],

@@ -60,6 +60,7 @@ describe('access to the dashboard', () => {
     ['a wrong cookie', ['/', { cookie: 'portcullis-1=x' }], 403, NO_TOKEN],
     ['events without a cookie', ['/events'], 403, NO_TOKEN],
     ['another path', ['/../etc/passwd'], 404, 'The dashboard has one page: /\n'],
+    ['a long URL', [`/?token=${'x'.repeat(300)}`], 414, 'the URL is longer than 256 characters\n'],
     ['another method', ['/', {}, 'POST'], 404, 'The dashboard has one page: /\n'],
     ['another site', ['/', { origin: 'https://example.com' }], 403, 'Requests from other sites are rejected.\n'],
     ['a page from a file', ['/', { origin: 'null' }], 403, 'Requests from other sites are rejected.\n'],
