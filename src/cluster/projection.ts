@@ -2,13 +2,22 @@
  * Selects the part of each object to store. Decisions read only small parts of pods and workloads, and identical parts
  * of several objects are stored only once, so the state of a large cluster fits into the memory of a small pod.
  */
+import { isTokenVolume, TOKEN_VOLUME } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { EPHEMERAL_CONTAINERS, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
-import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../policy/pod/selection.ts';
+import {
+  BESIDE_TEMPLATE,
+  isReadDomain,
+  POD_SPEC,
+  select,
+  type Selection,
+  type Share,
+  TEMPLATE_SPEC,
+} from '../policy/pod/selection.ts';
 
 /** Projection of a kind. */
 export interface Projection {
@@ -73,7 +82,7 @@ function projectPod({ metadata, spec, status }: JsonObject, context: Context): K
   const pod: JsonObject = {
     ...context.type,
     metadata: { ...partialMetadata(metadata, context), ...ephemeralContainerTimes(metadata) },
-    spec: projectPodSpec(spec, context.share),
+    spec: projectPodSpec(spec, POD_SPEC, context.share),
     ...(Object.keys(selected).length === 0 ? {} : { status: context.share(selected) }),
   };
   return pod;
@@ -118,7 +127,10 @@ function withoutOtherConditions(status: JsonObject): JsonObject {
   return { ...status, conditions: conditions.filter(isKept) };
 }
 
-/** Keeps the pod template of a workload at its path. Does not store a workload that another stored workload owns. */
+/**
+ * Keeps the fields of a workload that determine its pods: the template at its path, and the fields beside it. Does not
+ * store a workload that another stored workload owns.
+ */
 function projectWorkload(path: readonly string[], object: JsonObject, context: Context): Kinds[Kind] | undefined {
   const { kind, type, share } = context;
   if (hasStoredOwner(kind, object)) return undefined;
@@ -136,13 +148,17 @@ function projectAt(
   project: (value: unknown) => unknown,
 ): JsonObject {
   if (key === undefined || !isObject(value) || value[key] == null) return {};
-  return { [key]: rest.length === 0 ? project(value[key]) : projectAt(value[key], rest, project) };
+  if (rest.length > 0) return { [key]: projectAt(value[key], rest, project) };
+  return { ...(select(value, BESIDE_TEMPLATE) as JsonObject), [key]: project(value[key]) };
 }
 
 function projectTemplate(template: unknown, share: Share): unknown {
   if (!isObject(template)) return template;
   const { metadata, spec } = template;
-  return { ...(metadata == null ? {} : { metadata }), ...(spec == null ? {} : { spec: projectPodSpec(spec, share) }) };
+  return {
+    ...(metadata == null ? {} : { metadata }),
+    ...(spec == null ? {} : { spec: projectPodSpec(spec, TEMPLATE_SPEC, share) }),
+  };
 }
 
 const OWNERS: Partial<Readonly<Record<Kind, Kind>>> = { ReplicaSet: 'Deployment', Job: 'CronJob' };
@@ -161,21 +177,16 @@ function hasStoredOwner(kind: Kind, object: JsonObject): boolean {
 }
 
 /** Pools the whole spec, which all pods of a controller share, and its parts, which many pods share. */
-function projectPodSpec(spec: unknown, share: Share): unknown {
-  return share(withoutTokenSuffixes(select(spec, POD_SPEC)), (created) => select(created, POD_SPEC, share) as object);
+function projectPodSpec(spec: unknown, selection: Selection, share: Share): unknown {
+  return share(withoutTokenSuffixes(select(spec, selection)), (created) => select(created, selection, share) as object);
 }
 
-const TOKEN_VOLUME = 'kube-api-access';
-
-/**
- * Replaces the random name of the service account token volume, which would make each spec unique. No check reads it.
- */
+/** Replaces the random name of the service account token volume, which would make each spec unique. */
 function withoutTokenSuffixes(spec: unknown): unknown {
   if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
   const rename = (volume: unknown): unknown => {
     if (!isObject(volume) || !isObject(volume['projected']) || Object.keys(volume).length !== 2) return volume;
-    const { name } = volume;
-    return typeof name === 'string' && name.startsWith(`${TOKEN_VOLUME}-`) ? { ...volume, name: TOKEN_VOLUME } : volume;
+    return isTokenVolume(volume['name']) ? { ...volume, name: TOKEN_VOLUME } : volume;
   };
   return { ...spec, volumes: spec['volumes'].map(rename) };
 }

@@ -4,7 +4,9 @@ import type { Cluster } from '../cluster/cluster.ts';
 import type { Connection } from '../cluster/connection.ts';
 import { createEventRecorder } from '../cluster/event-recorder.ts';
 import { createWrites } from '../cluster/live-cluster.ts';
+import { createProjections } from '../cluster/projection.ts';
 import { createStore, type Store } from '../cluster/store.ts';
+import { POD_SOURCES } from '../cluster/workloads.ts';
 import { findKind, resourcePath, RESOURCES } from '../kube/resources.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { CallWebhook } from './admission/https.ts';
@@ -46,11 +48,16 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
   const storage = createStorage();
   const registry = createRegistry();
   const store = createStore();
+  const projection = createProjections();
   storage.subscribe(({ type, resource, object }) => {
     const kind = findKind(resource);
     const { name = '', namespace } = getMetadata(object);
-    if (kind && type === 'DELETED') store.remove(kind, name, namespace);
-    else if (kind) store.put(kind, object);
+    if (kind === undefined) return;
+    // Decisions about pods read the same part of them as in a live cluster.
+    const isPodSource = POD_SOURCES.some((one) => one === kind);
+    const stored = isPodSource ? projection(kind).project(object) : object;
+    if (stored && type !== 'DELETED') store.put(kind, stored);
+    else store.remove(kind, name, namespace);
   });
   store.markSynced();
   serveDefinitions(storage, registry);

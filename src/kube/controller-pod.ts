@@ -15,6 +15,15 @@ import {
 } from './types.ts';
 
 const PREFIX = 'kube-api-access-';
+
+/** Name of the service account token volume in computed and stored pods. API servers generate a random suffix. */
+export const TOKEN_VOLUME = `${PREFIX}xxxxx`;
+
+/** Returns true for the name of a volume in which the API server mounts the service account token. */
+export function isTokenVolume(name: unknown): boolean {
+  return typeof name === 'string' && name.startsWith(PREFIX);
+}
+
 const MOUNT_PATH = '/var/run/secrets/kubernetes.io/serviceaccount';
 /** File mode 0644. */
 const FILE_MODE = 420;
@@ -46,15 +55,15 @@ export function mountsToken(spec: JsonObject, account: JsonObject | undefined): 
  * the spec.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
-export function mountToken(spec: MutableObject, suffix: () => string): void {
+export function mountToken(spec: MutableObject, generateName: (prefix: string) => string): void {
   const volumes = getObjects(spec, 'volumes');
-  const existing = volumes.map(partName).find((name) => name.startsWith(PREFIX));
+  const existing = volumes.map(partName).find(isTokenVolume);
   const containers = [...getObjects(spec, 'initContainers'), ...getObjects(spec, 'containers')];
   const without = containers.filter(
     (container) => !getObjects(container, 'volumeMounts').some((mount) => mount['mountPath'] === MOUNT_PATH),
   );
   if (without.length === 0) return;
-  const name = existing ?? `${PREFIX}${suffix()}`;
+  const name = existing ?? generateName(PREFIX);
   for (const container of without) {
     const mount = { name, readOnly: true, mountPath: MOUNT_PATH };
     container['volumeMounts'] = [...getObjects(container, 'volumeMounts'), mount];
@@ -191,7 +200,7 @@ function setAccount(spec: MutableObject, findAccount: FindServiceAccount): void 
   const name = spec['serviceAccountName'];
   if (typeof name !== 'string') return;
   spec['serviceAccount'] = name;
-  if (mountsToken(spec, findAccount(name))) mountToken(spec, () => 'xxxxx');
+  if (mountsToken(spec, findAccount(name))) mountToken(spec, () => TOKEN_VOLUME);
 }
 
 /** Returns the names of a StatefulSet's volume claim templates. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createObjectPool, createProjections } from '../../src/cluster/projection.ts';
+import { getControllerPod } from '../../src/kube/controller-pod.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { JsonObject, Pod, RoleBinding } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
@@ -99,6 +100,42 @@ describe('a projected pod', () => {
       RUNS,
     );
   });
+});
+
+test('the pods of a projected workload have the same results as those of the complete workload', () => {
+  const TOKEN_PATH = '/var/run/secrets/kubernetes.io/serviceaccount';
+  const kinds = fc.constantFrom('CronJob' as const, 'DaemonSet' as const, 'Job' as const, 'StatefulSet' as const);
+  const more = fc.record(
+    {
+      hostNetwork: fc.boolean(),
+      automountServiceAccountToken: fc.boolean(),
+      claims: fc.constantFrom(['data'], ['hostPath', 'a']),
+      mounted: fc.constantFrom('/data', TOKEN_PATH),
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(create, kinds, more, (input, kind, { claims = [], mounted, ...fields }) => {
+      const { metadata, spec } = input.object as { readonly metadata: JsonObject; readonly spec: JsonObject };
+      const mounts = mounted === undefined ? {} : { volumeMounts: [{ name: 'v', mountPath: mounted }] };
+      const containers = (spec['containers'] as readonly JsonObject[]).map((one) => ({ ...one, ...mounts }));
+      const template = { metadata, spec: { ...spec, containers, ...fields } };
+      const whole: JsonObject = {
+        metadata: { name: 'w', namespace: 'shop' },
+        spec: {
+          ...(kind === 'CronJob' ? { jobTemplate: { spec: { template } } } : { template }),
+          ...(kind === 'StatefulSet' ? { volumeClaimTemplates: claims.map((name) => ({ metadata: { name } })) } : {}),
+        },
+      };
+      const [expected, actual] = [whole, keep(kind, whole) ?? {}].map((object) => {
+        const pod = getControllerPod({ kind, object })?.pod as unknown as JsonObject;
+        const { allowed, status } = { status: undefined, ...assignScc({ ...input, object: pod }) };
+        return { allowed, status, ...evaluatePod(pod as Pod, { level: 'restricted', version: 'latest' }) };
+      });
+      assert.deepEqual(actual, expected);
+    }),
+    RUNS,
+  );
 });
 
 interface KeptCase {

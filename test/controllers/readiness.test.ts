@@ -28,6 +28,7 @@ import {
 import { decide } from '../support/decide.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { readFixture } from '../support/fixtures.ts';
+import { runProgram } from '../support/memory-io.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 
 const INSTALLATION = 'portcullis';
@@ -228,6 +229,45 @@ suite('readiness', () => {
     await running.pass(1_900_000);
     await running.idle();
     assert.ok(time() >= firstMs + 4 * 3_600_000);
+  });
+
+  test('pods that need only a restart block neither the controller nor rollout plan', async () => {
+    settings.sccMode = 'report';
+    await create('shop');
+    const owned = async (name: string, older: object, spec: object, more: object = {}): Promise<void> => {
+      const labels = { app: name };
+      const workload = { selector: { matchLabels: labels }, template: { metadata: { labels }, spec }, ...more };
+      const object = { metadata: { name, namespace: 'shop' }, spec: workload };
+      const { metadata } = await cluster.create('StatefulSet', object as Kinds['StatefulSet'], BY_TEST);
+      const owner = { apiVersion: 'apps/v1', kind: 'StatefulSet', name, uid: metadata?.uid ?? '', controller: true };
+      await runPod('shop', `${name}-0`, older, { ownerReferences: [owner] });
+    };
+    const debug = async (pod: string): Promise<void> => {
+      const ephemeralContainers = [{ name: 'debugger', image: 'busybox' }];
+      const path = `/api/v1/namespaces/shop/pods/${pod}/ephemeralcontainers`;
+      const headers = { 'Content-Type': 'application/strategic-merge-patch+json' };
+      const { status, text } = await started.admin.send('PATCH', path, { spec: { ephemeralContainers } }, headers);
+      assert.equal(status, 200, text);
+    };
+    const claimed = { volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data-claims-0' } }] };
+    const NO_TOKEN = { automountServiceAccountToken: false };
+    await owned('token', PLAIN, GOOD);
+    await owned('no-token', { ...PLAIN, ...NO_TOKEN }, { ...GOOD, ...NO_TOKEN });
+    await owned('claims', { ...PLAIN, ...claimed }, GOOD, { volumeClaimTemplates: [{ metadata: { name: 'data' } }] });
+    await owned('debugged', GOOD, GOOD);
+    await debug('debugged-0');
+    await runPod('shop', 'tool', GOOD);
+    await debug('tool');
+    await run();
+    assert.deepEqual(listed(), []);
+    assert.deepEqual(
+      (await metrics.rollout.readiness.violatingWorkloads.get()).values.map(({ labels, value }) => [labels, value]),
+      [[{ namespace: 'shop', verdict: 'restart' }, 5]],
+    );
+    const args = ['rollout', 'plan', '-n', 'shop', '--kubeconfig', await started.kubeconfig()];
+    const { code, stdout } = await runProgram(args);
+    assert.equal(code, 0);
+    assert.match(stdout, /; no workload would be denied, 5 workloads \(5 running pods\) to restart\n$/);
   });
 
   test('violations are listed and reported once, and result in Legacy mode', async () => {

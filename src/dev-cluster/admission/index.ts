@@ -122,7 +122,7 @@ function serviceAccounts(reader: ObjectReader, suffix: () => string): Plugin {
         account = findAccount(attributes, pod);
       }
       if (!account) return unknownAccount(attributes, name);
-      if (mountsToken(spec, account)) mountToken(spec, suffix);
+      if (mountsToken(spec, account)) mountToken(spec, (prefix) => `${prefix}${suffix()}`);
       const secrets = itemsAt(account, 'imagePullSecrets').map((secret) => ({ name: secret['name'] }));
       if (itemsAt(spec, 'imagePullSecrets').length === 0 && secrets.length > 0) spec['imagePullSecrets'] = secrets;
       return undefined;

@@ -16,38 +16,36 @@ export type Selection =
   /** Selects parts of list items. No decision reads the items of a list that has more than `most` items. */
   | { readonly items: Selection; readonly most?: number }
   /** Selects parts of object members. With `others`, members that are not listed are also kept. */
-  | { readonly members: Readonly<Record<string, Selection>>; readonly others?: 'all' }
+  | { readonly members: Selections; readonly others?: 'all' }
   /** Keeps the map entries that the function accepts. */
   | { readonly entries: (key: string, isString: boolean) => boolean }
   /** Keeps the whole value, but applies the selections to members with these names at any depth. */
-  | { readonly anywhere: Readonly<Record<string, Selection>> }
+  | { readonly anywhere: Selections }
   /** A part that many objects have in common. */
   | { readonly shared: Selection };
+
+type Selections = Readonly<Record<string, Selection>>;
 
 const SHARED: Selection = { shared: 'all' };
 const HANDLER: Selection = {
   shared: { members: { httpGet: { members: { host: 'all' } }, tcpSocket: { members: { host: 'all' } } } },
 };
-const CONTAINERS: Selection = {
-  items: {
-    members: {
-      name: 'all',
-      image: 'all',
-      securityContext: SHARED,
-      ports: { shared: { items: { members: { hostPort: 'all' } } } },
-      livenessProbe: HANDLER,
-      readinessProbe: HANDLER,
-      startupProbe: HANDLER,
-      lifecycle: { shared: { members: { postStart: HANDLER, preStop: HANDLER } } },
-    },
-  },
-  most: LIMITS.containers,
-};
+const CONTAINER = {
+  name: 'all',
+  image: 'all',
+  securityContext: SHARED,
+  ports: { shared: { items: { members: { hostPort: 'all' } } } },
+  livenessProbe: HANDLER,
+  readinessProbe: HANDLER,
+  startupProbe: HANDLER,
+  lifecycle: { shared: { members: { postStart: HANDLER, preStop: HANDLER } } },
+} as const satisfies Selections;
+const CONTAINERS: Selection = { items: { members: CONTAINER }, most: LIMITS.containers };
 
 /** Maximum number of projected sources to keep. API servers inject far fewer for a service account. */
 const MAX_SOURCES = 1000;
 
-function sourceItems(members: Readonly<Record<string, Selection>>): Selection {
+function sourceItems(members: Selections): Selection {
   return { members: { name: 'all', items: { items: { members }, most: MAX_SOURCES } } };
 }
 
@@ -84,7 +82,7 @@ const VOLUME: Selection = {
 };
 
 /** The pod spec fields that Pod Security checks, SCCs and exemptions read. */
-export const POD_SPEC: Selection = {
+export const POD_SPEC = {
   members: {
     initContainers: CONTAINERS,
     containers: CONTAINERS,
@@ -99,6 +97,30 @@ export const POD_SPEC: Selection = {
     hostUsers: 'all',
     os: { members: { name: 'all' } },
     runtimeClassName: 'all',
+  },
+} as const satisfies Selection;
+
+const TEMPLATE_CONTAINERS: Selection = {
+  items: {
+    members: {
+      ...CONTAINER,
+      ports: { shared: { items: { members: { hostPort: 'all', containerPort: 'all' } } } },
+      volumeMounts: { shared: { items: { members: { mountPath: 'all' } } } },
+    },
+  },
+  most: LIMITS.containers,
+};
+
+/**
+ * The fields of `POD_SPEC`, and the fields of a pod template from which the API server derives them when it creates the
+ * pod: the host ports of pods on the host network and the volume of the service account token.
+ */
+export const TEMPLATE_SPEC: Selection = {
+  members: {
+    ...POD_SPEC.members,
+    initContainers: TEMPLATE_CONTAINERS,
+    containers: TEMPLATE_CONTAINERS,
+    automountServiceAccountToken: 'all',
   },
 };
 
@@ -140,6 +162,11 @@ const WORKLOAD_METADATA: Selection = {
   members: { ...POD_METADATA.members, labels: { entries: (_key, isString) => !isString } },
 };
 
+/** The fields beside a pod template that determine the pods: each volume claim of a StatefulSet is a volume. */
+export const BESIDE_TEMPLATE = {
+  members: { volumeClaimTemplates: { items: { members: { metadata: { members: { name: 'all' } } } } } },
+} as const satisfies Selection;
+
 /** Selects from a built-in object that has a pod template at the given path. */
 export function selectWorkload(path: readonly string[]): Selection {
   return {
@@ -147,9 +174,12 @@ export function selectWorkload(path: readonly string[]): Selection {
       apiVersion: 'all',
       kind: 'all',
       metadata: WORKLOAD_METADATA,
-      ...path.reduceRight<Readonly<Record<string, Selection>>>(
-        (members, key) => ({ [key]: { members: { ...members, replicas: 'all' } } }),
-        POD.members,
+      ...path.reduceRight<Selections>(
+        (members, key) => ({ [key]: { members: { ...members, replicas: 'all', ...BESIDE_TEMPLATE.members } } }),
+        {
+          ...POD.members,
+          spec: TEMPLATE_SPEC,
+        },
       ),
     },
   };

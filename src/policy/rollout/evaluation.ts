@@ -4,8 +4,10 @@
  * @see
  * https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
+import { isTokenVolume } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
+import { withoutEphemeralContainers } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
@@ -368,7 +370,7 @@ function addPod(
   }
   finding.violatingPods++;
   finding.causes.add(isUsers ? 'user' : 'serviceAccount');
-  const isRestart = !isUsers && !finding.hasDeniedTemplate && isReplaceable(decoded, finding, input, policies);
+  const isRestart = !isUsers && !finding.hasDeniedTemplate && isReplaceable(pod, finding, input, policies);
   if (isRestart) finding.restart = merge(finding.restart, denial, false);
   else finding.fix = merge(finding.fix, denial, false);
 }
@@ -387,16 +389,17 @@ function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean):
 
 /**
  * Returns true if a replacement for the pod would be admitted. This is the case if the policies admit the pod after
- * defaulting, for example because it predates SCC enforcement. It is also the case if the template has all of the pod's
+ * defaulting and without ephemeral containers, for example because it predates SCC enforcement or was debugged. It is also the case if the template has all of the pod's
  * containers and volumes, which means that the pod comes from an older template. If the template lacks some of them, a
  * webhook added them, and would add them to new pods too.
  */
 function isReplaceable(
-  { pod }: DecodedPod,
+  running: Pod,
   { templates }: Finding,
   input: NamespaceInput,
   policies: readonly EvaluatedPolicy[],
 ): boolean {
+  const { pod } = decodePod(withoutEphemeralContainers(running));
   if (pod === undefined) return false;
   const denial = findDenial({ pod: input.complete(pod) }, '', input, policies);
   if (denial === undefined || denial.exceptions.length > 0) return true;
@@ -404,14 +407,11 @@ function isReplaceable(
   return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
 }
 
-/** The name of the service account token volume is generated. */
-const TOKEN_VOLUME = /^kube-api-access-/;
-
-/** Lists the containers and volumes of a pod, except those that a new pod would not have. */
+/** Lists the containers and volumes of a pod, except the token volume, because its name is generated. */
 function listParts({ containers, volumes }: PodFields): readonly string[] {
   return [
-    ...containers.filter(({ list }) => list !== 'ephemeralContainers').map(({ name }) => `container ${name}`),
-    ...volumes.filter(({ name }) => !TOKEN_VOLUME.test(name)).map(({ name }) => `volume ${name}`),
+    ...containers.map(({ name }) => `container ${name}`),
+    ...volumes.filter(({ name }) => !isTokenVolume(name)).map(({ name }) => `volume ${name}`),
   ];
 }
 
