@@ -4,6 +4,7 @@
  */
 import { impersonatedUser } from '../kube/admission.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
+import { hasFinished } from '../kube/pod.ts';
 import { objectName } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
@@ -100,7 +101,7 @@ export interface PolicyExemption {
  * by name. Omits the `system:masters` group, because the API server grants it every permission.
  */
 export function listExemptions(input: ExemptionsInput): readonly PolicyExemption[] {
-  const pods = input.store.list('Pod').filter(isActive);
+  const pods = input.store.list('Pod').filter((pod) => !hasFinished(pod));
   const podsByNamespace = new Map<string, number>();
   for (const { metadata } of pods) increment(podsByNamespace, metadata?.namespace ?? '');
   const context = { ...input, pods, podsByNamespace };
@@ -119,10 +120,6 @@ interface Context extends ExemptionsInput {
   /** Pods that have not completed. */
   readonly pods: readonly Pod[];
   readonly podsByNamespace: ReadonlyMap<string, number>;
-}
-
-function isActive({ status }: Pod): boolean {
-  return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 }
 
 function increment<K>(counts: Map<K, number>, key: K): void {

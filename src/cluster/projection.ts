@@ -5,7 +5,7 @@
 import { isTokenVolume, TOKEN_VOLUME } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import { EPHEMERAL_CONTAINERS, podTemplatePath } from '../kube/pod.ts';
+import { EPHEMERAL_CONTAINERS, hasFinished, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
@@ -137,10 +137,15 @@ function projectWorkload(path: readonly string[], object: JsonObject, context: C
   const workload: JsonObject = {
     ...type,
     metadata: partialMetadata(object['metadata'], context),
+    ...(hasFinished({ kind, status: object['status'] }) ? { status: select(object['status'], FINISHED_STATUS) } : {}),
     ...projectAt(object, path, (template) => projectTemplate(template, share)),
   };
   return workload;
 }
+
+const FINISHED_STATUS: Selection = {
+  members: { conditions: { items: { members: { type: 'all', status: 'all' } } } },
+};
 
 function projectAt(
   value: unknown,

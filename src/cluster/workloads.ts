@@ -1,5 +1,6 @@
 import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import { hasFinished } from '../kube/pod.ts';
 import { getApiVersion, objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Store } from './store.ts';
@@ -26,7 +27,8 @@ interface PodSource {
 
 /**
  * Lists the objects in a namespace that define pods, sorted by kind and name. Omits objects that another such object
- * controls, but includes objects that other owners, such as custom resources, control.
+ * controls, but includes objects that other owners, such as custom resources, control. Omits finished Jobs and pods,
+ * because they create no more pods.
  */
 export function listPodSources(
   store: Store,
@@ -36,7 +38,7 @@ export function listPodSources(
   return kinds.flatMap((kind) =>
     store
       .list(kind, namespace)
-      .filter((object) => !hasPodSourceOwner(store, object, namespace))
+      .filter((object) => !hasFinished(object) && !hasPodSourceOwner(store, object, namespace))
       .map((object) => ({ kind, object }))
       .sort((a, b) => compareBytes(objectName(a.object), objectName(b.object))),
   );

@@ -6,7 +6,7 @@ import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
 import { listPodSources, POD_SOURCES } from '../cluster/workloads.ts';
 import type { Kind } from '../kube/kinds.ts';
-import { getPodTemplate, podTemplatePath } from '../kube/pod.ts';
+import { getPodTemplate, hasFinished, podTemplatePath } from '../kube/pod.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { objectName, resourceName, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -234,7 +234,7 @@ function subject({ apiVersion, kind, metadata: { name = '', namespace, uid } }: 
   };
 }
 
-/** Returns a namespace's workloads and bare pods from the store. Omits completed pods. */
+/** Returns a namespace's workloads and bare pods from the store. Omits finished Jobs and pods. */
 function listReportedWorkloads(
   store: Store,
   namespace: string,
@@ -252,8 +252,7 @@ function listReportedWorkloads(
     add(subject({ ...typeMeta(kind), metadata: object.metadata ?? {} }), path && getPodTemplate(object, path));
   }
   for (const pod of store.list('Pod', namespace)) {
-    const { phase } = pod.status ?? {};
-    if (phase !== 'Succeeded' && phase !== 'Failed') add(subject(findPodWorkload(pod, store)), pod);
+    if (!hasFinished(pod)) add(subject(findPodWorkload(pod, store)), pod);
   }
   return [...found.values()];
 }

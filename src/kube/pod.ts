@@ -16,6 +16,25 @@ export function withoutEphemeralContainers(pod: Pod): Pod {
   return { ...pod, spec };
 }
 
+/** Types of the conditions that a Job has after its last pod. */
+const FINISHED_CONDITIONS: readonly unknown[] = ['Complete', 'Failed'];
+
+/** Returns true for a pod that is not restarted anymore, and for a Job that creates no more pods. */
+export function hasFinished({
+  kind,
+  status,
+}: {
+  readonly kind?: string | undefined;
+  readonly status?: unknown;
+}): boolean {
+  const { phase, conditions } = isObject(status) ? status : {};
+  if (kind !== 'Job') return phase === 'Succeeded' || phase === 'Failed';
+  return (
+    Array.isArray(conditions) &&
+    conditions.some((one) => isObject(one) && FINISHED_CONDITIONS.includes(one['type']) && one['status'] === 'True')
+  );
+}
+
 /**
  * Returns the path of the pod template in objects of the given group and kind, or `undefined` if the kind has no pod
  * template.

@@ -129,8 +129,8 @@ test('the pods of a projected workload have the same results as those of the com
       };
       const [expected, actual] = [whole, keep(kind, whole) ?? {}].map((object) => {
         const pod = getControllerPod({ kind, object })?.pod as unknown as JsonObject;
-        const { allowed, status } = { status: undefined, ...assignScc({ ...input, object: pod }) };
-        return { allowed, status, ...evaluatePod(pod as Pod, { level: 'restricted', version: 'latest' }) };
+        const scc = { ...assignScc({ ...input, object: pod }), object: undefined };
+        return { scc, ...evaluatePod(pod, { level: 'restricted', version: 'latest' }) };
       });
       assert.deepEqual(actual, expected);
     }),

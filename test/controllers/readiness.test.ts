@@ -5,7 +5,7 @@ import { readiness } from '../../src/controllers/readiness.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
-import type { Namespace, Pod, Report } from '../../src/kube/types.ts';
+import type { KubeObject, Namespace, Pod, Report } from '../../src/kube/types.ts';
 import {
   createPodSecurity,
   DEFAULT_CONFIGURATION,
@@ -101,6 +101,12 @@ function readAsConsumer({ source, scope, summary, results, metadata }: Report): 
   }
   assert.equal(identities.size, results.length);
   assert.deepEqual(counts, summary);
+}
+
+interface Listed {
+  readonly kind: string;
+  readonly name: string;
+  readonly workloads: readonly Listed[];
 }
 
 suite('readiness', () => {
@@ -268,6 +274,42 @@ suite('readiness', () => {
     const { code, stdout } = await runProgram(args);
     assert.equal(code, 0);
     assert.match(stdout, /; no workload would be denied, 5 workloads \(5 running pods\) to restart\n$/);
+  });
+
+  test('finished Jobs are no workloads for the controller, rollout plan, report and scc plan, but CronJobs are', async () => {
+    await create('jobs', { labels: { 'portcullis.dev/scc': 'enforce' } });
+    const template = { spec: { ...ON_HOST, restartPolicy: 'Never' } };
+    for (const name of ['complete', 'failed', 'running']) {
+      await cluster.create('Job', { metadata: { name, namespace: 'jobs' }, spec: { template } }, BY_TEST);
+    }
+    const finish = async (name: string, type: string): Promise<void> => {
+      const { body } = await started.admin.send('GET', `/apis/batch/v1/namespaces/jobs/jobs/${name}`);
+      const status = { conditions: [{ type, status: 'True', lastProbeTime: null, lastTransitionTime: null }] };
+      await cluster.writer.update({ group: 'batch', resource: 'jobs' }, { ...(body as KubeObject), status }, 'status');
+    };
+    await finish('complete', 'Complete');
+    await finish('failed', 'Failed');
+    const nightly = { schedule: '@daily', jobTemplate: { spec: { template } } };
+    await cluster.create('CronJob', { metadata: { name: 'nightly', namespace: 'jobs' }, spec: nightly }, BY_TEST);
+    await run();
+    assert.deepEqual(listed(), ['jobs Current']);
+    const expected = ['CronJob/nightly', 'Job/running'];
+    assert.deepEqual(
+      events().flatMap((event) => /deny 2 workloads: (.*)$/.exec(event)?.[1]?.split(', ') ?? []),
+      expected,
+    );
+    const kubeconfig = await started.kubeconfig();
+    for (const args of ['rollout plan -o json', 'report -o json', 'scc plan -o json']) {
+      const { stdout } = await runProgram([...args.split(' '), '--kubeconfig', kubeconfig]);
+      const data = JSON.parse(stdout) as Partial<Record<'namespaces' | 'workloads', readonly Listed[]>>;
+      const jobs = data.namespaces?.find(({ name }) => name === 'jobs')?.workloads;
+      const workloads = data.workloads ?? jobs ?? [];
+      assert.deepEqual(
+        workloads.map(({ kind, name }) => `${kind}/${name}`),
+        expected,
+        args,
+      );
+    }
   });
 
   test('violations are listed and reported once, and result in Legacy mode', async () => {

@@ -1,5 +1,5 @@
+import { hasFinished } from '../../kube/pod.ts';
 import { printCount } from '../../kube/text.ts';
-import type { Pod } from '../../kube/types.ts';
 import { compareMinimums } from '../../policy/kubelet/transition.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { option, UsageError } from '../options.ts';
@@ -40,7 +40,10 @@ export const command = defineCommand({
     if (minimum === undefined) throw new UsageError('--minimum is required: a Kubernetes version such as 1.33.0');
     const facts = await gatherKubelets(options, io, ['Node', 'Pod']);
     const { assumptions, minimums, store } = facts;
-    const pods = Map.groupBy(store.list('Pod').filter(isRunning), ({ spec }) => spec?.nodeName);
+    const pods = Map.groupBy(
+      store.list('Pod').filter((pod) => !hasFinished(pod)),
+      ({ spec }) => spec?.nodeName,
+    );
     const nodes = reportNodes(facts, minimum).map((node) => ({ ...node, pods: pods.get(node.name)?.length ?? 0 }));
     const lost = nodes.filter(isBelow);
     const lostPods = lost.reduce((sum, one) => sum + one.pods, 0);
@@ -68,7 +71,3 @@ export const command = defineCommand({
     return lost.length === 0 ? EXIT.passed : EXIT.violations;
   },
 });
-
-function isRunning({ status }: Pod): boolean {
-  return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
-}

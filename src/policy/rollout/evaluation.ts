@@ -7,7 +7,7 @@
 import { isTokenVolume } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { withoutEphemeralContainers } from '../../kube/pod.ts';
+import { hasFinished, withoutEphemeralContainers } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
@@ -348,15 +348,13 @@ function addTemplate(
   finding.hasDeniedTemplate = true;
 }
 
-/** Skip completed pods, because they are not restarted. */
 function addPod(
   findings: Map<string, Finding>,
   pod: Pod,
   input: NamespaceInput,
   policies: readonly EvaluatedPolicy[],
 ): void {
-  const phase = pod.status?.phase;
-  if (phase === 'Succeeded' || phase === 'Failed') return;
+  if (hasFinished(pod)) return;
   const decoded = decodePod(pod);
   const denial = findDenial(decoded, '', input, policies);
   const isUsers = isUserCaused(pod, input);

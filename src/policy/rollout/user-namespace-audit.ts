@@ -1,6 +1,6 @@
 import { isMirrorPod } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
-import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, hasFinished, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { compareBy, quote } from '../../kube/text.ts';
@@ -93,9 +93,7 @@ export function auditUserNamespaces(input: AuditInput): readonly AuditFinding[] 
 }
 
 function isIncluded(pod: Pod, include: AuditInput['include']): boolean {
-  const { phase } = pod.status ?? {};
-  const isCompleted = phase === 'Succeeded' || phase === 'Failed';
-  return (!isCompleted || include.includes('completed')) && (!isMirrorPod(pod) || include.includes('mirror'));
+  return (!hasFinished(pod) || include.includes('completed')) && (!isMirrorPod(pod) || include.includes('mirror'));
 }
 
 function finding(
