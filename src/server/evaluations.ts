@@ -1,25 +1,34 @@
 /** Evaluates existing pods for warnings without delaying reviews. A small review can cause a long evaluation. */
 import { setImmediate } from 'node:timers/promises';
-import { createTokenBucket, systemClock } from '../cluster/clock.ts';
 import type { MaybePromise, WebhookContext } from './webhook.ts';
 
 /** Maximum time without yielding to other reviews. */
 const SLICE_MS = 10;
-/** All evaluations of a replica share a burst of 2 s, and afterwards 10 % of the time. */
-const SLICES = { burst: 200, perSecond: 10 };
+/**
+ * Without client certificates, anyone may send reviews, so all evaluations of a replica together take at most 2 s, and
+ * afterwards a quarter of the time.
+ */
+const BURST_MS = 2000;
+const SHARE = 0.25;
 
 export type Evaluations = ReturnType<typeof createEvaluations>;
 
 /**
  * Creates the function that runs an evaluation. Each `yield` ends a step and returns whether there is time for another
- * step. If there is not, the evaluation must end with an incomplete result.
+ * step. If there is not, the evaluation must end with an incomplete result. With `areClientsKnown`, evaluations have no
+ * common time limit, as in an API server.
  */
-export function createEvaluations(now: () => number) {
-  const slices = createTokenBucket(SLICES, { ...systemClock, now });
+export function createEvaluations(now: () => number, areClientsKnown = false) {
   const turn = createTurn();
+  const burstMs = areClientsKnown ? Infinity : BURST_MS;
+  let leftMs = burstMs;
+  let filledMs = now();
   const startSlice = async (endMs: number): Promise<boolean> => {
     await turn();
-    return now() < endMs && slices.tryTake();
+    const nowMs = now();
+    leftMs = Math.min(burstMs, leftMs + (nowMs - filledMs) * SHARE);
+    filledMs = nowMs;
+    return nowMs < endMs && leftMs > 0;
   };
   const run = async <T>(evaluation: Evaluation<T>, deadlineMs: number): Promise<T> => {
     const endMs = (now() + deadlineMs) / 2;
@@ -27,12 +36,15 @@ export function createEvaluations(now: () => number) {
     let startMs = now();
     let step = evaluation.next(isTimeLeft);
     while (!step.done) {
-      if (isTimeLeft && now() - startMs >= SLICE_MS) {
+      const spentMs = now() - startMs;
+      if (isTimeLeft && spentMs >= SLICE_MS) {
+        leftMs -= spentMs;
         isTimeLeft = await startSlice(endMs);
         startMs = now();
       }
       step = evaluation.next(isTimeLeft);
     }
+    leftMs -= now() - startMs;
     return step.value;
   };
   return <T>(

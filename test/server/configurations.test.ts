@@ -97,6 +97,7 @@ const webhooks = createWebhooks({
   cluster: { get: never, reviewAccess: never },
   logger: createLogger({ level: 'silent', format: 'json' }).logger,
   metrics: createMetrics({ version: '0.0.0' }),
+  areClientsKnown: false,
   now: () => 0,
 });
 

@@ -3,7 +3,7 @@
  * namespace labels.
  */
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { describe, suite, test } from 'node:test';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { type AdmissionRequest, allow, type Decision } from '../../src/kube/admission.ts';
@@ -274,6 +274,50 @@ test('the evaluation of many pods does not block other reviews', async () => {
   isDecided = true;
   assert.deepEqual(warnings?.slice(1), ['p0 (and 1999 other pods): host namespaces']);
   assert.ok(turns >= 100, String(turns));
+});
+
+test('2,000 namespaces are relabeled at once, and all their pods are evaluated', async () => {
+  const now = (): number => performance.now();
+  const store = createStore();
+  store.markSynced();
+  const webhook = createPsaWebhook({
+    podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
+    metrics: createMetrics({ version: '0.0.0' }).podSecurity,
+    waitingRoom: createWaitingRoom(),
+    evaluate: createEvaluations(now),
+  });
+  const reviews = Array.from({ length: 2000 }, async (_unused, index) => {
+    const name = `team-${index}`;
+    for (let pod = 0; pod < 5; pod++)
+      store.put('Pod', { ...hostNetworkPod(), metadata: { name: `p${pod}`, namespace: name } });
+    const object = namespaceWith({ enforce: 'baseline' });
+    const named = { ...object, metadata: { ...object.metadata, name } };
+    const request = namespaceRequest('UPDATE', named, namespaceWith({}), { name, namespace: name });
+    return await decide(webhook, request, { store, now, deadlineMs: now() + 10_000 });
+  });
+  const warnings = (await Promise.all(reviews)).map(({ warnings }) => warnings?.[1]);
+  assert.deepEqual([...new Set(warnings)], ['p0 (and 4 other pods): host namespaces']);
+});
+
+describe('evaluations of 100 namespaces that take one second each', () => {
+  for (const [clients, areClientsKnown, evaluated] of [
+    ['known', true, 100],
+    ['unknown', false, 3],
+  ] as const) {
+    test(`from ${clients} clients evaluate the pods of ${evaluated} namespaces`, async () => {
+      let nowMs = 0;
+      const evaluate = createEvaluations(() => nowMs, areClientsKnown);
+      const { decideWithin, store } = createRig({}, { evaluate });
+      const pod = hostNetworkPod();
+      // The evaluation of the pod takes one second.
+      Object.defineProperty(pod, 'spec', { get: () => ((nowMs += 500), { hostNetwork: true, containers: [] }) });
+      store.put('Pod', pod);
+      const tighten = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
+      const reviews = Array.from({ length: 100 }, () => decideWithin(1_000_000, tighten));
+      const complete = (await Promise.all(reviews)).filter(({ warnings }) => warnings?.[1] === 'p: host namespaces');
+      assert.equal(complete.length, evaluated);
+    });
+  }
 });
 
 suite('a stricter level before all pods are read', () => {

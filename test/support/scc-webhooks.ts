@@ -119,6 +119,7 @@ export function createTestWebhooks(
     },
     logger,
     metrics,
+    areClientsKnown: true,
     now,
   });
 }

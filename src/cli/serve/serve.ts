@@ -304,7 +304,7 @@ interface Parts extends Context {
 
 /** Creates all webhooks, which use the current settings for each review. */
 function createAdmissionWebhooks(parts: Parts) {
-  const { logger, metrics, served, settings } = parts;
+  const { values, logger, metrics, served, settings } = parts;
   const { cluster, service } = served;
   const installation = { namespace: service.namespace, version: VERSION };
   const scope = { store: cluster.store, ...installation };
@@ -317,6 +317,7 @@ function createAdmissionWebhooks(parts: Parts) {
     cluster,
     logger,
     metrics,
+    areClientsKnown: values['client-ca-file'] !== undefined,
     now: () => performance.now(),
   });
 }

@@ -107,18 +107,21 @@ function* findPodWarnings(
   input: PodSecurityInput,
 ): NamespaceReview<readonly string[]> {
   const { podSecurity, limits, emulationVersion } = input;
-  const isOver = createTimeLimit(input);
+  const limitMs = timeLimit(input);
   const pods = input.listPods(namespace);
   if (!pods) return ['failed to list pods while checking new PodSecurity enforce level'];
   const isTimeLeft = pods.length === 0 || (yield);
   const candidates = pods.filter((pod) => !podSecurity.exemptions.runtimeClass(pod.spec?.runtimeClassName));
   const groups = new Map<string, Group>();
   let checked = 0;
+  let spentMs = 0;
   for (const pod of isTimeLeft ? onePerControllerFirst(candidates).slice(0, limits.maxPods) : []) {
+    const startMs = input.now();
     const { allowed, reason } = evaluatePod(pod, { ...enforce, emulationVersion });
     if (!allowed) addToGroup(groups, reason, pod.metadata?.name ?? '');
     checked++;
-    if (!(yield) || isOver()) break;
+    spentMs += input.now() - startMs;
+    if (!(yield) || spentMs >= limitMs) break;
   }
   const warnings: string[] = [];
   if (checked < candidates.length) {
@@ -133,12 +136,9 @@ function* findPodWarnings(
   return [...warnings, ...[...groups].map(printGroup).sort(compareBytes)];
 }
 
-/** Returns a function that returns true after the timeout, or once half of the time until the deadline has passed. */
-function createTimeLimit({ limits, now, deadlineMs }: PodSecurityInput): () => boolean {
-  const startMs = now();
-  const halfMs = deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2;
-  const endMs = startMs + Math.min(limits.timeoutMs, halfMs);
-  return () => now() >= endMs;
+/** Returns the time for evaluating pods, which is at most half of the time until the deadline. */
+function timeLimit({ limits, now, deadlineMs = Infinity }: PodSecurityInput): number {
+  return Math.min(limits.timeoutMs, (deadlineMs - now()) / 2);
 }
 
 /** Pods of the same controller are alike, so all but the first one move to the end. */

@@ -48,6 +48,8 @@ export interface WebhooksOptions {
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** True if only API servers can send reviews, because the server verifies client certificates. */
+  readonly areClientsKnown: boolean;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
@@ -137,7 +139,7 @@ export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.fl
 
 /** Creates all webhooks. */
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
-  const { settings, restoresStandardSccs, cluster, logger, metrics, now } = options;
+  const { settings, restoresStandardSccs, cluster, logger, metrics, now, areClientsKnown } = options;
   const waitingRoom = createWaitingRoom();
   const accessReviews = createAccessReviews({ cluster, logger, metrics: metrics.scc, now });
   const withSentReviews = withReviewedAccess(accessReviews, waitingRoom);
@@ -145,6 +147,6 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
     (settings().scc.authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
   const previewRanges = createRangePreview(() => settings().ranges);
   const review = { settings: () => settings().scc, withAccess, waitingRoom, previewRanges, restoresStandardSccs };
-  const deps = { ...options, evaluate: createEvaluations(now), review };
+  const deps = { ...options, evaluate: createEvaluations(now, areClientsKnown), review };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }
