@@ -43,6 +43,13 @@ export const LIMITS = {
   /** Concurrent reads of pods for `exec`. Prevents clients from overloading the API server through a replica. */
   podReads: 100,
   /**
+   * SubjectAccessReviews of one client address: approvals of exceptions, and uses of SCCs with `authorization: sar`.
+   * Prevents clients from overloading the API server and from searching for permissions through a replica.
+   */
+  accessReviewsPerSecond: 200,
+  /** SubjectAccessReviews of one client address at once, if it has sent none for 10 seconds. */
+  accessReviewBurst: 2000,
+  /**
    * SubjectAccessReview for the authorization webhook. The authorizer parses it on the main thread. Reviews of kubelet
    * requests are far smaller.
    */
@@ -65,7 +72,8 @@ export const LIMITS = {
    */
   ignoredNestingLevels: 10_000,
   /**
-   * Field name in a large review. The worker decodes field names before it decides whether they are relevant. Keys of labels and annotations have at most 317 bytes.
+   * Field name in a large review. The worker decodes field names before it decides whether they are relevant.
+   * Keys of labels and annotations have at most 317 bytes.
    */
   fieldNameBytes: 4 * KIB,
 
@@ -111,6 +119,8 @@ export const LIMITS = {
   eventSeriesBytes: 4 * MIB,
   /** Events that are being written. Prevents events from accumulating in memory while the API server is slow. */
   pendingEvents: 200,
+  /** Rate limits of SubjectAccessReviews by client address. */
+  accessReviewBucketsBytes: 4 * MIB,
   /** Results of SubjectAccessReviews. Reviews can name any number of users. */
   accessReviewResultsBytes: 10 * MIB,
   /** A replica's own writes of one kind that its watch has not delivered yet. */

@@ -1,7 +1,7 @@
 /** Checks whether users may use SCCs, based on the RBAC index of the store or on SubjectAccessReviews. */
 import { canUseScc } from '../cluster/access.ts';
 import { createCache, digest } from '../cluster/cache.ts';
-import { systemClock, withTimeout } from '../cluster/clock.ts';
+import { createTokenBucket, systemClock, type TokenBucket, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { RESOURCES } from '../kube/resources.ts';
@@ -28,6 +28,7 @@ const MAX_CONCURRENT = 16;
 export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<WaitingRoom, 'enter'>): WithAccess {
   return async (decide: (canUse: CanUse) => SccDecision, context) => {
     const answers = new Map<string, boolean>();
+    let isLimited = false;
     const displaced = Promise.withResolvers<undefined>();
     let untilMs = context.now() + remainingMs(context);
     const signal = context.getSignal?.();
@@ -39,13 +40,15 @@ export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<Waiti
     try {
       do {
         const step = decideWithKnownAccess(decide, answers, getKey);
-        if ('decision' in step) return step.decision;
+        if ('decision' in step) return isLimited ? withReason(step.decision) : step.decision;
         const open = step.questions.values();
         const reviewNext = async (): Promise<void> => {
           for (const question of open) {
             const timeoutMs = leftMs();
             if (timeoutMs <= 0) return;
-            answers.set(getKey(question), await review(question, timeoutMs));
+            const result = await review(question, { timeoutMs, address: context.address });
+            isLimited ||= result === 'limited';
+            answers.set(getKey(question), result === true);
           }
         };
         const reviewed = Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
@@ -60,11 +63,41 @@ export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<Waiti
   };
 }
 
-/** Reviews one access request within a time limit in milliseconds. */
-type ReviewAccess = (question: AccessQuestion, timeoutMs: number) => Promise<boolean>;
+/** The reason for a denial if permissions were not reviewed. */
+export const ACCESS_REVIEWS_LIMITED = `a client may cause at most ${LIMITS.accessReviewsPerSecond} SubjectAccessReviews per second; try again`;
+
+function withReason(decision: SccDecision): SccDecision {
+  if (decision.allowed) return decision;
+  const { status } = decision;
+  return { ...decision, status: { ...status, message: `${status.message}: ${ACCESS_REVIEWS_LIMITED}` } };
+}
+
+/** Takes a SubjectAccessReview from the limit of a client address. Returns false if none is left. */
+export type TakeAccessReview = (address: string | undefined) => boolean;
+
+/** Creates the limit of SubjectAccessReviews, which is separate for each address, so clients do not affect each other. */
+export function createAccessReviewLimit(exceeded: Metrics['exceeded'], now: () => number): TakeAccessReview {
+  const rate = { perSecond: LIMITS.accessReviewsPerSecond, burst: LIMITS.accessReviewBurst };
+  const ttlMs = (rate.burst / rate.perSecond) * 1000;
+  const buckets = createCache<TokenBucket>({ maxBytes: LIMITS.accessReviewBucketsBytes, ttlMs, now });
+  return (address = '') => {
+    const bucket = buckets.get(address) ?? createTokenBucket(rate, { ...systemClock, now });
+    buckets.set(address, bucket);
+    const isTaken = bucket.tryTake();
+    if (!isTaken) exceeded('accessReviewsPerSecond');
+    return isTaken;
+  };
+}
+
+/** Reviews one access request within a time limit in milliseconds, on behalf of a client. */
+type ReviewAccess = (
+  question: AccessQuestion,
+  client: { readonly timeoutMs: number; readonly address: string | undefined },
+) => Promise<boolean | 'limited'>;
 
 interface AccessReviewsDeps {
   readonly cluster: Pick<Cluster, 'reviewAccess'>;
+  readonly takeAccessReview: TakeAccessReview;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];
   /** Monotonic clock in milliseconds. */
@@ -81,7 +114,13 @@ const USE_SCC = { verb: 'use', apiGroup, resource };
  * Creates the SubjectAccessReview client. Results are cached, and identical concurrent reviews are sent once. An error
  * denies access and is not cached.
  */
-export function createAccessReviews({ cluster, logger, metrics, now }: AccessReviewsDeps): ReviewAccess {
+export function createAccessReviews({
+  cluster,
+  takeAccessReview,
+  logger,
+  metrics,
+  now,
+}: AccessReviewsDeps): ReviewAccess {
   const cache = createCache<boolean>({ maxBytes: LIMITS.accessReviewResultsBytes, ttlMs: TTL_MS, now });
   const pending = new Map<string, Promise<boolean>>();
   const log = logger.child({ logger: 'access' });
@@ -98,11 +137,12 @@ export function createAccessReviews({ cluster, logger, metrics, now }: AccessRev
     }
   };
 
-  return async (question, timeoutMs) => {
+  return async (question, { timeoutMs, address }) => {
     const key = getKey(question);
     const cached = cache.get(key);
     if (cached !== undefined) return cached;
     let answer = pending.get(key);
+    if (!answer && !takeAccessReview(address)) return 'limited';
     if (!answer) pending.set(key, (answer = send(question, key)));
     try {
       return await withTimeout(systemClock, timeoutMs, () => answer);

@@ -115,12 +115,15 @@ test('results of SubjectAccessReviews use at most the memory of their limit, wha
     cluster: { reviewAccess: () => Promise.resolve({ allowed: true }) },
     logger: createRecorder().logger,
     metrics: createMetrics({ version: '0.0.0' }).scc,
+    takeAccessReview: () => true,
     now: () => 0,
   });
   const bytes = await measureRetained(async () => {
     for (let index = 0; index < 12_000; index++) {
       const groups = [`${index}`.padEnd(10_000, 'g')];
-      await review({ subject: { username: 'alice', groups }, sccName: 'anyuid', namespaceName: 'shop' }, 1000);
+      const subject = { username: 'alice', groups };
+      const client = { timeoutMs: 1000, address: undefined };
+      await review({ subject, sccName: 'anyuid', namespaceName: 'shop' }, client);
     }
     return review;
   });

@@ -3,13 +3,16 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { hashSpec } from '../../src/cluster/exceptions.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
+import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import {
   createExceptionsRecordWebhook,
   createExceptionsValidateWebhook,
   type ExceptionDeps,
 } from '../../src/server/webhooks/exceptions.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 
@@ -33,11 +36,15 @@ const spec = {
 let settings = SETTINGS;
 let reviewAccess: ExceptionDeps['cluster']['reviewAccess'];
 let server: TestServer;
+let nowMs = 0;
+const metrics = createMetrics({ version: '0.0.0' });
+const takeAccessReview = createAccessReviewLimit(metrics.exceeded, () => nowMs);
 
 before(async () => {
   const deps: ExceptionDeps = {
     settings: () => settings,
     cluster: { reviewAccess: (...args) => reviewAccess(...args) },
+    takeAccessReview,
     date: () => new Date(NOW),
   };
   server = await startAdmissionServer([createExceptionsRecordWebhook(deps), createExceptionsValidateWebhook(deps)]);
@@ -301,6 +308,24 @@ suite('settings', () => {
       'failed to check with the API server whether "bob" may approve podsecurityexceptions.policy.portcullis.dev; try again',
     );
   });
+});
+
+test('approvals are limited for each client address', async () => {
+  settings = SETTINGS;
+  let sent = 0;
+  reviewAccess = () => Promise.resolve({ allowed: ++sent > 0 });
+  const approve = () => write({ user: 'bob', status: true, object: { ...stored, ...requested }, old: stored });
+  const denial = 'a client may cause at most 200 SubjectAccessReviews per second; try again';
+  nowMs += 10_000;
+  for (let count = 1; count < LIMITS.accessReviewBurst; count++) assert.equal(takeAccessReview('127.0.0.1'), true);
+  assert.notEqual(await approve(), denial);
+  assert.equal(await approve(), denial);
+  assert.equal(sent, 1);
+  assert.equal(takeAccessReview('192.0.2.1'), true);
+  nowMs += 5;
+  assert.notEqual(await approve(), denial);
+  assert.equal(await approve(), denial);
+  assert.match(await metrics.expose(), /^portcullis_limits_exceeded_total\{limit="accessReviewsPerSecond"\} 2$/m);
 });
 
 test('a review without an object is denied', async () => {

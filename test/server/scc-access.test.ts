@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { accessFromStore } from '../../src/cluster/access.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
 import type { Action } from '../../src/policy/rbac/rules.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
@@ -185,17 +186,37 @@ suite('cache', () => {
   });
 });
 
+test('reviews are limited for each client address, and a denial contains the reason', async () => {
+  const rig = createSarRig(() => Promise.resolve(false));
+  const send = async (username: string, address: string): Promise<string> => {
+    const request = podRequest(buildPod(), { userInfo: { username } });
+    const decision = await rig.send('/scc/mutate', request, undefined, { address });
+    return decision.allowed ? '' : decision.status.message;
+  };
+  const reason = ': a client may cause at most 200 SubjectAccessReviews per second; try again';
+  const first = await send('user-0', '192.0.2.1');
+  assert.match(first, /^unable to validate against any security context constraint: /);
+  let message = first;
+  for (let index = 1; !message.endsWith(reason); index++) message = await send(`user-${index}`, '192.0.2.1');
+  assert.equal(message, `${first}${reason}`);
+  assert.equal(rig.reviews.length, LIMITS.accessReviewBurst);
+  assert.equal(await send('user-x', '192.0.2.2'), first);
+  rig.clock.nowMs += 1000;
+  assert.equal(await send('user-y', '192.0.2.1'), first);
+});
+
 test('the cache holds 10,240 results, and the oldest is removed first', async () => {
   let sent = 0;
   const review = createAccessReviews({
     cluster: { reviewAccess: () => Promise.resolve({ allowed: ++sent > 0 }) },
     logger: createRecorder().logger,
     metrics: createMetrics({ version: '0.0.0' }).scc,
+    takeAccessReview: () => true,
     now: () => 0,
   });
   const reviewUser = async (index: number): Promise<number> => {
     const subject = { username: `user-${index}`, groups: [] };
-    await review({ subject, sccName: 'anyuid', namespaceName: 'shop' }, 1000);
+    await review({ subject, sccName: 'anyuid', namespaceName: 'shop' }, { timeoutMs: 1000, address: undefined });
     return sent;
   };
   for (let index = 0; index < 10_240; index++) await reviewUser(index);

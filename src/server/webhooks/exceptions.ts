@@ -23,6 +23,7 @@ import {
   findLimit,
   parseAuthors,
 } from '../../policy/psa/exceptions.ts';
+import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../access-reviews.ts';
 import { remainingMs } from '../waiting-room.ts';
 import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
 
@@ -56,6 +57,7 @@ export interface ExceptionDeps {
   /** Returns the effective settings. */
   settings(): ExceptionSettings;
   readonly cluster: Pick<Cluster, 'reviewAccess'>;
+  readonly takeAccessReview: TakeAccessReview;
   /** Returns the time of day. */
   date(): Date;
 }
@@ -199,8 +201,9 @@ function approvalErrors(
 async function authorize(
   { name = '', namespace = '', userInfo }: AdmissionRequest,
   context: WebhookContext,
-  { cluster }: ExceptionDeps,
+  { cluster, takeAccessReview }: ExceptionDeps,
 ): Promise<Decision> {
+  if (!takeAccessReview(context.address)) return deny(createStatus(429, 'TooManyRequests', ACCESS_REVIEWS_LIMITED));
   const action = { verb: 'approve', apiGroup: group, resource, name, namespace };
   const user = quote(userInfo.username ?? '');
   try {

@@ -6,7 +6,13 @@ import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { createAccessReviews, withReviewedAccess, withStoredAccess } from '../access-reviews.ts';
+import {
+  createAccessReviewLimit,
+  createAccessReviews,
+  type TakeAccessReview,
+  withReviewedAccess,
+  withStoredAccess,
+} from '../access-reviews.ts';
 import { createEnforcementPreview, createLabelPreview, type Installation } from '../enforcement-preview.ts';
 import { createEvaluations, type Evaluations } from '../evaluations.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
@@ -57,6 +63,7 @@ export interface WebhooksOptions {
 interface WebhookDeps extends WebhooksOptions {
   readonly review: Omit<SccReviewDeps, 'record'>;
   readonly evaluate: Evaluations;
+  readonly takeAccessReview: TakeAccessReview;
 }
 
 /** A webhook with its registrations and the function that creates it. */
@@ -89,8 +96,8 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   },
   {
     registrations: [EXCEPTIONS_VALIDATE],
-    create: ({ settings, cluster }) =>
-      createExceptionsValidateWebhook({ settings: () => settings().exceptions, cluster, date: () => new Date() }),
+    create: ({ settings, ...deps }) =>
+      createExceptionsValidateWebhook({ ...deps, settings: () => settings().exceptions, date: () => new Date() }),
   },
   {
     registrations: [POD_DEFAULTS],
@@ -141,12 +148,13 @@ export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.fl
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const { settings, restoresStandardSccs, cluster, logger, metrics, now, areClientsKnown } = options;
   const waitingRoom = createWaitingRoom();
-  const accessReviews = createAccessReviews({ cluster, logger, metrics: metrics.scc, now });
+  const takeAccessReview = createAccessReviewLimit(metrics.exceeded, now);
+  const accessReviews = createAccessReviews({ cluster, takeAccessReview, logger, metrics: metrics.scc, now });
   const withSentReviews = withReviewedAccess(accessReviews, waitingRoom);
   const withAccess: WithAccess = (decide, context) =>
     (settings().scc.authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
   const previewRanges = createRangePreview(() => settings().ranges);
   const review = { settings: () => settings().scc, withAccess, waitingRoom, previewRanges, restoresStandardSccs };
-  const deps = { ...options, evaluate: createEvaluations(now, areClientsKnown), review };
+  const deps = { ...options, evaluate: createEvaluations(now, areClientsKnown), review, takeAccessReview };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }
