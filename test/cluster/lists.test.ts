@@ -66,7 +66,7 @@ describe('a development cluster over TLS', () => {
 
   test('returns objects with their type, and managedFields only for namespaces', async () => {
     const { store } = await readCluster(admin, ['Pod', 'Namespace'], {});
-    const stored = cluster.cluster.store.get('Pod', 'p0', 'shop');
+    const stored = cluster.cluster.storage.get(RESOURCES.Pod, 'shop', 'p0');
     assert.ok(stored?.metadata?.managedFields);
     const metadata = Object.fromEntries(Object.entries(stored.metadata).filter(([key]) => key !== 'managedFields'));
     assert.deepEqual(store.get('Pod', 'p0', 'shop'), { ...stored, apiVersion: 'v1', kind: 'Pod', metadata });

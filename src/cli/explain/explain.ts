@@ -3,17 +3,14 @@ import { impersonatedUser } from '../../kube/admission.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import type { UserInfo } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
+import { APPROVED_EXCEPTIONS, findExceptions, gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
 import { parseReference, readWorkloads, type Reference, listWorkloads } from '../inventory/workloads.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';
 import { explainNamespace, printNamespace } from './namespace.ts';
-import { explainSccs } from './scc-admission.ts';
-import { explainPolicies } from './serverless.ts';
-import type { AdmissionResult } from './workload.ts';
+import { type Explanation, explainWorkload } from './workload.ts';
 
 const DETAILS = `
 Explains workloads and pods, such as deployment/web, and namespaces, such as namespace/shop, in the cluster.
@@ -22,9 +19,10 @@ With -f, it explains these resources in the manifests, or all pods and workloads
 For a namespace, it prints the effective Pod Security levels with their sources, the exemptions, and the
 PodSecurityExceptions.
 
-For pods and workloads, it prints the decision of SCC admission. For each SCC (SecurityContextConstraints), in
-evaluation order, it prints the subjects that may use it, whether it allows the pod, and the changes to the pod.
-Without a server, it explains the decision of the policies in the API server.
+For pods and workloads, it prints whether the pods would be created and, if not, which policies deny them:
+Pod Security with the effective level of the namespace, SCC admission in its mode, or both. For each SCC
+(SecurityContextConstraints), in evaluation order, it prints the subjects that may use it, whether it allows the
+pod, and the changes to the pod. Without a server, it explains the decision of the policies in the API server.
 
 Without a cluster or with --offline, roles, bindings, SCCs and namespaces come from the manifests. If the
 manifests contain no SCCs, the standard SCCs apply.
@@ -44,17 +42,19 @@ const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', '
 
 /** Explains the decisions on the pods of workloads. */
 async function explainWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
-  const { as: user, 'as-group': groups, config, 'scc-mode': mode } = options;
+  const { as: user, 'as-group': groups, config, 'scc-mode': mode, 'installation-namespace': installation } = options;
   const { objects, subjects, inventory } = await readWorkloads(references, options, io);
-  const { store, namespace } = inventory;
-  const found = await findSettings({ config, store });
+  const { store, namespace, source } = inventory;
+  const found = await findSettings({ config, store, namespace: installation });
   const { settings, isServerless } = found;
   const scc = expectedSettings(found, mode);
+  const exceptions = findExceptions(store, settings.exceptions, source, Date.now());
   const context = {
     store,
     settings,
-    scc,
-    previewRanges: createRangePreview(() => settings.ranges),
+    installation,
+    ...exceptions,
+    ...(isServerless ? {} : { scc }),
     creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
     // A service account may be created together with the pods that use it.
     findAccount: (name: string, scope: string) =>
@@ -67,10 +67,15 @@ async function explainWorkloads(references: readonly Reference[], options: Value
       )?.value,
   };
   const results = listWorkloads(subjects, namespace)
-    .map((workload) => (isServerless ? explainPolicies : explainSccs)(workload, context))
+    .map((workload) => explainWorkload(workload, context))
     .filter((one) => one !== undefined);
   if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
-  const assumptions = [...inventory.assumptions, ...(isServerless ? [] : scc.assumptions)];
+  const isAssumed = results.some(({ data }) => exceptions.exceptions(data.namespace).rules.length > 0);
+  const assumptions = [
+    ...inventory.assumptions,
+    ...(isServerless ? [] : scc.assumptions),
+    ...(source === 'manifests' && isAssumed ? [APPROVED_EXCEPTIONS] : []),
+  ];
   return { results, assumptions, settings: scc.source };
 }
 
@@ -85,11 +90,9 @@ async function explainNamespaces(names: readonly string[], options: Values<typeo
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 /** `2 admitted, 1 denied` */
-function printSummary(outcomes: readonly AdmissionResult[]): string {
-  const count = (...counted: readonly AdmissionResult[]): number =>
-    outcomes.filter((one) => counted.includes(one)).length;
-  const ignored = count('ignored', 'off');
-  return `${count('admitted')} admitted, ${count('denied')} denied${ignored === 0 ? '' : `, ${ignored} ignored`}`;
+function printSummary(results: readonly Explanation[]): string {
+  const denied = results.filter(({ data }) => !data.allowed).length;
+  return `${results.length - denied} admitted, ${denied} denied`;
 }
 
 const explainOptions = {
@@ -119,7 +122,6 @@ export const command = defineCommand({
     const { results } = explained;
     const settings = read.settings ?? explained.settings;
     const assumptions = [...new Set([...read.assumptions, ...explained.assumptions])];
-    const outcomes = results.map(({ outcome }) => outcome);
     const data = {
       ...(hasWorkloads ? { objects: results.map(({ data }) => data) } : {}),
       ...(names.length === 0 ? {} : { namespaces }),
@@ -129,9 +131,9 @@ export const command = defineCommand({
     printReport(io, output, data, (style) => [
       ...namespaces.map((namespace) => printNamespace(namespace, style)),
       ...results.map(({ print }) => print(style)),
-      ...(results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : []),
+      ...(results.length > 1 ? [`${style('bold', printSummary(results))}\n`] : []),
       ...assumptionBlocks(assumptions, settings),
     ]);
-    return outcomes.includes('denied') ? EXIT.violations : EXIT.passed;
+    return results.some(({ data }) => !data.allowed) ? EXIT.violations : EXIT.passed;
   },
 });

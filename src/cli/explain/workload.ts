@@ -1,67 +1,298 @@
-/** Common parts of the explanation of a decision on a workload. */
-import type { ServiceAccount, UserInfo } from '../../kube/types.ts';
+/** Explains whether the pods of a workload would be created, and if not, which policies deny them. */
+import { effectivePodSecurity, getRolloutView } from '../../cluster/rollout.ts';
+import type { Store } from '../../cluster/store.ts';
+import type { Settings } from '../../config/settings.ts';
+import { findChanges } from '../../kube/pod-changes.ts';
+import { hasFinished } from '../../kube/pod.ts';
+import { quote } from '../../kube/text.ts';
+import type { Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
+import { decodePod } from '../../policy/pod/pod.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
+import { completeTemplate } from '../../policy/psa/defaults.ts';
+import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
+import { setsMode } from '../../policy/psa/policy.ts';
+import { reviewPodSecurity } from '../../policy/psa/review.ts';
+import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
+import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
+import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
+import { workloadPod } from '../../policy/scc/advice/plan.ts';
+import { type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { VERSION } from '../command.ts';
+import { findNamespace } from '../inventory/inventory.ts';
+import type { findExceptions } from '../inventory/rollout.ts';
+import { sccInput } from '../inventory/scc-input.ts';
 import type { Workload } from '../inventory/workloads.ts';
-import { printable, printTable, type Style } from '../output/print.ts';
+import { printable, printChanges, printTable, type Style } from '../output/print.ts';
 
-/** Creator of the workload's pods, and their service account. */
-export interface Creation {
+interface ExplainContext extends ReturnType<typeof findExceptions> {
+  readonly store: Store;
+  readonly settings: Settings;
+  /** Namespace of the installation. */
+  readonly installation: string;
+  /** Settings of SCC admission. Absent without a server. */
+  readonly scc?: SccSettings | undefined;
   /** Creator of bare pods. */
   readonly creator: UserInfo;
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
 
-/** `off` if SCC admission is off in the namespace. `ignored` if the pod is exempt, such as a Windows pod. */
-export type AdmissionResult = 'admitted' | 'denied' | 'ignored' | 'off';
-
-export interface Explanation {
-  readonly outcome: AdmissionResult;
-  /** The explanation as JSON and YAML. */
-  readonly data: object;
-  print(style: Style): string;
+/** A policy that denies a pod, and its message. */
+interface Denial {
+  readonly by: 'ServiceAccount' | 'SCC' | 'PodSecurity';
+  readonly message: string;
 }
 
-/** Returns the first fields of every explanation. */
-export function describeWorkload(
-  { source, name, namespace }: Workload,
-  { username = 'any authenticated user (set --as)' }: UserInfo,
-  serviceAccount: string | undefined,
-) {
-  return {
+export type Explanation = ReturnType<typeof explain>;
+
+/**
+ * Explains the decisions on the pods of a workload. Returns `undefined` for objects without pods.
+ * @throws {UserError} for a namespace that does not exist
+ */
+export function explainWorkload(workload: Workload, context: ExplainContext): Explanation | undefined {
+  const { store, scc, settings, creator } = context;
+  const namespace = findNamespace(store, workload.namespace);
+  const mode = scc ? sccMode(namespace, scc) : undefined;
+  const pod = workloadPod(workload.source, {
+    ...sccInput(store, scc ?? settings.scc),
+    namespace,
+    isReported: mode?.mode === 'report',
+    creator,
+    findAccount: (account) => context.findAccount(account, workload.namespace),
+  });
+  return pod && explain({ workload, namespace, pod, mode }, context);
+}
+
+interface Explained {
+  readonly workload: Workload;
+  readonly namespace: Namespace;
+  readonly pod: NonNullable<ReturnType<typeof workloadPod>>;
+  /** Absent without a server. */
+  readonly mode: ReturnType<typeof sccMode> | undefined;
+}
+
+function explain(explained: Explained, context: ExplainContext) {
+  const { workload, pod, mode } = explained;
+  const { source, name, namespace } = workload;
+  const { input, serviceAccount } = pod;
+  const isEnforced = mode?.mode === 'enforce';
+  const scc = mode === undefined || mode.mode === 'off' ? undefined : explainSccs(input, context.store);
+  const { warnings, ...podSecurity } = explainPodSecurity(explained, isEnforced ? scc?.object : undefined, context);
+  const denials: readonly Denial[] = [
+    ...(pod.denial === undefined ? [] : [{ by: 'ServiceAccount' as const, message: pod.denial }]),
+    ...(isEnforced && scc?.data.message !== undefined ? [{ by: 'SCC' as const, message: scc.data.message }] : []),
+    ...(podSecurity.message === undefined ? [] : [{ by: 'PodSecurity' as const, message: podSecurity.message }]),
+  ];
+  const data = {
     kind: source.kind,
     name,
     /** Path of the pod template in a custom resource. */
     template: source.template && printFieldPath(source.template),
     namespace,
-    createdBy: username,
+    createdBy: input.userInfo.username ?? 'any authenticated user (set --as)',
     /** Absent if the pod does not set a service account. */
     serviceAccount,
+    /** True if the pod would be created. */
+    allowed: denials.length === 0,
+    denials,
+    /** True for a finished Job or pod, which creates no more pods. */
+    finished: (source.template === undefined && hasFinished(source.object)) || undefined,
+    podSecurity,
+    /** The decision of SCC admission. Absent if SCCs do not apply in the namespace. */
+    scc: mode && { ...mode, ...scc?.data },
+    warnings: [...(scc?.warnings ?? []), ...warnings],
+  };
+  return { data, print: (style: Style) => printExplanation(data, style) };
+}
+
+type SccExplanation = ReturnType<typeof explainSccs>;
+
+/** Evaluates all SCCs for a pod. */
+function explainSccs(input: Parameters<typeof explainPod>[0], store: Store) {
+  const { decision, verdict, sccs, next } = explainPod(input);
+  const { closest, grantable, suggestedScc, changing }: Partial<PodDenial> =
+    verdict.outcome === 'denied' ? verdict : {};
+  return {
+    object: decision.allowed ? decision.object : undefined,
+    warnings: decision.warnings ?? [],
+    data: {
+      outcome: verdict.outcome,
+      /** The SCC that admits the pod, and the next SCC that would also admit it. */
+      chosen: verdict.outcome === 'admitted' ? verdict.scc : undefined,
+      next,
+      reason: decision.allowed ? decision.auditAnnotations['reason'] : undefined,
+      ...{ closest: closest?.scc, grantable, suggestedScc, changing },
+      /** The strictest level that the pod satisfies after its defaults are set. */
+      level: decision.allowed ? strictestLevel(decision.object as PodLike, store) : undefined,
+      subjectType: decision.facts?.subjectType,
+      /** The message of a denial. */
+      message: decision.allowed ? undefined : decision.status.message,
+      /** All SCCs, with the changes that the pod would need. */
+      sccs: sccs.map(({ object, ...one }) => ({ ...one, changes: object && findChanges(input.object, object) })),
+    },
   };
 }
 
-interface ExplanationText {
-  /** The result to print after the workload's name. */
-  readonly result: string;
-  /** Facts with their titles. Undefined facts are omitted. */
-  readonly facts: readonly (readonly [title: string, fact: string | undefined])[];
-  readonly blocks?: readonly string[];
-  readonly warnings: readonly string[];
+/** Returns the strictest level that the pod satisfies, in the latest version. */
+function strictestLevel(pod: PodLike, { emulationVersion }: Store): Level {
+  const policy = { version: 'latest', emulationVersion } as const;
+  const strictest = LEVELS.findLast((level) => evaluatePod(pod, { ...policy, level }).allowed);
+  return strictest ?? 'privileged';
 }
 
-/** Prints the result for a workload, its facts, and warnings. */
-export function printExplanation(
-  { kind, name, namespace, template, createdBy, serviceAccount }: ReturnType<typeof describeWorkload>,
-  { result, facts, blocks = [], warnings }: ExplanationText,
-  style: Style,
-): string {
+const PODS = { group: '', version: 'v1', resource: 'pods' };
+const POD = { group: '', version: 'v1', kind: 'Pod' };
+
+/**
+ * Reviews the pod with the effective policies of its namespace. `completed` is the pod with the defaults of SCC
+ * admission.
+ */
+function explainPodSecurity(
+  { workload, namespace, pod, mode }: Explained,
+  completed: unknown,
+  context: ExplainContext,
+) {
+  const { store, settings } = context;
+  const scope = { store, namespace: context.installation, version: VERSION };
+  const podSecurity = mode ? effectivePodSecurity(scope, settings) : settings.podSecurity;
+  const { userInfo } = pod.input;
+  const defaults = { defaults: settings.defaults, scc: context.scc ?? settings.scc };
+  const decoded = decodePod(pod.input.object).pod;
+  const object =
+    completed ?? (decoded === undefined ? pod.input.object : completeTemplate(decoded, namespace, defaults).json);
+  const { decision } = reviewPodSecurity({
+    request: {
+      uid: '',
+      operation: 'CREATE',
+      kind: POD,
+      resource: PODS,
+      namespace: workload.namespace,
+      userInfo,
+      object,
+    },
+    podSecurity,
+    emulationVersion: settings.emulationVersion ?? store.emulationVersion,
+    findNamespace: () => withWarnLevel(namespace),
+    listPods: () => [],
+    findExceptions: context.exceptions,
+    limits: DEFAULT_LIMITS,
+    now: () => 0,
+  });
+  const { exempt, exception, 'enforce-policy': policy } = decision.auditAnnotations ?? {};
+  const isRollout = mode && settings.rollout.phase !== 'Disabled' && getRolloutView(scope, settings.rollout).enforce;
+  const source = setsMode(namespace.metadata?.labels, 'enforce')
+    ? ('label' as const)
+    : isRollout === 'restricted'
+      ? ('rollout' as const)
+      : ('default' as const);
+  return {
+    /** The enforced policy. Absent for exempt pods. */
+    policy,
+    source: exempt === undefined ? source : undefined,
+    /** Reason for the exemption: `namespace`, `user` or `runtimeClass`. */
+    exempt,
+    allowed: decision.allowed,
+    // The pod does not have a name yet.
+    message: decision.allowed ? undefined : decision.status.message?.replace(/^pods (?:"[^"]*" )?is forbidden: /, ''),
+    /** Names of the exceptions that allow the pod. */
+    exceptions: exception?.split(', '),
+    /** Why exceptions of the service account do not allow the pod. */
+    exceptionProblems: decision.allowed ? undefined : exceptionProblems(workload, decoded?.serviceAccountName, context),
+    warnings: decision.warnings ?? [],
+  };
+}
+
+function exceptionProblems({ namespace }: Workload, account = 'default', context: ExplainContext) {
+  if (!context.areExceptionsOn) return undefined;
+  const problems = context
+    .listExceptions(namespace)
+    .filter(({ serviceAccount }) => serviceAccount === account)
+    .map(({ name, problem }) => `${name}: ${problem ?? 'it does not cover these violations'}`);
+  return problems.length === 0 ? [`no exception for the service account ${account}`] : problems;
+}
+
+type Data = Explanation['data'];
+
+const MODE_EFFECTS: Readonly<Record<SccMode, string>> = {
+  enforce: '',
+  report: ': violations are reported, and pods are neither denied nor changed',
+  off: ': pods are neither evaluated nor changed',
+};
+
+const SUBJECTS: ReadonlyMap<string, string> = new Map([
+  ['serviceaccount', 'the service account'],
+  ['user', 'its creator, not the service account'],
+]);
+
+/** Returns the result as a phrase, such as `denied by PodSecurity "restricted:latest"`. */
+function describeResult({ allowed, denials, podSecurity, scc }: Data): string {
+  if (allowed)
+    return scc?.mode === 'enforce' && scc.chosen !== undefined ? `admitted by SCC ${scc.chosen}` : 'admitted';
+  const policies = denials.map(({ by }) => {
+    if (by === 'PodSecurity') return `PodSecurity ${quote(podSecurity.policy ?? '')}`;
+    return by === 'SCC' ? 'SCC admission' : 'the API server';
+  });
+  return `denied by ${policies.join(' and ')}`;
+}
+
+/** Describes the decision of SCC admission in a mode in which it denies no pods. */
+function describeReported({ mode, outcome, chosen }: NonNullable<Data['scc']>): string | undefined {
+  if (mode !== 'report') return undefined;
+  if (outcome === 'admitted') return `SCC ${chosen ?? ''} would admit the pod`;
+  return outcome === 'denied' ? 'the pod would be denied' : undefined;
+}
+
+/** Prints the decision, its reasons, a row for each SCC, and warnings. */
+function printExplanation(data: Data, style: Style): string {
+  const { kind, name, namespace, template, createdBy, serviceAccount, finished, denials, podSecurity, scc } = data;
+  const { policy, source, exempt, exceptions, exceptionProblems: problems } = podSecurity;
   const path = template === undefined ? '' : ` (${template})`;
-  const title = printable(`${kind} ${namespace}/${name || '(no name)'}${path}: ${result}`);
-  const rows = [['Created by', createdBy] as const, ['Service account', serviceAccount ?? '(none)'] as const, ...facts];
-  const shown = rows.flatMap(([fact, text]) => (text === undefined ? [] : [[fact, text]]));
-  const lines = warnings.map((warning) => `${style('yellow', 'Warning:')} ${printable(warning)}\n`);
+  const title = printable(`${kind} ${namespace}/${name || '(no name)'}${path}: ${describeResult(data)}`);
+  const facts: readonly (readonly [title: string, fact: string | undefined])[] = [
+    ['Created by', createdBy],
+    ['Service account', serviceAccount ?? '(none)'],
+    ['Finished', finished === true ? 'it creates no more pods' : undefined],
+    // The table of SCCs contains all reasons for a denial by every SCC.
+    ...denials.map(({ by, message }) => {
+      const isListed = by === 'SCC' && message.startsWith('unable to validate against any');
+      return ['Denied because', isListed ? 'no SCC admits it' : message] as const;
+    }),
+    ['Pod Security', exempt === undefined ? `${policy ?? ''} (${source ?? ''})` : `exempt (${exempt})`],
+    ['Exceptions', exceptions ? `allowed by ${exceptions.join(', ')}` : problems?.join('; ')],
+    ['SCC mode', scc && (scc.problem ?? `${scc.mode}${MODE_EFFECTS[scc.mode]}`)],
+    ['In mode enforce', scc && describeReported(scc)],
+    ['SCC admission', scc?.outcome === 'ignored' ? 'does not apply to the pod' : undefined],
+    ['Usable by', scc?.subjectType && SUBJECTS.get(scc.subjectType)],
+    ['Chosen because', scc?.reason],
+    ['Level', scc?.level && `${scc.level} (Pod Security Standards, latest)`],
+  ];
+  const shown = facts.flatMap(([fact, text]) => (text === undefined ? [] : [[fact, text]]));
+  const lines = data.warnings.map((warning) => `${style('yellow', 'Warning:')} ${printable(warning)}\n`);
   return [
     `${style('bold', title)}\n${printTable(shown, { indent: '  ', gap: '  ' })}`,
-    ...blocks,
+    ...(scc?.sccs && scc.sccs.length > 0 ? [printSccs(scc.sccs, scc.chosen, style)] : []),
     ...(lines.length === 0 ? [] : [lines.join('')]),
   ].join('\n');
+}
+
+const HEADER = ['SCC', 'PRIORITY', 'SCORE', 'USABLE BY', 'FITS'];
+
+function printSccs(sccs: SccExplanation['data']['sccs'], chosen: string | undefined, style: Style): string {
+  const rows = sccs.map((scc) => {
+    const { name, priority, score, usableBy } = scc;
+    return [name, String(priority), String(score), usableBy.join(', ') || '-', describeFit(scc).fits];
+  });
+  const [header = '', ...lines] = printTable([HEADER, ...rows], { gap: '  ' })
+    .trimEnd()
+    .split('\n');
+  const blocks = sccs.map((scc, index) => {
+    const line = lines[index] ?? '';
+    const details = [
+      ...(scc.isCandidate ? [] : ['not tried: the pod requires another SCC']),
+      ...describeFit(scc).reasons,
+      ...printChanges(scc.changes ?? []),
+    ];
+    const shown = details.map((text) => `      ${style('dim', printable(text))}\n`);
+    return `${scc.name === chosen ? style('bold', `* ${line}`) : `  ${line}`}\n${shown.join('')}`;
+  });
+  return `  ${header}\n${blocks.join('')}`;
 }

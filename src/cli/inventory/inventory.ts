@@ -129,8 +129,11 @@ export interface InventoryNeeds {
   readonly optional?: readonly Scope[];
   /** Returns the custom resources whose pod templates to read from a cluster, based on the objects read so far. */
   workloadResources?(store: Store): Promise<readonly WorkloadResource[]>;
-  /** `fill` adds assumed SCCs and UID ranges to a cluster that has none. Manifests always receive them. */
-  readonly gaps?: 'fill';
+  /**
+   * Adds assumed UID ranges to namespaces of a cluster that have none, because SCC enforcement allocates them. `fill`
+   * also adds SCCs to a cluster that has none. Manifests always receive both.
+   */
+  readonly gaps?: 'fill' | 'ranges';
 }
 
 /**
@@ -216,10 +219,17 @@ async function readFromCluster(
   });
   store.emulationVersion = version;
   const configuration: Scope = { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME };
-  const unread = await readOptional([configuration, POLICY_SCOPE, ...optional], { connection, store, signal });
+  const scoped = optional.map((scope) => {
+    const isWide = RESOURCES[scope.kind].scope === 'Namespaced' && scope.namespace === undefined;
+    return isWide && only !== undefined ? { ...scope, namespace: only } : scope;
+  });
+  const unread = await readOptional([configuration, POLICY_SCOPE, ...scoped], { connection, store, signal });
   const custom = await readCustomSources((await workloadResources?.(store)) ?? [], { connection, only, signal });
   const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
-  const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];
+  const filled = [
+    ...(gaps === 'fill' && isWithoutSccs ? assumeStandardSccs(store) : []),
+    ...(gaps === undefined ? [] : assumeRanges(store)),
+  ];
   const absent = unserved
     .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
     .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);

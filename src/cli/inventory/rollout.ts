@@ -44,6 +44,8 @@ export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
   'FeatureGate',
 ];
 
+export const APPROVED_EXCEPTIONS = 'approvals of the exceptions in the manifests';
+
 /** The input of all rollout commands. */
 export type RolloutFacts = Awaited<ReturnType<typeof computeRollout>>;
 
@@ -122,9 +124,7 @@ export async function computeRollout(
     }),
     assumptions: [
       ...inventory.assumptions,
-      ...(origin === 'manifests' && store.list('PodSecurityException').length > 0
-        ? ['approvals of the exceptions in the manifests']
-        : []),
+      ...(origin === 'manifests' && store.list('PodSecurityException').length > 0 ? [APPROVED_EXCEPTIONS] : []),
       ...(isDefault ? ['spec.rollout.phase Evaluate (set --config)'] : []),
       ...scc.assumptions,
     ],
@@ -143,9 +143,15 @@ export async function computeRollout(
 }
 
 /** Returns the functions that look up exceptions. Exceptions in manifests are assumed to be approved. */
-function findExceptions(store: Store, settings: Settings['exceptions'], source: Inventory['source'], nowMs: number) {
+export function findExceptions(
+  store: Store,
+  settings: Settings['exceptions'],
+  source: Inventory['source'],
+  nowMs: number,
+) {
   const isCluster = source === 'cluster';
   return {
+    areExceptionsOn: settings.mode !== 'off' || (!isCluster && store.list('PodSecurityException').length > 0),
     /** Returns the exceptions that apply in a namespace. */
     exceptions: (namespace: string) =>
       isCluster ? activeExceptions(store, settings, namespace, nowMs) : proposedExceptions(store, namespace, nowMs),

@@ -2,13 +2,16 @@
  * Reads the workloads that a command evaluates, which are resource arguments, such as `deployment/web`, or manifests.
  */
 import { findCluster } from '../../cluster/cluster-source.ts';
+import type { Scope } from '../../cluster/live-cluster.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { findCustomSources } from './custom-resources.ts';
@@ -54,9 +57,15 @@ type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
  * Reads the workloads that a command evaluates, and their inventory: resources from manifests or from the cluster.
  * @throws {UserError} for a resource that does not exist
  */
-export async function readWorkloads(references: readonly Reference[], options: SubjectValues, io: Io) {
+export async function readWorkloads(
+  references: readonly Reference[],
+  options: SubjectValues & { readonly 'installation-namespace'?: string },
+  io: Io,
+) {
+  const optional = policyScopes(options['installation-namespace']);
   if (options.filename.length > 0) {
-    const { objects, inventory } = await readSubjects(options, { io, needs: { kinds: SCC_INPUT_KINDS } });
+    const needs = { kinds: SCC_INPUT_KINDS, optional, gaps: 'ranges' as const };
+    const { objects, inventory } = await readSubjects(options, { io, needs });
     const { namespace } = inventory;
     const named = references.map(({ kind, name }) => {
       const found = objects.find(
@@ -72,14 +81,23 @@ export async function readWorkloads(references: readonly Reference[], options: S
   const { kubeconfig, context } = options;
   const only = options.namespace ?? (await findCluster({ kubeconfig, context, env: io.env }))?.namespace;
   const kinds = [...SCC_INPUT_KINDS, ...new Set(references.map(({ kind }) => kind))];
-  const optional = [{ kind: 'PodSecurityException', ...(only === undefined ? {} : { namespace: only }) }] as const;
-  const inventory = await readInventory(options, io, { kinds, only, optional });
+  const inventory = await readInventory(options, io, { kinds, only, optional, gaps: 'ranges' });
   const { store, namespace } = inventory;
   const subjects = references.map(({ kind, name }): Subject => {
     const value = store.get(kind, name, namespace) ?? notFound(kind, name, namespace);
     return { apiVersion: getApiVersion(kind), kind, value };
   });
   return { inventory, objects: [], subjects };
+}
+
+/** The objects besides namespaces and SCCs on which decisions about pods depend. */
+function policyScopes(installation: string = INSTALLATION.namespace): readonly Scope[] {
+  return [
+    { kind: 'PodSecurityException' },
+    { kind: 'PSAEnforcementConfig', name: PSA_ENFORCEMENT_CONFIG },
+    { kind: 'FeatureGate', name: 'cluster' },
+    { kind: 'ConfigMap', namespace: installation, name: POD_SECURITY_CONFIG_MAP },
+  ];
 }
 
 function notFound(kind: Kind, name: string, namespace: string): never {

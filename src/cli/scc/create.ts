@@ -12,7 +12,7 @@ import { workloadContext } from '../inventory/scc-input.ts';
 import { sccReviewOptions, sccSettings } from '../inventory/settings.ts';
 import { parseReference, readWorkloads } from '../inventory/workloads.ts';
 import { UsageError } from '../options.ts';
-import { printObjects, writtenOutputOption } from '../output/print.ts';
+import { assumptionBlocks, printObjects, writtenOutputOption } from '../output/print.ts';
 
 const DETAILS = `
 Creates the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload
@@ -69,6 +69,7 @@ export const command = defineCommand({
       dryRun === 'client'
         ? typed
         : await withCluster(values, io, (client) => writeObject(client, 'SecurityContextConstraints', typed, dryRun));
+    for (const block of assumptionBlocks(inventory.assumptions)) io.stderr.write(block);
     if (output !== undefined) printObjects(io, output, [written]);
     else {
       io.stdout.write(`${resourceName('SecurityContextConstraints')}/${name} created${dryRunSuffix(dryRun)}\n`);

@@ -159,7 +159,7 @@ export const command = defineCommand({
         '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
       );
     }
-    const needs = { kinds: SCC_INPUT_KINDS };
+    const needs = { kinds: SCC_INPUT_KINDS, gaps: 'ranges' } as const;
     const { objects, inventory } = await readSubjects(options, { io, needs });
     const { assumptions, store } = inventory;
     const settings = await sccSettings(options, store);

@@ -42,16 +42,21 @@ describe('explanations of pods', () => {
     const { code, stdout } = await explain('-f ../check/custom.yaml --offline');
     assert.equal(code, 1);
     assert.deepEqual(stdout.match(/^\S+ shop\/.*$/gm), [
-      'Rollout shop/web (spec.template): no SCC admits it',
-      'Service shop/hello (spec.template): admitted by SCC restricted-v2',
-      'AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template): no SCC admits it',
-      'Template shop/bundle (objects[0]): no SCC admits it',
+      'Rollout shop/web (spec.template): denied by PodSecurity "baseline:latest"',
+      'Service shop/hello (spec.template): admitted',
+      'AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template): denied by PodSecurity "baseline:latest"',
+      'Template shop/bundle (objects[0]): denied by PodSecurity "baseline:latest"',
     ]);
   });
   test('without other objects, with standard SCCs and other assumptions', async () => {
     const { code, stdout } = await explain('-f root.yaml');
-    assert.equal(code, 1);
-    assert.match(stdout, /\n {2}Mode {13}report: violations are reported, and pods are neither denied nor changed\n/);
+    assert.equal(code, 0);
+    assert.match(stdout, /^Pod shop\/root: admitted\n/);
+    assert.match(
+      stdout,
+      /\n {2}SCC mode {9}report: violations are reported, and pods are neither denied nor changed\n/,
+    );
+    assert.match(stdout, /\n {2}In mode enforce {2}the pod would be denied\n/);
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
       stdout,
@@ -67,13 +72,142 @@ describe('explanations of pods', () => {
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
     const { code, stdout } = await explain('-f - -n other', { stdin });
     assert.equal(code, 0);
-    assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: admitted by SCC restricted-v2\n'), stdout);
+    assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: admitted\n'), stdout);
   });
   test('in colors on a terminal, except with NO_COLOR', async () => {
     const args = '-f root.yaml,cluster.yaml';
     assert.ok((await explain(args, { terminals: ['stdout'] })).stdout.startsWith('\u001b[1mPod shop/root'));
     assert.deepEqual(await explain(args, { terminals: ['stdout'], env: { NO_COLOR: '1' } }), await explain(args));
   });
+});
+
+/** Manifests of a cluster: the settings, a namespace with labels, and a Deployment in it. */
+interface Situation {
+  readonly settings?: object;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly spec?: object;
+  readonly others?: readonly object[];
+}
+
+const LEVEL = 'pod-security.kubernetes.io/enforce';
+const NETWORK = { ...{ hostNetwork: true }, containers: [{ name: 'web', image: 'i' }] };
+const RUNNING = {
+  apiVersion: 'batch/v1',
+  kind: 'Job',
+  metadata: { name: 'web' },
+  spec: { template: { spec: { containers: [{ name: 'web', image: 'i' }] } } },
+  status: { conditions: [{ type: 'Complete', status: 'True' }] },
+};
+const WOULD_NOT = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
+const ENFORCED = [
+  {
+    apiVersion: 'config.openshift.io/v1alpha1',
+    kind: 'PSAEnforcementConfig',
+    metadata: { name: 'cluster' },
+    spec: { enforcementMode: 'Restricted' },
+    status: { enforcementMode: 'Restricted' },
+  },
+  {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      name: 'portcullis-pod-security',
+      namespace: 'portcullis',
+      annotations: { 'portcullis.dev/pod-security-default': 'restricted' },
+    },
+  },
+];
+
+describe('whether a pod would be created, and if not, which policies deny it', () => {
+  const CASES: readonly (readonly [name: string, given: Situation, result: string, rows: readonly string[]])[] = [
+    [
+      'the level in the label denies it',
+      { labels: { [LEVEL]: 'baseline' }, spec: NETWORK },
+      'denied by PodSecurity "baseline:latest"',
+      [`Denied because   ${WOULD_NOT}`, 'Pod Security     baseline:latest (label)'],
+    ],
+    [
+      'the default level denies it',
+      { settings: { podSecurity: { defaults: { enforce: 'baseline' } } }, spec: NETWORK },
+      'denied by PodSecurity "baseline:latest"',
+      [`Denied because   ${WOULD_NOT}`, 'Pod Security     baseline:latest (default)'],
+    ],
+    [
+      'the rollout denies it',
+      { settings: { rollout: { phase: 'Enforce' } }, others: ENFORCED },
+      'denied by PodSecurity "restricted:latest"',
+      ['Pod Security     restricted:latest (rollout)'],
+    ],
+    [
+      'SCCs and the level deny it',
+      { labels: { [LEVEL]: 'baseline', 'portcullis.dev/scc': 'enforce' }, spec: NETWORK },
+      'denied by SCC admission and PodSecurity "baseline:latest"',
+      ['Denied because   no SCC admits it', `Denied because   ${WOULD_NOT}`],
+    ],
+    [
+      'SCC admission defaults it, so the level admits it',
+      { labels: { [LEVEL]: 'restricted', 'portcullis.dev/scc': 'enforce' } },
+      'admitted by SCC restricted-v2',
+      ['Pod Security     restricted:latest (label)', 'SCC mode         enforce'],
+    ],
+    [
+      'SCCs are only reported, so the level denies it',
+      { labels: { [LEVEL]: 'restricted' } },
+      'denied by PodSecurity "restricted:latest"',
+      ['In mode enforce  SCC restricted-v2 would admit the pod'],
+    ],
+    [
+      'pod defaults let the level admit it',
+      {
+        labels: { [LEVEL]: 'restricted' },
+        settings: { defaults: { mode: 'apply' } },
+      },
+      'admitted',
+      ['Pod Security     restricted:latest (label)'],
+    ],
+    [
+      'an exempt runtime class',
+      {
+        labels: { [LEVEL]: 'baseline' },
+        settings: { podSecurity: { exemptions: { runtimeClasses: ['kata'] } } },
+        spec: { ...NETWORK, runtimeClassName: 'kata' },
+      },
+      'admitted',
+      ['Pod Security     exempt (runtimeClass)'],
+    ],
+    ['a finished Job', { others: [RUNNING] }, 'admitted', ['Finished         it creates no more pods']],
+  ];
+  for (const [
+    name,
+    { settings = {}, labels = {}, spec = { containers: [{ name: 'web', image: 'i' }] }, others = [] },
+    result,
+    rows,
+  ] of CASES) {
+    test(name, async () => {
+      const objects = [
+        {
+          apiVersion: 'config.portcullis.dev/v1alpha1',
+          kind: 'PortcullisConfiguration',
+          metadata: { name: 'cluster' },
+          spec: settings,
+        },
+        { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default', labels } },
+        { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web' }, spec: { template: { spec } } },
+        ...others,
+      ];
+      const stdin = objects.map((object) => JSON.stringify(object)).join('\n');
+      const target = others.includes(RUNNING) ? 'job/web' : 'deployment/web';
+      const { code, stdout } = await explain(`${target} -f - --offline`, { stdin });
+      assert.equal(stdout.slice(0, stdout.indexOf('\n')).replace(/^.*?: /, ''), result, stdout);
+      assert.equal(code, result.startsWith('denied') ? 1 : 0);
+      for (const row of rows) assert.ok(stdout.includes(`\n  ${row}\n`), stdout);
+      const json = await explain(`${target} -f - --offline -o json`, { stdin });
+      const {
+        objects: [explained],
+      } = JSON.parse(json.stdout) as { objects: { allowed: boolean }[] };
+      assert.equal(explained?.allowed, code === 0);
+    });
+  }
 });
 
 const SPEC = { containers: [{ name: 'c', image: 'i' }] };
@@ -95,50 +229,42 @@ describe('with a cluster', () => {
   });
 
   test('the kubeconfig user creates pods without a controller', async () => {
-    const { code, stdout } = await explain('-f root.yaml', { env: { KUBECONFIG: kubeconfig } });
+    const { code, stdout } = await explain('-f root.yaml --scc-mode enforce', { env: { KUBECONFIG: kubeconfig } });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}admin\n/);
   });
   test('--as selects another creator', async () => {
-    const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice`);
+    const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice --scc-mode enforce`);
     assert.equal(code, 1, stdout);
-    assert.match(stdout, /^Pod shop\/root: no SCC admits it\n {2}Created by {7}alice\n/);
+    assert.match(stdout, /^Pod shop\/root: denied by SCC admission\n {2}Created by {7}alice\n/);
   });
-  const denied: readonly (readonly [name: string, args: string, spec: object, reason: string])[] = [
-    [
-      'the namespace must have ranges',
-      '-n bare --scc-mode enforce',
-      {},
-      'error fetching namespace "bare": unable to find annotation openshift.io/sa.scc.uid-range',
-    ],
-    [
-      'the service account must exist',
-      '-n shop',
-      { serviceAccountName: 'builder' },
-      'error looking up service account shop/builder: serviceaccount "builder" not found',
-    ],
-  ];
-  for (const [name, args, spec, reason] of denied) {
-    test(name, async () => {
-      const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: { ...SPEC, ...spec } };
-      const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
-      assert.equal(code, 1, stdout);
-      assert.match(stdout, /^Pod \w+\/web: denied\n/);
-      assert.ok(stdout.includes(`\n  Denied because   ${reason}\n`), stdout);
-      const json = await explain(`-f - -o json --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
-      const { objects } = JSON.parse(json.stdout) as { objects: { allowed: boolean; message: string }[] };
-      assert.deepEqual(
-        objects.map(({ allowed, message }) => [allowed, message]),
-        [[false, reason]],
-      );
-    });
-  }
-  test('a namespace in report mode needs no ranges', async () => {
+  test('the service account must exist', async () => {
+    const reason = 'error looking up service account shop/builder: serviceaccount "builder" not found';
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'web' },
+      spec: { ...SPEC, serviceAccountName: 'builder' },
+    };
+    const stdin = JSON.stringify(pod);
+    const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop`, { stdin });
+    assert.equal(code, 1, stdout);
+    assert.match(stdout, /^Pod shop\/web: denied by the API server\n/);
+    assert.ok(stdout.includes(`\n  Denied because   ${reason}\n`), stdout);
+    const json = await explain(`-f - -o json --kubeconfig ${kubeconfig} -n shop`, { stdin });
+    const { objects } = JSON.parse(json.stdout) as { objects: { allowed: boolean; denials: object[] }[] };
+    assert.deepEqual(
+      objects.map(({ allowed, denials }) => [allowed, denials]),
+      [[false, [{ by: 'ServiceAccount', message: reason }]]],
+    );
+  });
+  test('the ranges that SCC enforcement allocates are assumed', async () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: SPEC };
-    const args = `-f - --kubeconfig ${kubeconfig} -n bare --scc-mode report --as alice`;
+    const args = `-f - --kubeconfig ${kubeconfig} -n bare --scc-mode enforce --as alice`;
     const { code, stdout } = await explain(args, { stdin: JSON.stringify(pod) });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod bare\/web: admitted by SCC restricted-v2\n/);
+    assert.match(stdout, /\nAssumed: UID ranges of namespaces: bare\.\n/);
   });
   test('the service account may be created with the pod', async () => {
     const spec = { ...SPEC, serviceAccountName: 'builder' };
@@ -154,7 +280,9 @@ describe('with a cluster', () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const spec = { ...SPEC, ephemeralContainers: [debug] };
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec });
-    const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop --as alice`, { stdin });
+    const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop --as alice --scc-mode enforce`, {
+      stdin,
+    });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/web: admitted by SCC restricted-v2\n/);
   });
@@ -164,7 +292,7 @@ describe('with a cluster', () => {
     const deployment = { metadata: { name: 'api', namespace: 'shop' }, spec };
     await cluster.cluster.create('Deployment', deployment, { fieldManager: 'test' });
     for (const name of ['deployment/api', 'deployments.apps/api', 'deploy/api']) {
-      const { code, stdout } = await explain(`${name} -n shop --kubeconfig ${kubeconfig}`);
+      const { code, stdout } = await explain(`${name} -n shop --kubeconfig ${kubeconfig} --scc-mode enforce`);
       assert.equal(code, 0, stdout);
       assert.match(stdout, /^Deployment shop\/api: admitted by SCC restricted-v2\n/);
     }
@@ -203,7 +331,7 @@ describe('with a cluster', () => {
     t.after(() => empty.stop());
     await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
     await empty.cluster.idle();
-    const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${await empty.kubeconfig()}`);
+    const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${await empty.kubeconfig()} --scc-mode enforce`);
     assert.equal(code, 1, stdout);
     assert.ok(stdout.includes('\n  Denied because   no SecurityContextConstraints found in cluster\n'), stdout);
   });

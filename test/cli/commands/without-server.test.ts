@@ -231,16 +231,16 @@ describe('commands evaluate pods as the policies do', () => {
     [
       ['explain'],
       1,
-      `Deployment shop/web: admitted by the policies in the API server
+      `Deployment shop/web: admitted
   Created by       system:serviceaccount:kube-system:replicaset-controller
   Service account  default
-  Policy           baseline:latest
+  Pod Security     baseline:latest (default)
 
-Pod shop/host: denied by the policies in the API server
+Pod shop/host: denied by PodSecurity "baseline:latest"
   Created by       any authenticated user (set --as)
   Service account  default
-  Policy           baseline:latest
   Denied because   violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)
+  Pod Security     baseline:latest (default)
 
 1 admitted, 1 denied
 
@@ -282,7 +282,7 @@ For details and next steps, add -o wide.
     );
     const evaluate = async (...args: readonly string[]): Promise<string> =>
       (await runProgram([...args, '-f', '-'], { stdin: `${policies}---${WORKLOADS}` })).stdout;
-    assert.match(await evaluate('explain'), /^Deployment shop\/web: admitted by the policies in the API server$/m);
+    assert.match(await evaluate('explain'), /^Deployment shop\/web: admitted$/m);
     assert.match(
       await evaluate('rollout', 'plan'),
       /^1 namespace: 1 denied now; 1 workload \(1 running pod\) denied now$/m,
@@ -293,7 +293,7 @@ For details and next steps, add -o wide.
     const { stdout } = await run(['rollout', 'plan', '--config', file]);
     assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
     assert.match(stdout, /\nshop +baseline \(default\) +restricted +violating +2\n/);
-    assert.match((await run(['explain', '--config', file])).stdout, /Policy +restricted:latest\n/);
+    assert.match((await run(['explain', '--config', file])).stdout, /Pod Security +restricted:latest \(default\)\n/);
   });
 
   for (const args of [['explain'], ['rollout', 'status'], ['scc', 'plan']]) {
