@@ -1,7 +1,8 @@
 /** Serves lists and watches. */
+import { type FieldError, forbiddenField, notSupported } from '../kube/field-error.ts';
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { formatApiVersion } from '../kube/resources.ts';
-import { ApiError, badRequest, createStatus } from '../kube/status.ts';
+import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { ListResult, WatchEvent, WatchResult } from './attributes.ts';
 import { readBoolean, readInteger } from './body.ts';
@@ -61,7 +62,33 @@ function readListOptions(query: URLSearchParams, info: ResourceInfo) {
     continue: query.get('continue') ?? '',
     timeoutSeconds: readInteger(query, 'timeoutSeconds') ?? 0,
     allowWatchBookmarks: readBoolean(query, 'allowWatchBookmarks'),
+    /** Absent if a list or watch does not set it. */
+    sendInitialEvents: query.has('sendInitialEvents') ? readBoolean(query, 'sendInitialEvents') : undefined,
   };
+}
+
+const NOT_OLDER_THAN = 'NotOlderThan';
+
+/**
+ * Throws ApiError 422 if the parameters of streaming lists contradict each other.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.37.2/pkg/apis/meta/internalversion/validation/validation.go
+ */
+function validateInitialEvents(query: URLSearchParams, isWatch: boolean): void {
+  const match = query.get('resourceVersionMatch') ?? '';
+  const errors: FieldError[] = [];
+  if (query.has('sendInitialEvents')) {
+    if (!isWatch) errors.push(forbiddenField('sendInitialEvents', 'sendInitialEvents is forbidden for list'));
+    else if (match !== NOT_OLDER_THAN) {
+      const detail = `sendInitialEvents requires setting resourceVersionMatch to ${NOT_OLDER_THAN}`;
+      errors.push(forbiddenField('resourceVersionMatch', detail));
+    }
+  } else if (isWatch && match !== '') {
+    const detail = 'resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided';
+    errors.push(forbiddenField('resourceVersionMatch', detail));
+  }
+  if (isWatch && match !== '' && match !== NOT_OLDER_THAN)
+    errors.push(notSupported('resourceVersionMatch', match, [NOT_OLDER_THAN]));
+  if (errors.length > 0) throw new ApiError(invalid({ group: 'meta.k8s.io', kind: 'ListOptions' }, '', errors));
 }
 
 /** State of a paginated list. */
@@ -75,8 +102,9 @@ interface Continuation {
   readonly after: string;
 }
 
-/** Lists the selected objects of a resource at the requested resource version or later. Throws ApiError 400. */
+/** Lists the selected objects of a resource at the requested resource version or later. Throws ApiError 400 or 422. */
 export function list(core: Core, call: Call): ListResult {
+  validateInitialEvents(call.query, false);
   const options = readListOptions(call.query, call.info);
   const from = options.continue === '' ? undefined : readToken(options.continue);
   const revision = from?.revision ?? core.storage.revision();
@@ -114,8 +142,9 @@ const BOOKMARK_MS = 60_000;
 /** Default watch duration if the request sets no `timeoutSeconds`. */
 const TIMEOUT_S = 3600;
 
-/** Streams changes to the selected objects of a resource. Throws ApiError 400. */
+/** Streams changes to the selected objects of a resource. Throws ApiError 400 or 422. */
 export function watch(core: Core, call: Call): WatchResult {
+  validateInitialEvents(call.query, true);
   const options = readListOptions(call.query, call.info);
   const timeout = AbortSignal.timeout((options.timeoutSeconds || TIMEOUT_S) * 1000);
   const signal = AbortSignal.any([call.context.signal, timeout]);
@@ -144,8 +173,13 @@ async function* watchEvents(
     const start = storage.revision();
     const from = options.resourceVersion;
     const missed = storage.changesSince(key, from);
-    if (from === 0) yield* initialEvents(core, call, options);
-    else if (!missed) {
+    const { sendInitialEvents = from === 0, allowWatchBookmarks } = options;
+    if (sendInitialEvents) {
+      yield* initialEvents(core, call, options);
+      if (options.sendInitialEvents === true && allowWatchBookmarks) yield bookmark(info, start, INITIAL_EVENTS_END);
+    } else if (from === 0) {
+      // The watch starts with the next change.
+    } else if (!missed) {
       yield expiredEvent(from, start);
       return;
     } else yield* missed.filter(inScope).flatMap((change) => changeEvents(info, options, change));
@@ -155,7 +189,7 @@ async function* watchEvents(
       const later = changes.filter(({ revision }) => revision > start);
       yield* later.flatMap((change) => changeEvents(info, options, change));
       if (!isServed()) return;
-      if (changes.length === 0 && options.allowWatchBookmarks) yield bookmark(info, storage.revision());
+      if (changes.length === 0 && allowWatchBookmarks) yield bookmark(info, storage.revision());
     }
   } finally {
     clearInterval(bookmarks);
@@ -163,7 +197,10 @@ async function* watchEvents(
   }
 }
 
-/** Returns the initial events of a watch that sets no resource version: an ADDED event for each object. */
+/** Marks the end of the initial events. Clients wait for it. */
+const INITIAL_EVENTS_END = { annotations: { 'k8s.io/initial-events-end': 'true' } };
+
+/** Returns an ADDED event for each selected object. */
 function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent[] {
   const objects = currentObjects(core, call).filter(options.selects);
   return objects.map((object) => ({ type: 'ADDED', object }));
@@ -183,8 +220,8 @@ function expiredEvent(from: number, current: number): WatchEvent {
   return { type: 'ERROR', object: { kind: 'Status', apiVersion: 'v1', ...status } };
 }
 
-function bookmark(info: ResourceInfo, revision: number): WatchEvent {
-  const metadata = { resourceVersion: String(revision) };
+function bookmark(info: ResourceInfo, revision: number, annotations: object = {}): WatchEvent {
+  const metadata = { resourceVersion: String(revision), ...annotations };
   return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: formatApiVersion(info), metadata } };
 }
 

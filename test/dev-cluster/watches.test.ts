@@ -86,6 +86,40 @@ describe('watching', () => {
     assert.deepEqual(more, []);
   });
 
+  const INITIAL = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan';
+
+  test('marks the end of the initial events with a bookmark', async () => {
+    await create('a');
+    const version = await now();
+    const initial = ['ADDED a', 'BOOKMARK initial-events-end'];
+    assert.deepEqual(await watch(`${INITIAL}&allowWatchBookmarks=true`), initial);
+    assert.deepEqual(await watch(`${INITIAL}&allowWatchBookmarks=true&resourceVersion=${version}`), initial);
+    assert.deepEqual(await watch(INITIAL), ['ADDED a']);
+    assert.deepEqual(await watch('sendInitialEvents=false&resourceVersionMatch=NotOlderThan'), []);
+  });
+
+  const INVALID: readonly (readonly [query: string, error: string])[] = [
+    [
+      'sendInitialEvents=true&resourceVersion=1',
+      'sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list',
+    ],
+    [
+      'watch=true&sendInitialEvents=true',
+      'resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
+    ],
+    [
+      'watch=true&resourceVersionMatch=NotOlderThan',
+      'resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided',
+    ],
+  ];
+  for (const [query, error] of INVALID) {
+    test(`rejects ${query}`, async () => {
+      const { status, text } = await send('GET', `${secrets}?${query}`);
+      const { message } = JSON.parse(text) as { readonly message: string };
+      assert.deepEqual([status, message], [422, `ListOptions.meta.k8s.io "" is invalid: ${error}`]);
+    });
+  }
+
   test('ends when the server stops', async () => {
     const other = await startCluster();
     const watching = other.admin.send('GET', '/api/v1/namespaces?watch=true&resourceVersion=0&timeoutSeconds=60');
