@@ -11,10 +11,11 @@ app.kubernetes.io/component: webhooks
 app.kubernetes.io/part-of: portcullis
 {{- end }}
 
-{{/* Labels and annotations of an object. Arguments: root, the context of the template; labels and annotations in addition to the common ones. */}}
+{{/* Labels and annotations of an object. Arguments: root, the context of the template; component, which is admission by default; labels and annotations in addition to the common ones. */}}
 {{- define "portcullis.metadata" -}}
 labels:
-  {{- include "portcullis.selectorLabels" . | nindent 2 }}
+  app.kubernetes.io/name: portcullis
+  app.kubernetes.io/component: {{ .component | default "admission" }}
   app.kubernetes.io/part-of: portcullis
   app.kubernetes.io/managed-by: {{ .root.Release.Service }}
   helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
