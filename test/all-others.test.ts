@@ -1,13 +1,11 @@
-/** Runs all test files that no package.json script and no other combined file lists, in one process. */
+/** Runs the test files of the part `main` that no other file of the part runs, in one process. */
 import { globSync } from 'node:fs';
-import packageJson from '../package.json' with { type: 'json' };
+import { MAIN_FILES } from './parts.ts';
 import { joinFiles } from './support/joined.ts';
 
-/** Tests that `test:run` does not run. */
-const OTHER_SUITES = ['e2e', 'kubectl', 'matrix', 'release', 'web'].map((suite) => `test/${suite}/**`);
-const named = packageJson.scripts['test:run'].match(/(?<=')test\/[^']+(?=')/g) ?? [];
-joinFiles(
-  globSync('test/**/*.test.ts', {
-    exclude: [...named, ...OTHER_SUITES, 'test/{conformance,kube,policy}/**', 'test/cli/commands/*'],
-  }),
-);
+/** Folders of other parts. */
+const OTHER_PARTS = 'test/{e2e,kubectl,matrix,release,web}/**';
+/** Files that `policies.test.ts` and `cli/commands.test.ts` run. */
+const JOINED = ['test/{conformance,kube,policy}/**', 'test/cli/commands/*'];
+
+joinFiles(globSync('test/**/*.test.ts', { exclude: [...MAIN_FILES, OTHER_PARTS, ...JOINED] }));

@@ -5,13 +5,8 @@ import { RESOURCES } from '../../src/kube/resources.ts';
 import { MIN_DEFAULTS_MINOR } from '../../src/policy/psa/defaults.ts';
 import { newestVersion } from '../../src/policy/pss/evaluate.ts';
 import { type FileResult, readResults, type VersionResult } from '../../test/e2e/results.ts';
+import { TOOLS, type ToolName } from '../../test/tools/index.ts';
 import { formatMarkdownTable } from './markdown.ts';
-
-/**
- * The kubectl minor versions with which the tests have passed. test/references.test.ts compares them with the installed
- * version.
- */
-export const TESTED_KUBECTL: readonly number[] = [32];
 
 /** The features that the files of end-to-end tests cover. */
 const FEATURES: Readonly<Record<string, string>> = {
@@ -101,7 +96,7 @@ No test runs a kubelet, a container runtime, a network plugin, a managed control
 /** Formats the page of supported and tested versions. */
 export function formatSupportReference(): string {
   const groups = new Set(Object.values(RESOURCES).map(({ group, version }) => `${group || 'core'}/${version}`));
-  const tested = TESTED_KUBECTL.map((minor) => `1.${minor}`).join(', ');
+  const versions = (...names: readonly ToolName[]): string => names.map((name) => TOOLS[name].version).join(', ');
   const rows = [
     [
       'Kubernetes',
@@ -113,9 +108,9 @@ export function formatSupportReference(): string {
       `v1.0 to ${newestVersion}; newer versions are evaluated as ${newestVersion}`,
       'all',
     ],
-    ['kubectl', 'any version that supports the cluster', tested],
+    ['kubectl', 'any version that supports the cluster', versions('kubectl-1.32', 'kubectl')],
     ['Node', `${packageJson.engines.node}; the image and the executable contain it`, packageJson.devDependencies.node],
-    ['Helm', '3 or newer', 'the program in the `HELM` variable or in the `PATH`'],
+    ['Helm', '3 or newer', versions('helm-3', 'helm-4')],
   ];
   return `# Supported versions
 

@@ -1,6 +1,6 @@
 /**
  * Compares the generated policies with the recorded verdicts and texts of Pod Security. `PORTCULLIS_ALL_POLICY_CASES=1`
- * evaluates all cases instead of a sample (`npm run test:policies`).
+ * evaluates all cases instead of a sample (`npm test -- policies`).
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

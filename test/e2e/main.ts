@@ -9,9 +9,8 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join, relative } from 'node:path';
-import { run } from 'node:test';
-import { spec as Spec } from 'node:test/reporters';
 import { parseArgs } from 'node:util';
+import { runFiles } from '../support/run-files.ts';
 import { type FileResult, findNewSkips, readResults, RESULTS, withoutEnvironment } from './results.ts';
 
 const { values, positionals } = parseArgs({
@@ -40,42 +39,31 @@ function readVersion(folder: string): string {
   return version;
 }
 
-/** Runs the files and returns the results of files without failed tests. */
-async function runFiles(): Promise<{ readonly passed: ReadonlyMap<string, FileResult>; readonly failed: Set<string> }> {
-  const passed = new Map<string, { passed: number; skipped: Record<string, string> }>();
-  const failed = new Set<string>();
-  const key = (file: string | undefined): string => basename(file ?? '', '.test.ts');
-  const stream = run({
-    files: files.map((file) => join(process.cwd(), file)),
-    concurrency: Number(values.concurrency),
+/** Runs the files. Resolves to the results of the files in which nothing failed, and to the failed files, by file name. */
+async function runAll() {
+  const { success, passedFiles, failedFiles, skips } = await runFiles(files, Number(values.concurrency));
+  const key = (file: string): string => basename(file, '.test.ts');
+  const passed = [...passedFiles].map(([file, count]): readonly [string, FileResult] => {
+    const skipped = skips.filter((skip) => skip.file === file).map(({ name, reason }) => [name, reason] as const);
+    return [key(file), { passed: count, skipped: Object.fromEntries(skipped) }];
   });
-  stream.on('test:fail', ({ file }) => failed.add(key(file)));
-  stream.on('test:pass', ({ file, name, skip, details }) => {
-    const result = passed.get(key(file)) ?? { passed: 0, skipped: {} };
-    passed.set(key(file), result);
-    if (skip !== undefined && skip !== false) result.skipped[name] = String(skip);
-    else if (details.type !== 'suite' && name !== 'environment') result.passed++;
-  });
-  const output = stream.compose(new Spec()) as AsyncIterable<unknown>;
-  for await (const text of output) process.stdout.write(String(text));
-  for (const file of failed) passed.delete(file);
-  return { passed, failed };
+  return { passed: new Map(passed), failed: new Set([...failedFiles].map(key)), success };
 }
 
 async function runVersion(folder: string | undefined): Promise<void> {
   if (folder === undefined) {
-    if ((await runFiles()).failed.size > 0) process.exitCode = 1;
+    if (!(await runAll()).success) process.exitCode = 1;
     return;
   }
   const version = readVersion(folder);
   const minor = version.split('.').slice(0, 2).join('.').slice(1);
   process.env['KUBEBUILDER_ASSETS'] = folder;
   process.stdout.write(`\nkube-apiserver ${version}\n`);
-  const { passed, failed } = await runFiles();
+  const { passed, failed, success } = await runAll();
   const results = readResults();
   const problems = values.record ? [] : findNewSkips(results[minor], passed);
   for (const problem of problems) process.stdout.write(`kube-apiserver ${version}: ${problem}\n`);
-  if (failed.size > 0 || problems.length > 0) process.exitCode = 1;
+  if (!success || problems.length > 0) process.exitCode = 1;
   if (!values.record) return;
   const kept = Object.entries(results[minor]?.files ?? {}).filter(([name]) => !failed.has(name));
   const recorded = [...passed].map(([file, result]) => [file, withoutEnvironment(result)] as const);

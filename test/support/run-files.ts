@@ -1,0 +1,49 @@
+import { join, relative } from 'node:path';
+import { run } from 'node:test';
+import { spec as Spec } from 'node:test/reporters';
+
+export interface RunResults {
+  /** True if no test, suite or file failed. */
+  readonly success: boolean;
+  readonly passed: number;
+  readonly failed: number;
+  readonly skips: readonly Skip[];
+  /** The number of passed tests by path, without the failed files. */
+  readonly passedFiles: ReadonlyMap<string, number>;
+  readonly failedFiles: ReadonlySet<string>;
+}
+
+/** A skipped test or suite. */
+export interface Skip {
+  readonly file: string;
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** Runs test files in the working directory, prints their output, and resolves to the results. */
+export async function runFiles(files: readonly string[], concurrency: number): Promise<RunResults> {
+  const passedFiles = new Map<string, number>();
+  const failedFiles = new Set<string>();
+  const skips: Skip[] = [];
+  const totals = { success: false, passed: 0, failed: 0 };
+  const relativePath = (file = ''): string => relative(process.cwd(), file);
+  const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency });
+  stream.on('test:fail', ({ file }) => failedFiles.add(relativePath(file)));
+  stream.on('test:pass', ({ file, name, skip, details }) => {
+    const path = relativePath(file);
+    const isSkipped = skip !== undefined && skip !== false;
+    if (isSkipped) skips.push({ file: path, name, reason: String(skip) });
+    const isTest = details.type !== 'suite' && !isSkipped;
+    passedFiles.set(path, (passedFiles.get(path) ?? 0) + (isTest ? 1 : 0));
+  });
+  stream.on('test:summary', ({ file, success, counts }) => {
+    // Each file also has a summary.
+    if (file !== undefined) return;
+    totals.success = success;
+    totals.passed = counts.passed;
+    totals.failed = counts.tests - counts.passed - counts.skipped - counts.todo;
+  });
+  for await (const text of stream.compose(new Spec()) as AsyncIterable<unknown>) process.stdout.write(String(text));
+  for (const file of failedFiles) passedFiles.delete(file);
+  return { ...totals, skips, passedFiles, failedFiles };
+}
