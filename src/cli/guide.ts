@@ -1,9 +1,11 @@
 /** The output of the program without arguments: the next commands for the current directory and the kubeconfig. */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findCluster } from '../cluster/cluster-source.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
+import { openRegularFile } from '../config/files.ts';
 import { CHART_FILE } from '../config/objects.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { shellQuote } from '../kube/text.ts';
 import { UserError } from '../kube/user-error.ts';
 import { type Io, printPage } from './command.ts';
@@ -29,7 +31,7 @@ const START: readonly Step[] = [
 const CHECK = 'check the rendered manifests';
 const KUSTOMIZATION_FILE = /^(?:kustomization\.ya?ml|Kustomization)$/;
 const YAML_FILE = /\.ya?ml$/;
-const WORKLOAD = new RegExp(`^kind: *["']?(?:${POD_SOURCES.join('|')})["']?\\s*(?:#.*)?$`, 'm');
+const KIND = /^kind: *["']?(\w+)["']?\s*(?:#.*)?$/gm;
 /** Limits the time of the search in directories such as the home directory. */
 const MAX_FILES = 100;
 
@@ -45,8 +47,8 @@ async function manifestSteps(folder: string, isNested = false): Promise<readonly
     .filter((name) => YAML_FILE.test(name))
     .slice(0, MAX_FILES)
     .map((name) => join(folder, name));
-  const texts = await Promise.all(files.map((file) => readFile(file, 'utf8').catch(() => '')));
-  const workloads = files.filter((_, index) => WORKLOAD.test(texts[index] ?? ''));
+  const texts = await Promise.all(files.map((file) => readStart(file).catch(() => '')));
+  const workloads = files.filter((_, index) => hasWorkload(texts[index] ?? ''));
   const target = workloads.length === 1 ? shellQuote(workloads[0] ?? '') : at;
   const own: readonly Step[] =
     workloads.length === 0 ? [] : [[`portcullis check -f ${target} --fix`, 'fix the manifests']];
@@ -55,6 +57,17 @@ async function manifestSteps(folder: string, isNested = false): Promise<readonly
     .filter((one) => one.isDirectory() && !/^\.|^node_modules$/.test(one.name))
     .slice(0, MAX_FILES);
   return (await Promise.all(folders.map(({ name }) => manifestSteps(name, true)))).flat().sort();
+}
+
+/** Reads the beginning of a file, which is enough for a suggestion. */
+async function readStart(file: string): Promise<string> {
+  await using handle = await openRegularFile(file);
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(LIMITS.guideFileBytes));
+  return buffer.toString('utf8', 0, bytesRead);
+}
+
+function hasWorkload(text: string): boolean {
+  return [...text.matchAll(KIND)].some(([, kind]) => POD_SOURCES.some((one) => one === kind));
 }
 
 async function clusterSteps(env: Io['env']): Promise<readonly Step[]> {

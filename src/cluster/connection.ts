@@ -8,6 +8,7 @@ import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest, type R
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
 import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
+import { withoutTrailingSlashes } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { Tally } from '../telemetry/counters.ts';
@@ -182,7 +183,7 @@ function startTimeout(clock: Clock, ms: number): Timeout {
 function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {
   const url = new URL(server);
   // The server URL may include a path.
-  url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
+  url.pathname = `${withoutTrailingSlashes(url.pathname)}${path}`;
   url.search = new URLSearchParams(query).toString();
   return url;
 }
@@ -407,7 +408,7 @@ function errorStatus(code: number, value: unknown, body: string): Status {
 }
 
 /** Matches a warning: a code, the agent name, the quoted text, and an optional date. */
-const WARNING = /^\s*,?\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
+const WARNING = /^\s*(?:,\s*)?\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
 
 /**
  * Returns the texts in `Warning` headers, in order. Stops parsing a header at the first malformed warning.

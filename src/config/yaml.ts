@@ -27,7 +27,7 @@ export type Path = readonly (string | number)[];
 
 /** Splits a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]`. */
 export function parsePath(path: string): Path {
-  return [...path.matchAll(/\[([^\]]*)\]|([^.[\]]+)/g)].map(([, inBrackets, name]) => {
+  return [...path.matchAll(/\[([^\]]*)(?:\]|$)|([^.[\]]+)/g)].map(([, inBrackets, name]) => {
     if (inBrackets === undefined) return name ?? '';
     return /^\d+$/.test(inBrackets) ? Number(inBrackets) : inBrackets;
   });
@@ -218,7 +218,8 @@ function parse(text: string): readonly (Parsed | ReadError)[] {
   });
 }
 
-const BRACE = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}]/gs;
+/** Matches a brace or a string, which may be unterminated. */
+const BRACE = /"[^"\\]*(?:\\.?[^"\\]*)*(?:"|$)|[{}]/gs;
 
 /** Splits a sequence of JSON objects, such as `{…}{…}`. Does not split text that does not consist of objects. */
 function splitObjects(text: string): readonly { readonly start: number; readonly end: number }[] {

@@ -1,13 +1,12 @@
 import { isObject, type JsonObject } from './types.ts';
 
 const KEY = String.raw`[^\s=!,()<>]+`;
-const VALUE = String.raw`[^\s=!,()<>]*`;
 /**
  * Matches one requirement up to the next comma or the end of the selector: `!key`, `key`, `key=value` or `key in (a,
  * b)`.
  */
 const REQUIREMENT = new RegExp(
-  String.raw`^\s*(?:!\s*(?<absent>${KEY})|(?<key>${KEY})(?:\s*(?<equality>==?|!=)\s*(?<value>${VALUE})|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)\s*(?:,(?=\s*[^\s,])|$)`,
+  String.raw`^\s*(?:!\s*(?<absent>${KEY})|(?<key>${KEY})(?:\s*(?<equality>==?|!=)(?:\s*(?<value>${KEY}))?|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)\s*(?:,(?=\s*[^\s,])|$)`,
 );
 
 /**
@@ -16,7 +15,7 @@ const REQUIREMENT = new RegExp(
  */
 export function parseLabelSelector(text: string): JsonObject | undefined {
   const matchExpressions: JsonObject[] = [];
-  for (let rest = text; rest.trim() !== '';) {
+  for (let rest = text.trim(); rest !== '';) {
     const groups = REQUIREMENT.exec(rest);
     if (!groups) return undefined;
     matchExpressions.push(parseRequirement(groups.groups ?? {}));

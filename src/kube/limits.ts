@@ -137,6 +137,8 @@ export const LIMITS = {
 
   /** One manifest file, download or standard input. */
   manifestFileBytes: 256 * MIB,
+  /** Beginning of each file that `portcullis` without arguments searches for workloads. */
+  guideFileBytes: 64 * KIB,
   /** Nesting of YAML. Prevents recursion from overflowing the stack. */
   yamlNestingLevels: 500,
   /** Values to which the YAML aliases of a document expand. Prevents exponential expansion. */

@@ -18,7 +18,13 @@ export async function encodeState(state: SharedState): Promise<string> {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
   const chunks = await readAll(new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate-raw')));
   const base64 = btoa(chunks.flatMap((chunk) => Array.from(chunk, (byte) => String.fromCharCode(byte))).join(''));
-  return PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+  return (
+    PREFIX +
+    base64
+      .replaceAll('+', '-')
+      .replaceAll('/', '_')
+      .replace(/={1,2}$/, '')
+  );
 }
 
 /** Returns the state in a fragment, or why it cannot be read. */

@@ -1,4 +1,5 @@
 /** Hardens the security contexts of Operator Lifecycle Manager (OLM) pods according to profiles. */
+import { withoutTrailingSlashes } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 
@@ -296,11 +297,13 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
  * writable.
  */
 function volumeName(volumes: readonly unknown[]): string {
+  const isUsed = (one: unknown): one is JsonObject => isObject(one) && !isObject(one['emptyDir']);
+  const used = new Set(volumes.filter(isUsed).map((one) => one['name']));
   let name = VOLUME;
-  while (volumes.some((one) => isObject(one) && one['name'] === name && !isObject(one['emptyDir']))) name += '-0';
+  while (used.has(name)) name += '-0';
   return name;
 }
 
 function isMountedAt({ mountPath }: JsonObject, directory: string): boolean {
-  return typeof mountPath === 'string' && mountPath.replace(/\/+$/, '') === directory;
+  return typeof mountPath === 'string' && withoutTrailingSlashes(mountPath) === directory;
 }

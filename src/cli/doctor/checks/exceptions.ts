@@ -39,10 +39,10 @@ function evaluateException(
     return [warning(object, `expired at ${expiresAt}`, { impact: 'it allows nothing', fix: remove })];
   }
   const shadow = find('Shadowed')?.message;
-  const [, command] = COMMAND.exec(shadow ?? '') ?? [];
   if (shadow !== undefined) {
+    const [impact = '', command] = shadow.split(COMMAND);
     const fix = command === undefined ? instruction(shadow) : run('kubectl', ...command.split(' '));
-    return [warning(object, 'has no effect', { impact: shadow.replace(COMMAND, ''), fix })];
+    return [warning(object, 'has no effect', { impact, fix })];
   }
   if (find('Active') === undefined || leftMs > EXPIRY_NOTICE_MS) return [];
   const isUnused = find('Unused') !== undefined;
@@ -56,5 +56,5 @@ function evaluateException(
   ];
 }
 
-/** The command at the end of the Shadowed condition's message. */
-const COMMAND = /\. To let Portcullis alone enforce the level: kubectl (.*)$/;
+/** Precedes the command at the end of the Shadowed condition's message. */
+const COMMAND = '. To let Portcullis alone enforce the level: kubectl ';
