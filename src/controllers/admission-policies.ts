@@ -18,10 +18,9 @@ import {
   POLICY_KINDS,
   type PolicyKind,
 } from '../kube/admission-policies.ts';
-import { setApiDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kinds } from '../kube/kinds.ts';
-import { draft, type Wire } from '../kube/types.ts';
+import type { Wire } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isKnownConfiguration } from '../kube/webhooks.ts';
 import {
   BREAK_GLASS_ANNOTATION,
@@ -123,14 +122,12 @@ type Requirement = Wire<V1LabelSelectorRequirement>;
  * installation namespace.
  */
 function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
-  const named = draft({
+  return {
     ...object,
     kind,
     metadata: { ...metadata, name: `${FLOOR_PREFIX}${metadata.name}`, labels: FLOOR_LABELS },
     spec: kind === 'ValidatingAdmissionPolicy' ? excludeNamespace(spec, installation) : rename(spec),
-  });
-  setApiDefaults(named);
-  return named;
+  };
 }
 
 type Spec = PolicyObject['spec'];
@@ -295,9 +292,7 @@ async function reconcileDefaults(
     }
   } else if (!isBreakGlassOn(store)) {
     for (const { metadata, ...object } of generateDefaultsPolicy(settings.value, DEFAULTS_POLICY)) {
-      const policy = draft({ ...object, metadata: { ...metadata, labels: FLOOR_LABELS } });
-      setApiDefaults(policy);
-      await write(policy, reconcileContext);
+      await write({ ...object, metadata: { ...metadata, labels: FLOOR_LABELS } }, reconcileContext);
     }
   }
   return undefined;

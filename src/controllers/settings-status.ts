@@ -4,7 +4,7 @@ import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../c
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { ApiError } from '../kube/status.ts';
-import { type JsonObject, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
+import { type JsonObject, type Lease, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import {
   CONFIGURATION_NAME,
@@ -12,8 +12,10 @@ import {
   INITIAL_SETTINGS_ANNOTATION,
   OPTIONAL_FEATURES,
   type OptionalFeature,
+  SETTINGS_EXISTED_ANNOTATION,
   SETTINGS_GENERATION_ANNOTATION,
 } from '../kube/well-known.ts';
+import type { Service } from '../tls/trust.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -27,6 +29,8 @@ import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: SETTINGS_MANAGER };
+/** A manager of its own, because `SETTINGS_MANAGER` applies only the initial settings, which would remove the others. */
+const RESTORE = { fieldManager: 'portcullis-restored-settings' };
 
 export const settingsStatus: ControllerDefinition = {
   name: SETTINGS_MANAGER,
@@ -71,8 +75,11 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const object = cluster.store.get(KIND, name);
       // True even if other clients have changed the settings since then.
       const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
-      if (!isApplied) await applyInitial(spec, digest, context);
+      const lost = object ? undefined : lostSpec(settingsStatus());
+      if (lost) await restore(lost, context);
+      else if (!isApplied) await applyInitial(spec, digest, context);
       if (!object) return CHECK;
+      await recordExistence(service, context);
       await removeFeatureStatus(object, features, context);
       const { generation, replicas, states } = describeObject(object, context);
       const time = formatTimestamp(date().getTime());
@@ -109,6 +116,34 @@ async function removeFeatureStatus(
       await cluster.applyStatus(KIND, { metadata: { name: CONFIGURATION_NAME } }, { fieldManager });
     }
   }
+}
+
+/** Returns the settings in force if their object was deleted without confirmation, which is a problem. */
+function lostSpec({ problem, generation, spec }: ReturnType<ControllerContext['settingsStatus']>) {
+  return problem !== undefined && generation !== undefined ? spec : undefined;
+}
+
+/** Creates the object again with the settings in force. */
+async function restore(spec: JsonObject, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
+  // The API server responds with 404 until the CRD is installed.
+  const object = await ignoreNotFound(cluster.apply(KIND, { metadata: { name: CONFIGURATION_NAME }, spec }, RESTORE));
+  if (!object) return;
+  const message = 'the object was deleted without confirmation, and the leader restored the settings in force';
+  logger.warn(message);
+  recordEvent(KIND, object, { type: 'Warning', reason: 'SettingsRestored', action: 'Restore', message });
+}
+
+/**
+ * Records in the leader election Lease that the object has existed. A replica that starts without the object then waits
+ * for it, instead of applying the initial settings.
+ */
+async function recordExistence({ name, namespace }: Service, { cluster }: ReconcileContext): Promise<void> {
+  const isRecorded = (lease: Lease): boolean => lease.metadata?.annotations?.[SETTINGS_EXISTED_ANNOTATION] === 'true';
+  const known = cluster.store.get('Lease', name, namespace);
+  if (!known || isRecorded(known)) return;
+  const lease = await cluster.get('Lease', name, namespace);
+  const annotations = { ...lease.metadata?.annotations, [SETTINGS_EXISTED_ANNOTATION]: 'true' };
+  await cluster.update('Lease', { ...lease, metadata: { ...lease.metadata, annotations } }, OPTIONS);
 }
 
 /** Creates the object, or applies changed initial settings, except for fields that other clients have changed. */

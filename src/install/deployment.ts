@@ -8,7 +8,7 @@ import type {
   V1Probe,
   V1ResourceQuota,
   V1Service,
-  V1TopologySpreadConstraint,
+  V1WeightedPodAffinityTerm,
 } from '@kubernetes/client-node';
 import type { JsonObject, Wire } from '../kube/types.ts';
 import { FEATURES, INSTALLATION } from '../kube/well-known.ts';
@@ -216,23 +216,31 @@ function podSpec(settings: ManifestSettings): Wire<V1PodSpec> {
     terminationGracePeriodSeconds: GRACE_SECONDS,
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
     nodeSelector: { 'kubernetes.io/os': 'linux' },
+    affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [OTHER_NODES] } },
     topologySpreadConstraints: [
-      spreadConstraint('kubernetes.io/hostname', settings.spread === 'required' ? 'DoNotSchedule' : 'ScheduleAnyway'),
-      spreadConstraint('topology.kubernetes.io/zone', 'ScheduleAnyway'),
+      { ...SAME_VERSION, topologyKey: ZONE, maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' },
+      ...(settings.spread === 'required'
+        ? [{ ...SAME_VERSION, topologyKey: HOSTNAME, maxSkew: 1, whenUnsatisfiable: 'DoNotSchedule' }]
+        : []),
     ],
     containers: [container(settings)],
     volumes: certificateFiles(settings).volumes,
   };
 }
 
-/** Spreads replicas of the same version, ignoring replicas of the previous version. */
-function spreadConstraint(
-  topologyKey: string,
-  whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway',
-): Wire<V1TopologySpreadConstraint> {
-  const labelSelector = { matchLabels: SELECTOR_LABELS };
-  return { maxSkew: 1, topologyKey, whenUnsatisfiable, labelSelector, matchLabelKeys: ['pod-template-hash'] };
-}
+/** Selects the replicas of the same version. Replicas of the previous version stop during an update. */
+const SAME_VERSION = { labelSelector: { matchLabels: SELECTOR_LABELS }, matchLabelKeys: ['pod-template-hash'] };
+const HOSTNAME = 'kubernetes.io/hostname';
+const ZONE = 'topology.kubernetes.io/zone';
+
+/**
+ * Prefers nodes with fewer replicas. A spread constraint with `ScheduleAnyway` does not, because the scheduler ignores
+ * all such constraints on nodes that lack the label of any of them, such as the zone.
+ */
+const OTHER_NODES: Wire<V1WeightedPodAffinityTerm> = {
+  weight: 100,
+  podAffinityTerm: { ...SAME_VERSION, topologyKey: HOSTNAME },
+};
 
 /**
  * Returns the container. The image sets the user, which OpenShift overrides. The container does not write to its root
@@ -246,7 +254,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
     imagePullPolicy: 'IfNotPresent',
     args: serveArguments(settings),
     env: [
-      { name: 'PORTCULLIS_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
+      { name: 'PORTCULLIS_NAMESPACE', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } } },
       { name: INITIAL_SETTINGS, value: JSON.stringify(settings.initial ?? settings.policy) },
     ],
     ports: [reviews, probes].map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),

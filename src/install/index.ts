@@ -10,6 +10,7 @@ import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { exceptionPolicy } from './exception-policy.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
+import { settingsPolicy } from './settings-policy.ts';
 import {
   decodePolicy,
   type Manifest,
@@ -83,6 +84,7 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     ...rbacObjects(settings),
     ...accountPolicy(settings),
     ...exceptionPolicy(),
+    ...settingsPolicy(),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
     ...(decodePolicy(settings).webhooks.management === 'static' ? webhookConfigurations(settings) : []),

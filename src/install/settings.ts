@@ -3,6 +3,7 @@ import { settingsFromObject } from '../config/configuration.ts';
 import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import type { Settings } from '../config/settings.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
+import { withApiDefaults } from '../kube/defaults.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
   COMPONENT_LABEL,
@@ -159,14 +160,17 @@ export type ManifestOf<T> = Wire<T> & Manifest;
 
 export type PolicySpec = NonNullable<Wire<V1ValidatingAdmissionPolicy>['spec']>;
 
-/** Returns a policy that denies requests, and its binding. */
+/**
+ * Returns a policy that denies requests, and its binding. The policy contains the defaults of API servers, because
+ * `matchConstraints` is atomic: without them, a second field manager would conflict with the first.
+ */
 export function policyWithBinding(
   name: string,
   spec: PolicySpec,
 ): readonly [ManifestOf<V1ValidatingAdmissionPolicy>, ManifestOf<V1ValidatingAdmissionPolicyBinding>] {
   const common = { apiVersion: 'admissionregistration.k8s.io/v1', metadata: prerequisiteMetadata(name) };
   return [
-    { ...common, kind: 'ValidatingAdmissionPolicy', spec },
+    withApiDefaults({ ...common, kind: 'ValidatingAdmissionPolicy', spec }),
     {
       ...common,
       kind: 'ValidatingAdmissionPolicyBinding',

@@ -4,7 +4,7 @@
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/v1/defaults.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/v1/defaults.go
  */
-import { isObject } from './types.ts';
+import { draft, isObject } from './types.ts';
 
 export type MutableObject = Record<string, unknown>;
 
@@ -370,4 +370,11 @@ export function setApiDefaults(object: Record<string, unknown>): void {
   const group = apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '';
   const key = `${group}/${kind}`;
   if (Object.hasOwn(DEFAULTS, key)) DEFAULTS[key]?.(object);
+}
+
+/** Returns a copy of the object with the defaults of the API server. */
+export function withApiDefaults<T extends object>(object: T): T {
+  const complete = draft(object);
+  setApiDefaults(complete as MutableObject);
+  return complete as T;
 }

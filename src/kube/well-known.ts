@@ -169,6 +169,12 @@ export type Feature = (typeof FEATURES)[number];
 /** On the PortcullisConfiguration: a digest of the initial settings that the leader last applied. */
 export const INITIAL_SETTINGS_ANNOTATION = 'portcullis.dev/initial-settings';
 
+/** On the PortcullisConfiguration: `"true"` permits its deletion, which makes the initial settings take effect. */
+export const ALLOW_DELETION_ANNOTATION = 'portcullis.dev/allow-deletion';
+
+/** On the leader election Lease: `"true"` once the PortcullisConfiguration has existed. */
+export const SETTINGS_EXISTED_ANNOTATION = 'portcullis.dev/settings-existed';
+
 /** Name of the single PortcullisConfiguration. */
 export const CONFIGURATION_NAME = 'cluster';
 

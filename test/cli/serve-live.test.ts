@@ -196,7 +196,51 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     });
   });
 
-  test('is recreated with the initial settings and a warning after it is deleted', async () => {
+  test('is restored with the settings in force after an unconfirmed deletion', async () => {
+    const before = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+    assert.equal((await cluster.admin.send('DELETE', CONFIGURATION)).status, 200);
+    const message = 'the object was deleted without confirmation, and the leader restored the settings in force';
+    assert.equal((await running.logged(message))['level'], 'warn');
+    await reported(/^generation 1, replicas 1$/, VALID, /^Applied True InitialSettingsOverridden: /);
+    const { metadata, spec } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+    assert.notEqual(metadata?.uid, before.metadata?.uid);
+    assert.deepEqual(spec, before.spec);
+    assert.deepEqual(spec, { scc: { mode: 'off' }, webhooks: { timeoutSeconds: 9 } });
+    // The leader applies only the initial settings with its own field manager, and must not remove the others.
+    await running.stop();
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    await reported(/^generation \d+, replicas \d+$/, VALID, APPLIED);
+    const after = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+    assert.deepEqual(after.spec, spec);
+  });
+
+  test('is recreated by replicas that were running, but not by one that starts later', async () => {
+    await running.stop();
+    assert.equal((await cluster.admin.send('DELETE', CONFIGURATION)).status, 200);
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    await running.logged('failed to load the configuration, keeping the last valid configuration');
+    const missing =
+      /^settings failed: PortcullisConfiguration "cluster" does not exist, and its deletion was not confirmed with the annotation portcullis\.dev\/allow-deletion=true: create it again\. If its spec is empty, the initial settings take effect$/m;
+    assert.match(await probe(running, '/readyz/settings'), missing);
+    assert.equal((await ask(running, 'strict')).status, 503);
+    const spec = { scc: { mode: 'off' } };
+    await cluster.cluster.create(
+      'PortcullisConfiguration',
+      { metadata: { name: 'cluster' }, spec },
+      { fieldManager: 'a' },
+    );
+    await running.logged('cluster synced');
+    await reported(/^generation 1, replicas 1$/, VALID, APPLIED);
+  });
+
+  test('is recreated with the initial settings and a warning after a confirmed deletion', async () => {
+    await running.stop();
+    const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, initial, ...certificate]);
+    await running.logged('cluster synced');
+    const patch = { 'content-type': 'application/merge-patch+json' };
+    const annotations = { 'portcullis.dev/allow-deletion': 'true' };
+    await cluster.admin.send('PATCH', CONFIGURATION, { metadata: { annotations } }, patch);
     assert.equal((await cluster.admin.send('DELETE', CONFIGURATION)).status, 200);
     const message = 'the PortcullisConfiguration was deleted, and the initial settings take effect';
     assert.equal((await running.logged(message))['level'], 'warn');

@@ -202,3 +202,104 @@ suite('a replica that starts while the settings are invalid', () => {
     });
   });
 });
+
+suite('the deletion of the settings', () => {
+  let plane: ControlPlane;
+  let system: System;
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane);
+    await system.install();
+    await system.scale(2);
+    await system.configure(SPEC);
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  const SPEC = { podSecurity: { defaults: { enforce: 'baseline' } } };
+  const OBJECT = `${COLLECTION}/cluster`;
+  const BINDING = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/portcullis-settings';
+  const MESSAGE =
+    /ValidatingAdmissionPolicy 'portcullis-settings' with binding 'portcullis-settings' denied request: its deletion ends enforcement by these settings\. To confirm it: kubectl annotate portcullisconfiguration cluster portcullis\.dev\/allow-deletion=true/;
+  const merge = { 'content-type': 'application/merge-patch+json' };
+  const read = async () => (await plane.admin.send('GET', OBJECT)).body as PortcullisConfiguration;
+  const remove = (path: string) => plane.admin.send('DELETE', path);
+  const violating = { apiVersion: 'v1', kind: 'Pod', metadata: { generateName: 'p-', namespace: 'default' } };
+  const spec = { hostNetwork: true, containers: [{ name: 'c', image: 'registry.example.com/c:1' }] };
+  const isDenied = async (): Promise<void> => {
+    const answer = await plane.admin.send('POST', '/api/v1/namespaces/default/pods?dryRun=All', { ...violating, spec });
+    assert.match(String(responseMessage(answer)), /violates PodSecurity "baseline:latest"/);
+  };
+
+  test('is denied without confirmation, even if no replica responds', async (t) => {
+    t.diagnostic(`ran against: ${plane.title}`);
+    await eventually(isDenied, 30_000);
+    await system.scale(0);
+    await eventually(async () => {
+      for (const path of [OBJECT, COLLECTION]) {
+        const answer = await remove(path);
+        assert.match(answer.text, MESSAGE, path);
+      }
+    });
+    await plane.admin.send(
+      'PATCH',
+      OBJECT,
+      { metadata: { annotations: { 'portcullis.dev/allow-deletion': 'no' } } },
+      merge,
+    );
+    assert.match((await remove(OBJECT)).text, MESSAGE);
+    assert.deepEqual((await read()).spec, SPEC);
+    await system.scale(2);
+  });
+
+  test('without the policy, is reverted by the leader, and enforcement continues', async () => {
+    await remove(BINDING);
+    const { metadata: before } = await read();
+    await eventually(async () => assert.equal((await remove(OBJECT)).status, 200));
+    for (let time = 0; time < 10; time++) await isDenied();
+    await eventually(async () => {
+      const { metadata, spec: restored } = await read();
+      assert.notEqual(metadata?.uid, before?.uid);
+      assert.deepEqual(restored, SPEC);
+    });
+    await system.scale(0);
+    await system.scale(1);
+    await eventually(isDenied);
+    assert.deepEqual((await read()).spec, SPEC);
+  });
+
+  test('with the annotation, makes the initial settings take effect', async () => {
+    await plane.admin.send(
+      'PATCH',
+      OBJECT,
+      { metadata: { annotations: { 'portcullis.dev/allow-deletion': 'true' } } },
+      merge,
+    );
+    assert.equal((await remove(OBJECT)).status, 200);
+    await eventually(async () => {
+      const { metadata, spec: created } = await read();
+      assert.equal(metadata?.annotations?.['portcullis.dev/allow-deletion'], undefined);
+      assert.deepEqual(created ?? {}, {});
+      const answer = await plane.admin.send('POST', '/api/v1/namespaces/default/pods?dryRun=All', {
+        ...violating,
+        spec,
+      });
+      assert.equal(answer.status, 201, answer.text);
+    }, 30_000);
+  });
+
+  test('with its CRD, is reverted by the leader once the CRD exists', async () => {
+    const crd =
+      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
+    await system.configure(SPEC);
+    await eventually(isDenied, 30_000);
+    const definition = JSON.parse(JSON.stringify(CRDS[0])) as JsonObject;
+    await remove(crd);
+    await eventually(async () => assert.equal((await plane.admin.send('GET', crd)).status, 404));
+    for (let time = 0; time < 10; time++) await isDenied();
+    await apply(plane.admin, [definition]);
+    await eventually(async () => assert.deepEqual((await read()).spec, SPEC), 60_000);
+    await isDenied();
+  });
+});

@@ -26,7 +26,7 @@ export interface FullCluster {
 }
 
 /** Starts all programs of the control plane and waits until its nodes are ready. */
-export async function startFullCluster(nodes: number): Promise<FullCluster> {
+export async function startFullCluster(nodes: number, { hasZones = true } = {}): Promise<FullCluster> {
   const plane = await startControlPlane({ controllers: 'none' });
   const daemons: Daemon[] = [];
   const stop = async (): Promise<void> => {
@@ -46,7 +46,7 @@ export async function startFullCluster(nodes: number): Promise<FullCluster> {
       startProgram('kube-scheduler', await componentArgs(plane, 'system:kube-scheduler', scheduler)),
       startProgram('kwok', await kwokArgs(plane, kwok), `http://127.0.0.1:${kwok}/healthz`),
     ]);
-    await createNodes(plane, nodes);
+    await createNodes(plane, nodes, hasZones);
   } catch (error) {
     await stop();
     throw error;
@@ -97,9 +97,14 @@ async function kwokArgs(plane: ControlPlane, port: number): Promise<readonly str
 
 const ZONES = 3;
 
-async function createNodes({ admin }: ControlPlane, count: number): Promise<void> {
+/** The zone label of a node. */
+export function zoneLabels(index: number): Readonly<Record<string, string>> {
+  return { 'topology.kubernetes.io/zone': `zone-${index % ZONES}` };
+}
+
+async function createNodes({ admin }: ControlPlane, count: number, hasZones: boolean): Promise<void> {
   for (let start = 0; start < count; start += 50) {
-    const batch = Array.from({ length: Math.min(50, count - start) }, (_, index) => node(start + index));
+    const batch = Array.from({ length: Math.min(50, count - start) }, (_, index) => node(start + index, hasZones));
     await Promise.all(batch.map((object) => create(admin, object)));
   }
   await eventually(async () => {
@@ -109,13 +114,13 @@ async function createNodes({ admin }: ControlPlane, count: number): Promise<void
   }, 120_000);
 }
 
-function node(index: number): JsonObject {
+function node(index: number, hasZones: boolean): JsonObject {
   const name = `node-${index}`;
   const labels = {
     'kubernetes.io/hostname': name,
     'kubernetes.io/os': 'linux',
     'kubernetes.io/arch': 'amd64',
-    'topology.kubernetes.io/zone': `zone-${index % ZONES}`,
+    ...(hasZones ? zoneLabels(index) : {}),
   };
   const resources = { cpu: '32', memory: '256Gi', pods: '110' };
   return {

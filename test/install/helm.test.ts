@@ -86,6 +86,7 @@ test('the default values are equal to those of the manifests, and match the sche
     resources: container?.resources,
     podSecurityContext: pod?.securityContext,
     nodeSelector: pod?.nodeSelector,
+    affinity: pod?.affinity,
     topologySpreadConstraints: pod?.topologySpreadConstraints,
     priorityClassName: pod?.priorityClassName,
     terminationGracePeriodSeconds: pod?.terminationGracePeriodSeconds,
@@ -204,7 +205,14 @@ interface ValuesCase {
 }
 
 /** Values whose defaults `null` removes. */
-const REMOVABLE = ['podSecurityContext', 'securityContext', 'resources', 'nodeSelector', 'topologySpreadConstraints'];
+const REMOVABLE = [
+  'podSecurityContext',
+  'securityContext',
+  'resources',
+  'nodeSelector',
+  'affinity',
+  'topologySpreadConstraints',
+];
 
 suite('helm', { skip: withoutHelm }, () => {
   const equals = ({ values, settings }: Choice): void => {
@@ -246,7 +254,7 @@ suite('helm', { skip: withoutHelm }, () => {
     const added = Object.keys(values).filter((name) => !REMOVABLE.includes(name));
     assert.deepEqual(renderedObjects(absent(added)), renderedObjects({}));
     const found = JSON.stringify(renderedObjects(absent(REMOVABLE)).find(({ kind }) => kind === 'Deployment'));
-    assert.doesNotMatch(found, /securityContext|resources|nodeSelector|topologySpread/);
+    assert.doesNotMatch(found, /securityContext|resources|nodeSelector|ffinity|topologySpread/);
   });
 
   test('commonLabels and commonAnnotations are on all objects', () => {

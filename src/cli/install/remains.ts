@@ -1,12 +1,12 @@
 /** Finds objects, labels and annotations that remain after an uninstallation, and the commands that remove them. */
 import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
-import { objectName, RESOURCES } from '../../kube/resources.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { objectName, type ResourceInfo, RESOURCES } from '../../kube/resources.ts';
+import { GRANT_EXPIRY_ANNOTATION, NAMESPACE_RANGE_ANNOTATIONS, TEMPORARY_GRANT_PREFIX } from '../../kube/scc.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { Namespace, RoleBinding } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { RANGE_ALLOCATION_MANAGER, TIER_LABEL } from '../../kube/well-known.ts';
+import { ENFORCE_LABEL, INSTALLATION, RANGE_ALLOCATION_MANAGER, TIER_LABEL } from '../../kube/well-known.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
@@ -14,6 +14,9 @@ import { PROGRAM } from '../command.ts';
 import { readPolicyObjects } from '../installed/serverless.ts';
 import { kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
 import { findLabelManagers, type UninstallScope } from './removal.ts';
+
+/** Roles of the installation that administrators bind to users. */
+const EXCEPTION_ROLES = ['propose', 'approve'].map((verb) => `${INSTALLATION.name}-${verb}-exceptions`);
 
 const PURGE = uninstall('--purge-crds');
 
@@ -31,7 +34,8 @@ export async function findRemains(
 ): Promise<readonly string[]> {
   const policies = keepsPolicies ? await readPolicyObjects(client) : [];
   const definitions = purgesDefinitions ? [] : (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
-  const grants = purgesDefinitions || hasForeignSccs ? [] : await findGrants(client);
+  const grants = purgesDefinitions ? [] : await findGrants(client, hasForeignSccs);
+  const temporary = purgesDefinitions && !hasForeignSccs ? [] : await findTemporaryGrants(client);
   const namespaces = (await client.list(RESOURCES.Namespace)).filter((one) => !isTerminating(one));
   const isInstallation = (one: AnyObject): boolean => objectName(one) === namespace && isPartOfPortcullis(one);
   const others = namespaces.filter((one) => !isInstallation(one));
@@ -40,7 +44,7 @@ export async function findRemains(
     ...(policies.length === 0 ? [] : ['policies in the API server']),
     ...(managed.length === 0 ? [] : [`Pod Security labels that Portcullis set on ${listNames(managed)}`]),
   ];
-  const labels = [SCC_MODE_LABEL, TIER_LABEL].map((key) => ({
+  const labels = [SCC_MODE_LABEL, TIER_LABEL, ENFORCE_LABEL].map((key) => ({
     key,
     labeled: others.filter(({ metadata }) => metadata.labels?.[key] !== undefined),
   }));
@@ -48,7 +52,19 @@ export async function findRemains(
   const rangeKeys = Object.values(NAMESPACE_RANGE_ANNOTATIONS).map((key) => `${key}-`);
   const remains: readonly (readonly [objects: readonly AnyObject[], title: string, command: ShellCommand])[] = [
     [definitions, 'CustomResourceDefinitions with all their objects, such as settings and SCCs', PURGE],
-    [grants.map(({ object }) => object), `${grants.length} roles and bindings that grant the use of SCCs`, PURGE],
+    [
+      grants.map(({ object }) => object),
+      `${grants.length} roles and bindings that grant the use of SCCs or of exceptions`,
+      PURGE,
+    ],
+    ...temporary.map(
+      ({ resource, object }) =>
+        [
+          [object],
+          `temporary grant ${objectName(object)}, which no longer ends at ${object.metadata.annotations?.[GRANT_EXPIRY_ANNOTATION]}`,
+          deleteObject(resource, object),
+        ] as const,
+    ),
     [[...policies, ...managed], kept.join(', and '), uninstall()],
     ...labels.map(
       ({ key, labeled }) =>
@@ -70,6 +86,20 @@ export async function findRemains(
   );
 }
 
+/** Returns the bindings from `scc grant --for`, which only the leader deletes. */
+async function findTemporaryGrants(client: ClusterClient) {
+  const lists = [RESOURCES.ClusterRoleBinding, RESOURCES.RoleBinding].map(async (resource) => {
+    const objects: readonly AnyObject[] = await client.list(resource);
+    const isTemporary = (one: AnyObject): boolean => objectName(one).startsWith(TEMPORARY_GRANT_PREFIX);
+    return objects.filter(isTemporary).map((object) => ({ resource, object }));
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+function deleteObject({ resource }: ResourceInfo, { metadata: { name, namespace } }: AnyObject): ShellCommand {
+  return kubectl(...(namespace === undefined ? [] : ['-n', namespace]), 'delete', resource, name);
+}
+
 function listNames(objects: readonly AnyObject[]): string {
   return summarizeNames(objects.map(objectName));
 }
@@ -88,15 +118,17 @@ function hasOwnRanges({ metadata }: Namespace): boolean {
 
 /**
  * Returns all bindings of the ClusterRoles that grant SCCs, including bindings from `scc grant` and `scc plan`,
- * followed by these ClusterRoles.
+ * followed by these ClusterRoles, and the bindings of the roles for exceptions. Without the roles, users could grant
+ * themselves permissions by creating roles with these names.
  */
-export async function findGrants(client: ClusterClient) {
+export async function findGrants(client: ClusterClient, hasForeignSccs: boolean) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding: Binding } = RESOURCES;
   const lists = [ClusterRoleBinding, Binding, ClusterRole].map(async (resource) => {
     const objects = (await client.list(resource)) as readonly (AnyObject & Pick<Partial<RoleBinding>, 'roleRef'>)[];
     const isGrant = ({ roleRef, metadata }: (typeof objects)[number]): boolean => {
       if (roleRef !== undefined && roleRef.kind !== 'ClusterRole') return false;
-      return (roleRef?.name ?? metadata.name).startsWith(useRoleName(''));
+      if (roleRef !== undefined && EXCEPTION_ROLES.includes(roleRef.name)) return true;
+      return !hasForeignSccs && (roleRef?.name ?? metadata.name).startsWith(useRoleName(''));
     };
     return objects.filter(isGrant).map((object) => ({ resource, object }));
   });

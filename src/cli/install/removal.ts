@@ -1,21 +1,31 @@
 /** Deletes and changes objects for `uninstall`, and reports each change. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
+import type { Condition } from '../../kube/conditions.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectPath, type ResourceInfo, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { JsonObject, Namespace, Node } from '../../kube/types.ts';
+import { type JsonObject, type Namespace, type Node, type PortcullisConfiguration, valueAt } from '../../kube/types.ts';
+import { formatTimestamp } from '../../kube/units.ts';
 import {
   BREAK_GLASS_MANAGER,
+  CONFIGURATION_NAME,
+  ENFORCE_LABEL,
+  INSTALLATION,
   KUBELET_CONDITION,
   KUBELET_STATE_ANNOTATION,
   KUBELET_TAINT,
   LABEL_SYNC_MANAGER,
   RUN_LEVEL_ZERO_MANAGER,
   NODE_REPORTER,
+  POD_SECURITY_LABELS,
 } from '../../kube/well-known.ts';
+import { isStricter, resolvePolicies } from '../../policy/psa/policy.ts';
+import { PRIVILEGED } from '../../policy/pss/policy.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { type DryRun, dryRunSuffix } from '../cluster.ts';
+
+const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
 /** Scope of an uninstallation. */
 export interface UninstallScope {
@@ -121,12 +131,15 @@ export function formatName(resource: ResourceInfo, name: string): string {
   return `${resourceName(resource)}/${name}`;
 }
 
-/** Removes the fields that a manager applied, except fields that other managers also own. */
-function releaseFields({ client, dryRun }: Removal, manager: string, path: string, object: JsonObject) {
+/**
+ * Applies the fields of a manager, and removes those that it applied before, except fields that other managers also own.
+ */
+function applyFields({ client, dryRun }: Removal, manager: string, path: string, object: JsonObject, isForced = false) {
+  const force = isForced ? { force: 'true' } : {};
   return client.send({
     method: 'PATCH',
     path,
-    query: { fieldManager: manager, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
+    query: { fieldManager: manager, ...force, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
     contentType: 'application/apply-patch+yaml',
     body: object,
   });
@@ -152,12 +165,72 @@ export async function removeLabels(removal: Removal): Promise<boolean> {
     const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...(uid === undefined ? {} : { uid }) } };
     const path = objectPath(RESOURCES.Namespace, name);
     for (const manager of findLabelManagers(namespace)) {
-      const send = () => releaseFields(removal, manager, path, object);
+      const send = () => applyFields(removal, manager, path, object);
       await reportChange(removal, `namespaces/${name} labels owned by ${manager}`, 'removed', send);
       isFound = true;
     }
   }
   return isFound;
+}
+
+/** Levels of a cluster in which only the PodSecurity plugin with its default configuration enforces labels. */
+const NO_DEFAULTS = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
+
+/**
+ * Sets the upstream label to the level of the label `portcullis.dev/enforce`, which only Portcullis enforces, unless the
+ * upstream label that remains requires at least this level, or the settings exempt the namespace.
+ */
+export async function keepOwnLevels(removal: Removal, { keepsLabels }: UninstallScope): Promise<void> {
+  const configuration: PortcullisConfiguration | undefined = await removal.client.get(
+    RESOURCES.PortcullisConfiguration,
+    CONFIGURATION_NAME,
+  );
+  const exempt = valueAt(configuration?.spec, ['podSecurity', 'exemptions', 'namespaces']);
+  for (const namespace of await removal.client.list(RESOURCES.Namespace)) {
+    const { name, labels = {} } = namespace.metadata;
+    const { [ENFORCE_LABEL]: own, ...others } = labels;
+    const { [ENFORCE]: _removed, ...kept } = others;
+    const isRemoved = !keepsLabels && findLabelManagers(namespace).length > 0;
+    const level = resolvePolicies(own === undefined ? {} : { [ENFORCE_LABEL]: own }, NO_DEFAULTS).enforce.level;
+    const remaining = resolvePolicies(isRemoved ? kept : others, NO_DEFAULTS).enforce.level;
+    if (isTerminating(namespace) || !isStricter(level, remaining)) continue;
+    if (Array.isArray(exempt) && exempt.includes(name)) continue;
+    const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { [ENFORCE]: level } } };
+    const send = () => applyFields(removal, INSTALLATION.name, objectPath(RESOURCES.Namespace, name), object, true);
+    const title = `namespaces/${name} label ${ENFORCE}=${level}, because ${ENFORCE_LABEL}=${own} no longer applies,`;
+    await reportChange(removal, title, 'set', send);
+  }
+}
+
+/** Conditions that remain true without replicas if no program changes them. */
+const ENDED_CONDITIONS = [
+  [RESOURCES.PortcullisConfiguration, 'Applied'],
+  [RESOURCES.PSAEnforcementConfig, 'Enforcing'],
+] as const;
+
+/** Records in the status of the settings and of the rollout that nothing is enforced. */
+export async function endStatus(removal: Removal): Promise<void> {
+  const { client, dryRun } = removal;
+  for (const [resource, type] of ENDED_CONDITIONS) {
+    const object: (AnyObject & PortcullisConfiguration) | undefined = await client.get(resource, CONFIGURATION_NAME);
+    const conditions = object?.status?.conditions ?? [];
+    if (!conditions.some((one) => one.type === type && one.status === 'True')) continue;
+    const ended: Partial<Condition> = {
+      status: 'False',
+      reason: 'Uninstalled',
+      message: 'Portcullis is not installed',
+      lastTransitionTime: formatTimestamp(Date.now()),
+    };
+    const send = () =>
+      client.send({
+        method: 'PATCH',
+        path: `${objectPath(resource, CONFIGURATION_NAME)}/status`,
+        query: { fieldManager: INSTALLATION.name, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
+        contentType: 'application/merge-patch+json',
+        body: { status: { conditions: conditions.map((one) => (one.type === type ? { ...one, ...ended } : one)) } },
+      });
+    await reportChange(removal, `${formatName(resource, CONFIGURATION_NAME)} condition ${type}`, 'set to False', send);
+  }
 }
 
 /** Removes the kubelet version condition, annotation and taint from all nodes. */
@@ -170,8 +243,8 @@ export async function removeNodeReports(removal: Removal): Promise<void> {
     const hasCondition = node.status?.conditions?.some(({ type }) => type === KUBELET_CONDITION) === true;
     if (hasCondition || annotations?.[KUBELET_STATE_ANNOTATION] !== undefined) {
       await reportChange(removal, `nodes/${name} kubelet version report`, 'removed', async () => {
-        await releaseFields(removal, NODE_REPORTER, `${path}/status`, { ...object, status: { conditions: [] } });
-        return await releaseFields(removal, NODE_REPORTER, path, object);
+        await applyFields(removal, NODE_REPORTER, `${path}/status`, { ...object, status: { conditions: [] } });
+        return await applyFields(removal, NODE_REPORTER, path, object);
       });
     }
     const index = node.spec?.taints?.findIndex(({ key }) => key === KUBELET_TAINT) ?? -1;

@@ -16,7 +16,9 @@ import {
   createRemoval,
   deleteObjects,
   type Deletion,
+  endStatus,
   formatName,
+  keepOwnLevels,
   pause,
   type Removal,
   removeLabels,
@@ -31,7 +33,7 @@ app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output e
 objects and the commands that remove them.
 
 In namespaces, the command removes only the Pod Security labels that managedFields attribute to a Portcullis
-controller. The command does not affect running pods, and can be repeated.
+controller, and sets the upstream label where only portcullis.dev/enforce requires a level. The command does not affect running pods, and can be repeated.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
 remove it there, because otherwise the tool restores it.
@@ -62,7 +64,7 @@ export const command = defineCommand({
       help: 'Keep the policies in the API server and the Pod Security labels. Use this to switch to an installation without a server',
     }),
     'purge-crds': flag({
-      help: 'Also delete the Portcullis CRDs with all their objects (settings, SCCs), and the roles and bindings that grant the use of SCCs',
+      help: 'Also delete the Portcullis CRDs with all their objects (settings, SCCs), the roles and bindings that grant the use of SCCs, and the bindings of the roles for exceptions',
     }),
   },
   async run(options, _operands, io) {
@@ -184,19 +186,23 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
     return !scope.keepsPolicies || object.metadata.labels?.[COMPONENT_LABEL] !== POLICY_LABELS[COMPONENT_LABEL];
   });
   await removeNodeReports(removal);
-  if (scope.purgesDefinitions) await purgeDefinitions(removal, scope);
+  await (scope.purgesDefinitions ? purgeDefinitions(removal, scope) : endStatus(removal));
 }
 
 /**
  * Ends enforcement while the replicas still respond. Policies are deleted first because they deny pods that no mutating
  * webhook has defaulted. SCCs default pods until the mutating webhooks are deleted, so the Pod Security labels, which
  * would deny pods without these defaults, are removed first. Validating webhooks are deleted before the labels, because
- * they would apply the default level to namespaces without a label. Resolves to true if no Portcullis webhook is left.
+ * they would apply the default level to namespaces without a label. Levels that only Portcullis enforces become upstream
+ * labels before that. Resolves to true if no Portcullis webhook is left.
  */
 async function endEnforcement(removal: Removal, kept: UninstallScope): Promise<boolean> {
+  // While no replica responds, the webhook for namespaces rejects these changes. They are repeated without it.
+  if (removal.dryRun === 'none') await keepOwnLevels({ ...removal, fail: () => undefined }, kept);
   if (!(await revokeWrites(removal))) return false;
   if (!(await deleteOwnObjects(removal, ENFORCING_KINDS, ({ object }) => isEndingPolicy(object, kept)))) return false;
   if (!(await deleteWebhooks(removal, RESOURCES.ValidatingWebhookConfiguration))) return false;
+  await keepOwnLevels(removal, kept);
   if (!kept.keepsLabels && (await removeLabels(removal))) await observe(removal, 'the label changes');
   return await deleteWebhooks(removal, RESOURCES.MutatingWebhookConfiguration);
 }
@@ -274,7 +280,7 @@ async function deleteOwnObjects(
 async function purgeDefinitions(removal: Removal, { hasForeignSccs }: UninstallScope): Promise<void> {
   const { client, dryRun, report } = removal;
   if (hasForeignSccs) report('SCCs and their roles are kept, because the SCC CRD belongs to another product.');
-  const grants = hasForeignSccs ? [] : await findGrants(client);
+  const grants = await findGrants(client, hasForeignSccs);
   const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
   const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);
   const sccs =

@@ -5,10 +5,9 @@
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { decodePolicy } from '../../install/index.ts';
 import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../kube/admission-policies.ts';
-import { setApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
-import { draft, isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../../kube/types.ts';
+import { isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import {
   CONFIGURATION_NAME,
@@ -121,9 +120,7 @@ export function comparePolicies(
   const find = (object: PolicyObject<GeneratedKind>) => installed.find((one) => isSame(object, one));
   const isChanged = (object: PolicyObject<GeneratedKind>): boolean => {
     const live = find(object);
-    const complete = draft(object);
-    setApiDefaults(complete);
-    return live !== undefined && !('spec' in live && deepEqual(live.spec, complete.spec));
+    return live !== undefined && !('spec' in live && deepEqual(live.spec, object.spec));
   };
   return {
     expected,

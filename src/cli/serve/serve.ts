@@ -18,9 +18,17 @@ import type { Controller, ControllerContext } from '../../controllers/controller
 import { CONTROLLER_NAMES, createControllerSelector } from '../../controllers/index.ts';
 import type { Features } from '../../controllers/permissions.ts';
 import { restoresStandardSccs } from '../../controllers/standard-sccs.ts';
-import type { PortcullisConfiguration } from '../../kube/types.ts';
+import { ApiError } from '../../kube/status.ts';
+import type { KubeObject, PortcullisConfiguration } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { caInjection } from '../../kube/webhooks.ts';
-import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
+import {
+  ALLOW_DELETION_ANNOTATION,
+  CONFIGURATION_NAME,
+  INSTALLATION,
+  type OptionalFeature,
+  SETTINGS_EXISTED_ANNOTATION,
+} from '../../kube/well-known.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
 import { createDenialEvents } from '../../server/denial-events.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
@@ -195,8 +203,12 @@ function createCurrentSettings({ loaded, logger, metrics }: Context, served: Run
   });
 }
 
-/** Loads the settings from the `--config` file or from the object in the cluster, at startup and after changes. */
-function followSettings({ values, loaded, decode, signal, logger, served, settings }: Parts): void {
+/**
+ * Loads the settings from the `--config` file or from the object in the cluster, at startup and after changes. If the
+ * object has existed, the initial settings take effect only after a confirmed deletion. After any other deletion, the
+ * leader restores the object, and a replica that starts waits for it.
+ */
+function followSettings({ values, loaded, decode, signal, logger, served, settings }: Parts, hadObject: boolean): void {
   const { store } = served.cluster;
   if (values.config !== undefined) {
     void settings.load(() => loaded.settings);
@@ -208,26 +220,55 @@ function followSettings({ values, loaded, decode, signal, logger, served, settin
     const { metadata: { generation } = {}, spec } = object;
     void settings.load(() => settingsFromObject(object, decode), { generation, spec });
   };
-  let last: string | undefined;
-  const load = (): void => {
+  let [isMissed, last] = [hadObject, ''];
+  const load = (removed?: KubeObject): void => {
     const object = find();
     const { uid = '', generation } = object?.metadata ?? {};
     // A status write does not change the generation.
-    if (last === `${uid} ${generation}`) return;
-    if (!object && last !== undefined) {
-      logger.warn('the PortcullisConfiguration was deleted, and the initial settings take effect');
-    }
+    if (object && last === `${uid} ${generation}`) return;
     last = `${uid} ${generation}`;
-    if (object) loadObject(object);
-    else void settings.load(() => loaded.settings, { spec: values['initial-settings'] ?? {} });
+    if (object) {
+      isMissed = true;
+      loadObject(object);
+      return;
+    }
+    if (isMissed && removed?.metadata?.annotations?.[ALLOW_DELETION_ANNOTATION] !== 'true') {
+      void settings.load(() => {
+        throw new UserError(DELETED);
+      });
+      return;
+    }
+    if (isMissed) logger.warn('the PortcullisConfiguration was deleted, and the initial settings take effect');
+    isMissed = false;
+    void settings.load(() => loaded.settings, { spec: values['initial-settings'] ?? {} });
   };
   // If the current settings are invalid, the last valid settings take effect.
   const lastValid = lastValidObject(find());
   if (lastValid) loadObject(lastValid);
-  store.subscribe(({ kind }) => {
-    if (kind === 'PortcullisConfiguration') load();
+  store.subscribe(({ kind, type, object }) => {
+    if (kind === 'PortcullisConfiguration') load(type === 'remove' ? object : undefined);
   });
   load();
+}
+
+const DELETED = `PortcullisConfiguration "${CONFIGURATION_NAME}" does not exist, and its deletion was not confirmed with the annotation ${ALLOW_DELETION_ANNOTATION}=true: create it again. If its spec is empty, the initial settings take effect`;
+
+/** True if the settings object does not exist, but existed while an earlier replica was the leader. */
+async function findLostSettings({ values, served, signal }: Parts): Promise<boolean> {
+  const { cluster, service } = served;
+  const { store } = cluster;
+  if (values.config !== undefined || store.get('PortcullisConfiguration', CONFIGURATION_NAME)) return false;
+  for (;;) {
+    try {
+      const lease = await cluster.get('Lease', service.name, service.namespace, signal);
+      return lease.metadata?.annotations?.[SETTINGS_EXISTED_ANNOTATION] === 'true';
+    } catch (error) {
+      // Without a Lease or without permission to read it, there was no leader.
+      if (error instanceof ApiError && (error.status.code === 404 || error.status.code === 403)) return false;
+      signal.throwIfAborted();
+      await sleep(1000);
+    }
+  }
 }
 
 /**
@@ -237,7 +278,7 @@ async function start(parts: Parts, port: number): Promise<void> {
   const { logger, signal, served, settings } = parts;
   const startedMs = performance.now();
   await served.follow();
-  followSettings(parts);
+  followSettings(parts, await findLostSettings(parts));
   await settings.loaded;
   if (signal.aborted) return;
   served.markSynced();

@@ -5,6 +5,7 @@
  */
 import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts';
 import { celList, celString } from '../../kube/cel.ts';
+import { withApiDefaults } from '../../kube/defaults.ts';
 import { formatApiVersion, parseApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
 import {
@@ -215,7 +216,10 @@ function policyName(name: string): string {
   return `${name}.psa.portcullis.dev`;
 }
 
-/** Returns an admission policy or binding with the labels that all generated policies have. */
+/**
+ * Returns an admission policy or binding with the labels that all generated policies have. It contains the defaults of
+ * API servers, so applying it again changes nothing, and a second field manager does not conflict with the first.
+ */
 export function createObject<K extends PolicyKind | DefaultsKind>(
   kind: K,
   name: string,
@@ -223,7 +227,7 @@ export function createObject<K extends PolicyKind | DefaultsKind>(
   spec: PolicyObject['spec'],
 ): PolicyObject<K> {
   const metadata = { name, labels: POLICY_LABELS, annotations: { 'kubernetes.io/description': description } };
-  return { apiVersion: 'admissionregistration.k8s.io/v1', kind, metadata, spec };
+  return withApiDefaults({ apiVersion: 'admissionregistration.k8s.io/v1', kind, metadata, spec });
 }
 
 interface Rule {
@@ -231,15 +235,11 @@ interface Rule {
   readonly apiVersions: readonly string[];
   readonly operations: readonly string[];
   readonly resources: readonly string[];
-  readonly scope: '*';
 }
 
-/**
- * Sets the scope to the API server's default. Otherwise, every `kubectl apply` of an unchanged policy reports a change.
- */
 function createRule(apiVersion: string, resources: readonly string[]): Rule {
   const { group, version } = parseApiVersion(apiVersion);
-  return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources, scope: '*' };
+  return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources };
 }
 
 /** Requests that may change a pod's spec. */

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
-import type { KubeObject, Namespace, Node } from '../../../src/kube/types.ts';
+import type { KubeObject, Namespace, Node, PortcullisConfiguration } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { readCommands, runScript } from '../../support/documented.ts';
@@ -73,8 +73,10 @@ const replicas = (bindings: readonly string[]): readonly string[] => [
   'networkpolicies.networking.k8s.io/portcullis deleted',
   'validatingadmissionpolicybindings.admissionregistration.k8s.io/portcullis-exceptions deleted',
   'validatingadmissionpolicybindings.admissionregistration.k8s.io/portcullis-service-account deleted',
+  'validatingadmissionpolicybindings.admissionregistration.k8s.io/portcullis-settings deleted',
   'validatingadmissionpolicies.admissionregistration.k8s.io/portcullis-exceptions deleted',
   'validatingadmissionpolicies.admissionregistration.k8s.io/portcullis-service-account deleted',
+  'validatingadmissionpolicies.admissionregistration.k8s.io/portcullis-settings deleted',
   'resourcequotas/portcullis deleted',
   ...deleted('rbac.authorization.k8s.io', 'ClusterRole', 'Role'),
   'serviceaccounts/portcullis deleted',
@@ -255,7 +257,10 @@ describe('uninstall', () => {
       assert.equal(status, 201, text);
     }
     const { stdout: kept } = await run(['--dry-run=server']);
-    assert.match(kept, /^- 4 roles and bindings that grant the use of SCCs: portcullis uninstall --purge-crds$/m);
+    assert.match(
+      kept,
+      /^- 4 roles and bindings that grant the use of SCCs or of exceptions: portcullis uninstall --purge-crds$/m,
+    );
     const { stdout: purged } = await run(['--dry-run=server', '--purge-crds']);
     const suffix = ' deleted (server dry run)';
     assert.deepEqual(
@@ -268,6 +273,115 @@ describe('uninstall', () => {
       ],
     );
     for (const [path, name] of objects) await cluster.admin.send('DELETE', `${rbac}/${path}/${name}`);
+  });
+
+  test('temporary grants are listed, and bindings of the roles for exceptions are deleted with the CRDs', async () => {
+    const rbac = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings';
+    const roleRef = {
+      apiGroup: 'rbac.authorization.k8s.io',
+      kind: 'ClusterRole',
+      name: 'portcullis-approve-exceptions',
+    };
+    const name = 'portcullis:scc-until:anyuid:2030-01-01T00:00:00Z';
+    const annotations = { 'portcullis.dev/grant-expires-at': '2030-01-01T00:00:00Z' };
+    const objects = [
+      { metadata: { name: 'approvers' }, roleRef },
+      { metadata: { name, annotations }, roleRef: { ...roleRef, name: 'system:openshift:scc:anyuid' } },
+    ];
+    for (const object of objects) assert.equal((await cluster.admin.send('POST', rbac, object)).status, 201);
+    const { stdout: kept } = await run(['--dry-run=server']);
+    assert.deepEqual(
+      kept.split('\n').filter((line) => /grant/.test(line) && line.startsWith('- ')),
+      [
+        '- 2 roles and bindings that grant the use of SCCs or of exceptions: portcullis uninstall --purge-crds',
+        `- temporary grant ${name}, which no longer ends at 2030-01-01T00:00:00Z: kubectl -n default delete rolebindings ${name}`,
+      ],
+    );
+    const { stdout: purged } = await run(['--yes', '--purge-crds']);
+    assert.deepEqual(
+      purged.split('\n').filter((line) => /in namespace default/.test(line)),
+      ['approvers', name].map((one) => `rolebindings.rbac.authorization.k8s.io/${one} in namespace default deleted`),
+    );
+    assert.doesNotMatch(purged, /temporary grant/);
+  });
+
+  test('the status of the settings and of the rollout reports that nothing is enforced', async () => {
+    const kinds = [
+      ['/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations', 'Applied'],
+      ['/apis/config.openshift.io/v1alpha1/psaenforcementconfigs', 'Enforcing'],
+    ] as const;
+    const time = '2026-01-01T00:00:00Z';
+    const condition = (type: string) => ({ type, status: 'True', reason: 'A', message: 'b', lastTransitionTime: time });
+    const merge = { 'content-type': 'application/merge-patch+json' };
+    for (const [path, type] of kinds) {
+      const created = await cluster.admin.send('POST', path, { metadata: { name: 'cluster' }, spec: {} });
+      assert.equal(created.status, 201, created.text);
+      const status = { conditions: [condition(type), condition('Other')] };
+      const answer = await cluster.admin.send('PATCH', `${path}/cluster/status`, { status }, merge);
+      assert.equal(answer.status, 200, answer.text);
+    }
+    const { stdout } = await run(['--yes']);
+    assert.deepEqual(stdout.match(/^.* condition .*$/gm), [
+      'portcullisconfigurations.config.portcullis.dev/cluster condition Applied set to False',
+      'psaenforcementconfigs.config.openshift.io/cluster condition Enforcing set to False',
+    ]);
+    for (const [path, type] of kinds) {
+      const { status } = (await cluster.admin.send('GET', `${path}/cluster`)).body as PortcullisConfiguration;
+      const conditions = status?.conditions?.map((one) => `${one.type} ${one.status} ${one.reason}: ${one.message}`);
+      assert.deepEqual(conditions, [`${type} False Uninstalled: Portcullis is not installed`, 'Other True A: b']);
+      await cluster.admin.send('DELETE', `${path}/cluster`);
+    }
+  });
+
+  test('levels that only Portcullis enforces become upstream labels', async () => {
+    const [OWN, UPSTREAM] = ['portcullis.dev/enforce', 'pod-security.kubernetes.io/enforce'];
+    const namespaces: readonly (readonly [name: string, labels: Readonly<Record<string, string>>])[] = [
+      ['vault', { [OWN]: 'restricted', [UPSTREAM]: 'privileged' }],
+      ['plain', { [OWN]: 'baseline' }],
+      ['stricter', { [OWN]: 'baseline', [UPSTREAM]: 'restricted' }],
+      ['exempt', { [OWN]: 'restricted' }],
+      ['synced', { [OWN]: 'baseline' }],
+    ];
+    const path = '/api/v1/namespaces';
+    for (const [name, labels] of namespaces) await cluster.admin.send('POST', path, { metadata: { name, labels } });
+    const metadata = { name: 'synced', labels: { [UPSTREAM]: 'restricted' } };
+    const syncer = `${path}/synced?fieldManager=pod-security-admission-label-synchronization-controller`;
+    const synced = { apiVersion: 'v1', kind: 'Namespace', metadata };
+    const applied = await cluster.admin.send('PATCH', syncer, synced, {
+      'content-type': 'application/apply-patch+yaml',
+    });
+    assert.equal(applied.status, 200, applied.text);
+    const configuration = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
+    const spec = { podSecurity: { exemptions: { namespaces: ['exempt'] } } };
+    await cluster.admin.send('POST', configuration, { metadata: { name: 'cluster' }, spec });
+    const raised = (suffix: string): readonly string[] => [
+      `namespaces/plain label ${UPSTREAM}=baseline, because ${OWN}=baseline no longer applies, set${suffix}`,
+      `namespaces/synced label ${UPSTREAM}=baseline, because ${OWN}=baseline no longer applies, set${suffix}`,
+      `namespaces/vault label ${UPSTREAM}=restricted, because ${OWN}=restricted no longer applies, set${suffix}`,
+    ];
+    const level = async (name: string): Promise<unknown> => {
+      const { metadata } = (await cluster.admin.send('GET', `${path}/${name}`)).body as Namespace;
+      return metadata?.labels?.[UPSTREAM];
+    };
+    const { stdout: planned } = await run(['--dry-run=server']);
+    assert.deepEqual(planned.match(/^.* no longer applies.*$/gm), raised(' (server dry run)'));
+    assert.equal(await level('vault'), 'privileged');
+    const { stdout, code } = await run(['--yes', '--purge-crds']);
+    assert.equal(code, 0, stdout);
+    assert.deepEqual(stdout.match(/^.* no longer applies.*$/gm), raised(''));
+    const levels = await Promise.all(namespaces.map(async ([name]) => [name, await level(name)]));
+    assert.deepEqual(levels, [
+      ['vault', 'restricted'],
+      ['plain', 'baseline'],
+      ['stricter', 'restricted'],
+      ['exempt', undefined],
+      ['synced', 'baseline'],
+    ]);
+    assert.match(
+      stdout,
+      /^- labels portcullis\.dev\/enforce of exempt, plain, .*: kubectl label namespaces -l portcullis\.dev\/enforce portcullis\.dev\/enforce-$/m,
+    );
+    for (const [name] of namespaces) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
 
   test('kubelet version conditions are removed from nodes', async () => {

@@ -34,7 +34,7 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 */}}
 {{- define "portcullis.setDefaults" -}}
 {{- $defaults := .Files.Get "files/values.yaml" | fromYaml }}
-{{- $removable := list "podSecurityContext" "securityContext" "resources" "nodeSelector" "topologySpreadConstraints" }}
+{{- $removable := list "podSecurityContext" "securityContext" "resources" "nodeSelector" "affinity" "topologySpreadConstraints" }}
 {{- range $removable }}
 {{- $defaults = omit $defaults . }}
 {{- end }}

@@ -1,0 +1,28 @@
+/**
+ * The ValidatingAdmissionPolicy for the PortcullisConfiguration. Its deletion ends all enforcement by the settings, so
+ * the policy requires an annotation. API servers evaluate it even while no replica responds.
+ */
+import { celString } from '../kube/cel.ts';
+import { RESOURCES } from '../kube/resources.ts';
+import { ALLOW_DELETION_ANNOTATION, CONFIGURATION_NAME } from '../kube/well-known.ts';
+import { type Manifest, policyWithBinding } from './settings.ts';
+
+const { group, resource } = RESOURCES.PortcullisConfiguration;
+const ANNOTATIONS = 'oldObject.metadata.annotations';
+const KEY = celString(ALLOW_DELETION_ANNOTATION);
+
+/** Returns the policy and its binding. */
+export function settingsPolicy(): readonly Manifest[] {
+  return policyWithBinding('portcullis-settings', {
+    failurePolicy: 'Fail',
+    matchConstraints: {
+      resourceRules: [{ apiGroups: [group], apiVersions: ['*'], operations: ['DELETE'], resources: [resource] }],
+    },
+    validations: [
+      {
+        expression: `has(${ANNOTATIONS}) && ${KEY} in ${ANNOTATIONS} && ${ANNOTATIONS}[${KEY}] == "true"`,
+        message: `its deletion ends enforcement by these settings. To confirm it: kubectl annotate portcullisconfiguration ${CONFIGURATION_NAME} ${ALLOW_DELETION_ANNOTATION}=true`,
+      },
+    ],
+  });
+}
