@@ -10,10 +10,16 @@ export function isReplicaLease({ metadata }: Lease): boolean {
   return metadata?.labels?.[COMPONENT_LABEL] === REPLICA;
 }
 
-/** True if the holder renewed the Lease in time, measured with this machine's clock. */
-export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs = 0): boolean {
-  const renewedMs = Date.parse(spec?.renewTime ?? '');
-  return renewedMs + (spec?.leaseDurationSeconds ?? 0) * 1000 + toleranceMs >= now.getTime();
+/** Interval at which a replica renews its Lease. */
+export const REPLICA_RENEW_MS = 15_000;
+
+/**
+ * True if the holder renewed the Lease in time, measured with this machine's clock. A time in the future is not a
+ * renewal.
+ */
+export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs: number): boolean {
+  const ageMs = now.getTime() - Date.parse(spec?.renewTime ?? '');
+  return ageMs <= (spec?.leaseDurationSeconds ?? 0) * 1000 + toleranceMs && ageMs >= -toleranceMs;
 }
 
 /**

@@ -40,7 +40,7 @@ import {
 } from './controller.ts';
 import { acquiredSpec } from './leadership.ts';
 import { rule, WATCH_VERBS } from './permissions.ts';
-import { createReplicaObserver, REPLICA_LEASE_MS } from './replica-leases.ts';
+import { createReplicaObserver, REPLICA_LEASE_MS, REPLICA_RENEW_MS } from './replica-leases.ts';
 import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts';
 import { createStopwatch } from './stopwatch.ts';
 
@@ -65,7 +65,6 @@ export const replica: ControllerDefinition = {
 const OPTIONS = { fieldManager: NAME };
 const LEASE = 'lease';
 const CERTIFICATE = 'certificate';
-const RENEW_MS = 15_000;
 /** Interval for checking the certificate, because certificates become valid and expire over time. */
 const CHECK_AGAIN: ReconcileResult = { requeueAfterMs: 60_000 };
 /**
@@ -101,7 +100,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       ),
       ...(isManaged ? certificateSources : []),
     ],
-    maxRetryMs: RENEW_MS,
+    maxRetryMs: REPLICA_RENEW_MS,
     async reconcile(key, reconcileContext) {
       return key === LEASE ? lease.renew(reconcileContext) : loadCertificate(reconcileContext);
     },
@@ -157,7 +156,7 @@ function createLeaseWriter(context: ControllerContext) {
       for (const other of observeReplicas(cluster.store.list('Lease', namespace), now())) {
         if (other.silentMs >= STALE_MS) await ignoreNotFound(cluster.remove('Lease', other.name, namespace));
       }
-      return { requeueAfterMs: RENEW_MS };
+      return { requeueAfterMs: REPLICA_RENEW_MS };
     },
   };
 }

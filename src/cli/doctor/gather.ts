@@ -11,7 +11,7 @@ import {
 } from '../../install/index.ts';
 import { type Configuration, readConfigurations } from '../../install/live-webhooks.ts';
 import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
-import { setApiDefaults } from '../../kube/defaults.ts';
+import { withApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import type { Kinds } from '../../kube/kinds.ts';
@@ -19,7 +19,6 @@ import type { PodSecurityException } from '../../kube/pod-security-exception.ts'
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
 import {
-  draft,
   type EndpointSlice,
   type GroupVersionResource,
   type JsonObject,
@@ -35,6 +34,7 @@ import { VERSION } from '../command.ts';
 import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installed/deployment.ts';
 import { effectiveSpec, readRolloutState } from '../installed/enforcement.ts';
 import { findObsolete } from '../installed/objects.ts';
+import { readServerCertificate } from '../installed/served-certificate.ts';
 import { hasSettings, type InstalledPolicy, readServerless } from '../installed/serverless.ts';
 import { isOpenShift } from '../installed/settings.ts';
 import { findWeakerThanPolicies } from '../installed/weakening.ts';
@@ -50,7 +50,6 @@ import {
   type ServerlessFacts,
 } from './facts.ts';
 import { namespaceTier, type Tier } from './matching.ts';
-import { readServerCertificate } from './served-certificate.ts';
 
 type Deployment = Kinds['Deployment'];
 
@@ -199,8 +198,7 @@ async function readChangedObjects(client: ClusterClient, settings: ManifestSetti
     if (!resource) return [];
     const { name, namespace } = manifest.metadata;
     const current = (await client.get(resource, name, namespace)) as unknown as JsonObject | undefined;
-    const required: Record<string, unknown> = draft(manifest);
-    setApiDefaults(required);
+    const required = withApiDefaults(manifest) as unknown as JsonObject;
     return current && fields.every((field) => deepEqual(current[field], required[field])) ? [] : [manifest];
   });
   return (await Promise.all(changed)).flat();

@@ -1,6 +1,7 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { reviewSelf } from '../../cluster/access.ts';
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
-import { isCurrentLease } from '../../controllers/replica-leases.ts';
+import { isCurrentLease, REPLICA_RENEW_MS } from '../../controllers/replica-leases.ts';
 import {
   type BreakGlassNote,
   type BreakGlassStatus,
@@ -26,6 +27,7 @@ import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import { planRelaxation, planRestoration } from '../../policy/rollout/relaxation.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io, printPage } from '../command.ts';
+import { readServerCertificate } from '../installed/served-certificate.ts';
 import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
 import {
@@ -45,7 +47,7 @@ Stops all enforcement in an emergency, and restores it afterwards.
           seconds. Relaxes the pod-security.kubernetes.io/enforce labels that the label syncer set, because the
           PodSecurity plugin denies pods by these labels. The output lists other causes of denials
   off     restores the webhooks, policies and labels, except labels that another client has changed. Without
-          --force, a replica must be ready
+          --force, this machine must reach the URL of the webhooks, or a replica must renew its Lease within 30 s
   status  shows the state of each webhook and policy, and the number of namespaces with a relaxed label
 
 "on" does not require a running replica. You can interrupt and repeat the command. Pods that start while
@@ -241,18 +243,51 @@ async function switchOff(run: Run): Promise<number> {
   });
 }
 
+/** Returns the reason why this machine cannot connect to a replica, or `undefined` if it can. */
+async function probeServer(url: string): Promise<string | undefined> {
+  const result = await readServerCertificate(new URL(url).origin);
+  return 'chain' in result ? undefined : result.unknown;
+}
+
+/** Time in which a running replica renews its Lease twice. */
+const RENEWAL_MS = 2 * REPLICA_RENEW_MS;
+/** A Lease that expired longer ago is not renewed, whatever the difference between the clocks. */
+const CLOCK_TOLERANCE_MS = 60_000;
+
+/**
+ * Waits until a replica renews its Lease. A recent renewal is not sufficient, because the Lease of a replica that was
+ * killed remains.
+ */
+async function awaitRenewal(client: ClusterClient, namespace: string | undefined): Promise<boolean> {
+  const labels = `${OWN},${COMPONENT_LABEL}=${REPLICA}`;
+  const read = (): Promise<readonly Lease[]> => client.list(RESOURCES.Lease, { namespace, labels });
+  const before = await read();
+  if (!before.some((lease) => isCurrentLease(lease, new Date(), CLOCK_TOLERANCE_MS))) return false;
+  const known = new Set(before.map(renewal));
+  for (const deadline = Date.now() + RENEWAL_MS; Date.now() < deadline;) {
+    await pause(250, undefined, { signal: client.signal });
+    if ((await read()).some((lease) => !known.has(renewal(lease)))) return true;
+  }
+  return false;
+}
+
+/** Identifies a renewal of a Lease. */
+function renewal({ metadata, spec }: Lease): string {
+  return `${metadata?.uid} ${spec?.renewTime}`;
+}
+
 /** Returns the reason why no replica can respond to fail-closed webhooks, or `undefined` if one is ready. */
 async function findReplicaProblem(client: ClusterClient, targets: readonly Target[]): Promise<string | undefined> {
   const closed = targets.flatMap((target) => {
     const webhooks = target.kind === 'ValidatingAdmissionPolicy' ? [] : target.webhooks;
     return webhooks
       .filter((webhook) => isOff(webhook) && webhook.failurePolicy !== 'Ignore')
-      .map(({ clientConfig: { service } }) => ({ service, secret: caSecretReference(target) }));
+      .map(({ clientConfig: { service, url } }) => ({ service, url, secret: caSecretReference(target) }));
   });
   // All webhooks of an installation use the same replicas.
   const [webhook] = closed;
   if (!webhook) return undefined;
-  const { service, secret } = webhook;
+  const { service, url, secret } = webhook;
   try {
     if (service) {
       const { namespace, name } = service;
@@ -260,13 +295,14 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
       const slices = await client.list(RESOURCES.EndpointSlice, { namespace, labels });
       const endpoints = slices.flatMap((slice) => (slice as EndpointSlice).endpoints ?? []);
       const isReady = endpoints.some(({ conditions }) => conditions?.ready !== false);
-      return isReady ? undefined : `Service ${namespace}/${name} has no ready endpoint`;
+      if (!isReady) return `Service ${namespace}/${name} has no ready endpoint`;
     }
+    const unreachable = url == null ? undefined : await probeServer(url);
+    if (url != null && unreachable === undefined) return undefined;
     // The Leases are in the namespace of the Secret, if it is known.
-    const labels = `${OWN},${COMPONENT_LABEL}=${REPLICA}`;
-    const leases: readonly Lease[] = await client.list(RESOURCES.Lease, { namespace: secret?.split('/')[0], labels });
-    const isReady = leases.some((lease) => isCurrentLease(lease, new Date()));
-    return isReady ? undefined : 'no replica has a current Lease';
+    const isRenewed = await awaitRenewal(client, service?.namespace ?? secret?.split('/')[0]);
+    const silence = `no replica has renewed its Lease within ${RENEWAL_MS / 1000} s`;
+    return isRenewed ? undefined : [...(unreachable === undefined ? [] : [unreachable]), silence].join(', and ');
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return error.message;

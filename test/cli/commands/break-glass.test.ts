@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
@@ -36,12 +37,15 @@ API servers apply the change within seconds, and Portcullis then enforces again.
 describe('break-glass', () => {
   let cluster: TestCluster;
   let kubeconfig: string;
+  let renewal: Renewal;
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
     await createEndpoint(cluster, true);
+    renewal = startRenewal(cluster);
   });
   after(async () => {
+    await renewal.stop();
     assert.deepEqual(cluster.errors, []);
     await cluster.stop();
   });
@@ -237,6 +241,37 @@ async function createEndpoint({ admin }: TestCluster, ready: boolean): Promise<v
   await admin.send('DELETE', `${path}/replica`);
   const slice = { metadata: { name: 'replica', labels }, addressType: 'IPv4', endpoints, ports: [] };
   assert.equal((await admin.send('POST', path, slice)).status, 201);
+}
+
+const LEASES = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases';
+
+interface Renewal {
+  stop(): Promise<void>;
+}
+
+/** Renews the Lease of a replica until it is stopped, without deleting the Lease, as if the replica was then killed. */
+function startRenewal({ admin }: TestCluster): Renewal {
+  const stopped = new AbortController();
+  const renew = async (): Promise<void> => {
+    const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'replica' };
+    await admin.send('POST', LEASES, { metadata: { name: 'a', labels } });
+    while (!stopped.signal.aborted) {
+      const spec = { holderIdentity: 'a', leaseDurationSeconds: 60, renewTime: microTime() };
+      await admin.send('PATCH', `${LEASES}/a`, { spec }, { 'content-type': 'application/merge-patch+json' });
+      await pause(100);
+    }
+  };
+  const running = renew();
+  return {
+    stop: () => {
+      stopped.abort();
+      return running;
+    },
+  };
+}
+
+function microTime(): string {
+  return new Date().toISOString().replace('Z', '000Z');
 }
 
 const SYNCER = 'pod-security-admission-label-synchronization-controller';
@@ -449,12 +484,15 @@ const LABEL_CASES: readonly LabelCase[] = [
 describe('namespace labels during break-glass', () => {
   let cluster: TestCluster;
   let kubeconfig: string;
+  let renewal: Renewal;
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
     await createEndpoint(cluster, true);
+    renewal = startRenewal(cluster);
   });
   after(async () => {
+    await renewal.stop();
     assert.deepEqual(cluster.errors, []);
     await cluster.stop();
   });
@@ -681,19 +719,20 @@ describe('namespace labels during break-glass', () => {
     const url = [{ op: 'add', path: '/webhooks/0/clientConfig', value: { url: 'https://127.0.0.1:1/' } }];
     await cluster.admin.send('DELETE', `${MUTATING}/zz.scc.portcullis.dev`);
     assert.equal((await cluster.admin.send('PATCH', path, url, JSON_PATCH)).status, 200);
-    const leases = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases';
-    const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'replica' };
-    const renew = async (renewTime: string): Promise<void> => {
-      const spec = { holderIdentity: 'a', leaseDurationSeconds: 60, renewTime };
-      await cluster.admin.send('DELETE', `${leases}/a`);
-      assert.equal((await cluster.admin.send('POST', leases, { metadata: { name: 'a', labels }, spec })).status, 201);
-    };
     await run(['on']);
-    await renew('2020-01-01T00:00:00.000000Z');
-    assert.match((await run(['off'])).stderr, /^error: no replica is ready: no replica has a current Lease\. /);
-    await renew(new Date().toISOString().replace('Z', '000Z'));
+    const refused =
+      /^error: no replica is ready: https:\/\/127\.0\.0\.1:1: dial tcp 127\.0\.0\.1:1: connect: connection refused, and no replica has renewed its Lease within 30 s\. /;
+    const renewTime = async (time: string): Promise<void> => {
+      const patch = { 'content-type': 'application/merge-patch+json' };
+      await cluster.admin.send('PATCH', `${LEASES}/a`, { spec: { renewTime: time } }, patch);
+    };
+    await renewal.stop();
+    for (const time of ['2020-01-01T00:00:00.000000Z', '2120-01-01T00:00:00.000000Z', microTime()]) {
+      await renewTime(time);
+      assert.match((await run(['off'])).stderr, refused, time);
+    }
+    renewal = startRenewal(cluster);
     assert.equal((await run(['off'])).code, 0);
-    await cluster.admin.send('DELETE', `${leases}/a`);
   });
 
   test('are not changed, and the policies that still enforce them are listed', async () => {
