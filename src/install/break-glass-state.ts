@@ -35,9 +35,16 @@ export function parseFloorPolicy({ metadata = {}, spec }: Kinds['ValidatingAdmis
   return { kind: 'ValidatingAdmissionPolicy', name: metadata.name ?? '', metadata, ...(spec ? { spec } : {}) };
 }
 
+type Requirement = Wire<V1LabelSelectorRequirement>;
+
 /** Returns a policy's namespace requirements. */
-function namespaceRequirements({ spec }: FloorPolicy): readonly Wire<V1LabelSelectorRequirement>[] {
+function namespaceRequirements({ spec }: Pick<FloorPolicy, 'spec'>): readonly Requirement[] {
   return spec?.matchConstraints?.namespaceSelector?.matchExpressions ?? [];
+}
+
+/** Returns a policy's namespace requirements without the break-glass requirement. */
+export function otherRequirements(policy: Pick<FloorPolicy, 'spec'>): readonly Requirement[] {
+  return namespaceRequirements(policy).filter((one) => !deepEqual(one, NO_NAMESPACE));
 }
 
 export function parseTarget(kind: Target['kind'], object: KubeObject): Target {
@@ -98,8 +105,7 @@ export function planSwitch(target: Target, note: BreakGlassNote | undefined): Ob
 /** Returns the fields to replace. They contain whole lists, because a merge patch does not merge lists. */
 function switchedFields(target: Target, isOn: boolean): object {
   if (target.kind === 'ValidatingAdmissionPolicy') {
-    const others = namespaceRequirements(target).filter((one) => !deepEqual(one, NO_NAMESPACE));
-    const matchExpressions = [...others, ...(isOn ? [NO_NAMESPACE] : [])];
+    const matchExpressions = [...otherRequirements(target), ...(isOn ? [NO_NAMESPACE] : [])];
     return { spec: { matchConstraints: { namespaceSelector: { matchExpressions } } } };
   }
   const webhooks = target.webhooks.map((webhook) => {

@@ -1,6 +1,7 @@
 /** Fixes shared by several checks, and the function that prints fixes. */
 import type { Configuration } from '../../install/live-webhooks.ts';
 import { SELECTOR_LABELS } from '../../install/settings.ts';
+import type { Pod } from '../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../installed/deployment.ts';
@@ -21,10 +22,21 @@ export function instruction(note: string): Fix {
 /** Label selector of the replicas. */
 export const SELECTOR = `app.kubernetes.io/name=${INSTALLATION.name}`;
 
-/** Prints the logs of the replicas. Replicas outside the cluster have no pods. */
-export function replicaLogs({ namespace, deployment }: Pick<Facts, 'namespace' | 'deployment'>): Fix {
-  const isOutside = 'value' in deployment && deployment.value === undefined;
-  if (isOutside) return instruction('read the logs of the replicas');
+/** True if the replicas run as processes outside the cluster. */
+export function runsProcesses({ deployment, settings }: Pick<Facts, 'deployment' | 'settings'>): boolean {
+  return settings.webhooks !== 'service' || ('value' in deployment && deployment.value === undefined);
+}
+
+export function isReplica({ metadata }: Pod): boolean {
+  return metadata?.labels?.['app.kubernetes.io/name'] === INSTALLATION.name;
+}
+
+/** Prints the logs of the replicas or, if they have no pods, the reason. */
+export function replicaLogs(facts: Pick<Facts, 'namespace' | 'deployment' | 'settings' | 'pods'>): Fix {
+  const { namespace, pods } = facts;
+  if (runsProcesses(facts)) return instruction('read the logs of the replicas');
+  const hasNone = 'value' in pods && !pods.value.some(isReplica);
+  if (hasNone) return run('kubectl', '-n', namespace, 'describe', 'deployments,replicasets', '-l', SELECTOR);
   return run('kubectl', '-n', namespace, 'logs', '-l', SELECTOR, '--tail=50');
 }
 

@@ -1,9 +1,10 @@
-import { isOff, otherConditions } from '../../install/break-glass-state.ts';
+import { isOff, otherConditions, otherRequirements } from '../../install/break-glass-state.ts';
 import type { Configuration, Webhook } from '../../install/live-webhooks.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
 import { EXEMPT_CONDITION, isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
-import type { NamespaceFact } from './facts.ts';
+import { POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
+import type { Facts, FloorObject, NamespaceFact } from './facts.ts';
 
 /** Request attributes that webhooks match. */
 export interface Request {
@@ -47,15 +48,34 @@ export function isCalled(webhook: Webhook, { operation, group, resource, namespa
   );
 }
 
-/** Returns the configurations without the changes that break-glass made. */
-export function withoutBreakGlass(configurations: readonly Configuration[]): readonly Configuration[] {
-  return configurations.map((configuration) => ({
+/** Returns the facts without the changes that break-glass made to webhooks, floor policies and enforce labels. */
+export function withoutBreakGlass(facts: Facts): Facts {
+  const { policies, namespaces } = facts;
+  const webhookConfigurations = facts.webhookConfigurations.map((configuration) => ({
     ...configuration,
-    webhooks: configuration.webhooks.map((webhook) => ({
-      ...webhook,
-      matchConditions: otherConditions(webhook),
-    })),
+    webhooks: configuration.webhooks.map((webhook) => ({ ...webhook, matchConditions: otherConditions(webhook) })),
   }));
+  return {
+    ...facts,
+    webhookConfigurations,
+    policies: 'value' in policies ? { value: policies.value.map(restorePolicy) } : policies,
+    namespaces: 'value' in namespaces ? { value: namespaces.value.map(restoreLevel) } : namespaces,
+  };
+}
+
+function restorePolicy(policy: FloorObject): FloorObject {
+  const { spec } = policy;
+  if (!spec?.matchConstraints) return policy;
+  const { namespaceSelector, ...constraints } = spec.matchConstraints;
+  const selector = { ...namespaceSelector, matchExpressions: otherRequirements({ spec }) };
+  return { ...policy, spec: { ...spec, matchConstraints: { ...constraints, namespaceSelector: selector } } };
+}
+
+function restoreLevel(namespace: NamespaceFact): NamespaceFact {
+  const { [RELAXED_LABEL]: level, ...labels } = namespace.labels;
+  return level === undefined
+    ? namespace
+    : { ...namespace, labels: { ...labels, [POD_SECURITY_LABELS.enforce]: level } };
 }
 
 export function failsClosed({ failurePolicy }: Webhook): boolean {
@@ -78,4 +98,11 @@ export function requestTier(configurations: readonly Configuration[], request: R
 
 export function podCreation(namespace: NamespaceFact, labels: Readonly<Record<string, string>> = {}): Request {
   return { operation: 'CREATE', group: '', resource: 'pods', namespace, labels };
+}
+
+/** Returns the namespaces whose pods are denied while no replica responds and break-glass is off. */
+export function closedNamespaces(facts: Facts): readonly NamespaceFact[] {
+  const { namespaces, webhookConfigurations } = withoutBreakGlass(facts);
+  const known = 'value' in namespaces ? namespaces.value : [];
+  return known.filter((one) => namespaceTier(webhookConfigurations, one) === 'fail-closed');
 }

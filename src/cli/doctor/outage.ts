@@ -28,10 +28,10 @@ const TIERS: readonly Tier[] = ['fail-closed', 'fail-open', 'excluded'];
  * Simulates an outage of all replicas, by tier. Returns nothing if the namespaces are unknown, or if nothing is
  * installed.
  */
-export function simulateOutage(facts: Facts): readonly Outage[] {
-  const { namespaces } = facts;
+export function simulateOutage(current: Facts): readonly Outage[] {
+  const facts = withoutBreakGlass(current);
+  const { namespaces, webhookConfigurations: configurations } = facts;
   if (!('value' in namespaces) || !isInstalled(facts)) return [];
-  const configurations = withoutBreakGlass(facts.webhookConfigurations);
   const outages = namespaces.value.map((namespace) => {
     const tier = namespaceTier(configurations, namespace);
     const update: Request = { operation: 'UPDATE', group: '', resource: 'namespaces', namespace };

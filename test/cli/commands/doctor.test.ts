@@ -611,6 +611,12 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     urlCertificates: new Map([['https://portcullis.portcullis.svc:8443', served('the URL')]]),
   },
   'no Deployment': { deployment: { value: undefined } },
+  'missing, and not registered yet': { webhookConfigurations: [] },
+  'off, and no namespace fails closed': {
+    webhookConfigurations: registered((webhook) => ({ ...webhook, failurePolicy: 'Ignore' })),
+  },
+  'processes without a leader, beside a Deployment': { settings: AT_URL.settings ?? SETTINGS },
+  'a process that was killed': { deployment: { value: undefined } },
   'expired leader, no Deployment': { deployment: { value: undefined } },
   'a URL without a response': { ...AT_URL, probes: [] },
   'a URL that only API servers reach': AT_URL,
@@ -723,6 +729,18 @@ describe('the fix for an object that differs from the manifests', () => {
   }
 });
 
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+
+/** Returns a floor object as break-glass leaves it. */
+function switchOff(object: FloorObject): FloorObject {
+  const constraints = object.spec?.matchConstraints;
+  if (!constraints) return object;
+  const { matchExpressions = [] } = constraints.namespaceSelector ?? {};
+  const none = { key: 'kubernetes.io/metadata.name', operator: 'DoesNotExist' } as const;
+  const namespaceSelector = { matchExpressions: [...matchExpressions, none] };
+  return { ...object, spec: { ...object.spec, matchConstraints: { ...constraints, namespaceSelector } } };
+}
+
 test('an outage is simulated by tier', () => {
   const namespaces = {
     value: [
@@ -758,6 +776,26 @@ test('an outage is simulated by tier', () => {
       ['unaffected', 'portcullis'],
     ],
   );
+  const closed = withFloor('Fail', (all) => all);
+  const effects = (facts: Facts): readonly string[] =>
+    simulateOutage(facts).map(({ tier, pods, namespaces }) => [tier, pods, ...namespaces].join(', '));
+  const whileClosed = { ...HEALTHY, ...closed, namespaces };
+  assert.deepEqual(effects(whileClosed), [
+    'fail-closed, denied, default, shop',
+    'fail-open, decided by the floor, kube-system, network',
+    'excluded, unaffected, portcullis',
+  ]);
+  const switched = (factValue(closed.policies) ?? []).map(switchOff);
+  assert.deepEqual(effects({ ...whileClosed, policies: { value: switched } }), effects(whileClosed));
+  const levels = registered((webhook) =>
+    webhook['name'] === 'psa.portcullis.dev'
+      ? { ...webhook, namespaceSelector: { matchLabels: { [ENFORCE]: 'restricted' } } }
+      : { ...webhook, failurePolicy: 'Ignore' },
+  );
+  const relaxed = namespace('shop', { [ENFORCE]: 'privileged', 'portcullis.dev/break-glass-enforce': 'restricted' });
+  assert.deepEqual(effects({ ...HEALTHY, webhookConfigurations: levels, namespaces: { value: [relaxed] } }), [
+    'fail-closed, denied, shop',
+  ]);
   assert.deepEqual(simulateOutage({ ...HEALTHY, ...NOTHING }), []);
   assert.deepEqual(simulateOutage({ ...HEALTHY, namespaces: { unknown: 'forbidden' } }), []);
 });

@@ -1,5 +1,6 @@
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
-import { type Check, type CheckResult, evaluateFact, info, ok, problem, warning } from '../facts.ts';
+import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
 import { applyManifests, instruction, replicaLogs, run } from '../fix.ts';
 import { invalidReason } from '../gather.ts';
 
@@ -33,13 +34,24 @@ const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new M
   ],
 ]);
 
+/** The leader creates the object, and restores it after a deletion without confirmation. */
+function evaluateMissing({ webhookConfigurations }: Facts): CheckResult {
+  if (!webhookConfigurations.some(isPartOfPortcullis)) return info(OBJECT, 'does not exist. The leader creates it');
+  return problem(OBJECT, 'does not exist, and the leader has not restored it', {
+    impact: 'replicas keep the last valid settings until they stop. A replica that starts does not become ready',
+    fix: instruction(
+      'create it with your settings. If its spec is empty, the initial settings of the Deployment apply',
+    ),
+  });
+}
+
 /** Checks that the policy settings are valid and in force. */
 export const configuration: Check = {
   name: 'configuration',
   evaluate: (facts) =>
     evaluateFact(facts.settingsObject, 'configuration', (object) => {
       const { namespace, settings } = facts;
-      if (!object) return [info(OBJECT, 'does not exist. The leader creates it')];
+      if (!object) return [evaluateMissing(facts)];
       const { metadata, spec = {}, status } = object;
       const invalid = invalidReason(spec, namespace);
       if (invalid !== undefined) {

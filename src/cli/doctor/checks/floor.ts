@@ -19,9 +19,15 @@ import {
   warning,
 } from '../facts.ts';
 import { instruction, leaderCorrects, run } from '../fix.ts';
+import { closedNamespaces } from '../matching.ts';
 
 const OBJECT = 'floor';
-const CLOSED = 'While no replica responds, no pods can be created in fail-closed namespaces';
+/** Describes what happens without a floor while no replica responds. */
+function withoutFloor(facts: Facts): string {
+  const isNoneClosed = 'value' in facts.namespaces && closedNamespaces(facts).length === 0;
+  const none = 'No namespace fails closed, so pods are created without a review while no replica responds';
+  return isNoneClosed ? none : 'While no replica responds, no pods can be created in fail-closed namespaces';
+}
 
 /**
  * Checks that the floor is in force. Does not compare the policies with the settings, because the leader corrects them.
@@ -36,20 +42,22 @@ export const floor: Check = {
 
 function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {
   const { mode } = decodePolicy(facts.settings).floor;
-  if (mode === 'off') return [ok(OBJECT, `is off. ${CLOSED}`)];
+  if (mode === 'off') return [ok(OBJECT, `is off. ${withoutFloor(facts)}`)];
   const minor = factValue(facts.server)?.minor;
   if (minor === undefined) return [unknown(OBJECT, 'is on, but the API server reports no version')];
   if (minorVersion(minor) < MIN_POLICY_MINOR) {
     return [
       problem(OBJECT, `is on, but Kubernetes ${minor} is older than v1.${MIN_POLICY_MINOR}`, {
-        impact: `API servers evaluate no policy, and webhooks fail closed. ${CLOSED}`,
+        impact: `API servers evaluate no policy, and webhooks fail closed. ${withoutFloor(facts)}`,
         fix: instruction('upgrade the cluster, or set spec.floor.mode to "off"'),
       }),
     ];
   }
   const [denying, bindings] = POLICY_KINDS.map((kind) => policies.filter((one) => one.kind === kind).length);
   if (!denying || !bindings) {
-    return [problem(OBJECT, 'is on, but no policy is in force', { impact: CLOSED, fix: leaderCorrects(facts) })];
+    return [
+      problem(OBJECT, 'is on, but no policy is in force', { impact: withoutFloor(facts), fix: leaderCorrects(facts) }),
+    ];
   }
   return [ok(OBJECT, `${denying} policies are in force`), ...evaluateSystem(facts)];
 }

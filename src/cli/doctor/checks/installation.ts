@@ -1,4 +1,4 @@
-import { webhookConfigurations } from '../../../install/index.ts';
+import { type Manifest, webhookConfigurations } from '../../../install/index.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { deleteObsolete } from '../../installed/objects.ts';
@@ -53,28 +53,31 @@ export const installation: Check = {
 
 const OBJECTS = 'objects of the installation';
 
-/** Impacts of missing and changed objects by kind, except roles and their bindings. */
-const IMPACTS: Readonly<Record<string, string>> = {
-  CustomResourceDefinition: 'the features that need it do not work, and enforcement may not take effect',
-  ValidatingAdmissionPolicy: 'a stolen token of the service account can write more objects',
-  ValidatingAdmissionPolicyBinding: 'a stolen token of the service account can write more objects',
+/** Impacts of missing and changed policies and their bindings by name. */
+const POLICY_IMPACTS: Readonly<Record<string, string>> = {
+  'portcullis-service-account': 'a stolen token of the service account can write more objects',
+  'portcullis-exceptions': 'users who may write the status of exceptions can approve them',
+  'portcullis-settings': 'the settings can be deleted without confirmation',
 };
-const ROLE_IMPACT = 'replicas do not become ready, or controllers fail';
+
+function findImpact({ kind, metadata: { name } }: Manifest): string {
+  if (kind.startsWith('ValidatingAdmissionPolicy')) return POLICY_IMPACTS[name] ?? '';
+  return kind === 'CustomResourceDefinition'
+    ? 'the features that need it do not work, and enforcement may not take effect'
+    : 'replicas do not become ready, or controllers fail';
+}
 
 function checkObjects(facts: Facts): readonly CheckResult[] {
   return [
     ...evaluateFact(facts.changedObjects, OBJECTS, (changed) => {
       if (changed.length === 0) return [ok(OBJECTS, 'match the manifests')];
-      return Array.from(
-        Map.groupBy(changed, ({ kind }) => IMPACTS[kind] ?? ROLE_IMPACT),
-        ([impact, group]) => {
-          const names = summarizeNames(group.map(({ kind, metadata: { name } }) => `${kind} ${name}`));
-          return problem(names, 'missing, or different from the manifests', {
-            impact,
-            fix: applyManifests(facts, 'prerequisites'),
-          });
-        },
-      );
+      return Array.from(Map.groupBy(changed, findImpact), ([impact, group]) => {
+        const names = summarizeNames(group.map(({ kind, metadata: { name } }) => `${kind} ${name}`));
+        return problem(names, 'missing, or different from the manifests', {
+          impact,
+          fix: applyManifests(facts, 'prerequisites'),
+        });
+      });
     }),
     ...evaluateFact(facts.obsolete, 'roles', (unused) => {
       if (unused.length === 0) return [];

@@ -1,8 +1,19 @@
 import type { Kinds } from '../../../kube/kinds.ts';
-import type { Pod } from '../../../kube/types.ts';
+import type { Node, Pod } from '../../../kube/types.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
-import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
-import { applyManifests, instruction, run, SELECTOR } from '../fix.ts';
+import {
+  type Check,
+  type CheckResult,
+  evaluateFact,
+  type Facts,
+  factValue,
+  type Fix,
+  info,
+  ok,
+  problem,
+  warning,
+} from '../facts.ts';
+import { applyManifests, instruction, isReplica, run, SELECTOR } from '../fix.ts';
 import { respondingWebhooks } from './reachability.ts';
 
 const DEPLOYMENT = `Deployment ${INSTALLATION.name}`;
@@ -34,7 +45,8 @@ function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts)
   if (settings.webhooks !== 'service') {
     return [info(DEPLOYMENT, `${message}. API servers call the webhooks at ${settings.webhooks.url}`)];
   }
-  const describe = run('kubectl', '-n', namespace, 'describe', 'pods', '-l', SELECTOR);
+  const kinds = factValue(facts.pods)?.some(isReplica) === false ? 'deployments,replicasets' : 'pods';
+  const describe = run('kubectl', '-n', namespace, 'describe', kinds, '-l', SELECTOR);
   const reduced = 'availability is reduced if another replica stops';
   const readiness =
     ready === 0
@@ -101,7 +113,8 @@ function evaluateBudget(facts: Facts): readonly CheckResult[] {
   });
 }
 
-function evaluateSpread({ pods, nodes, namespace }: Facts): readonly CheckResult[] {
+function evaluateSpread(facts: Facts): readonly CheckResult[] {
+  const { pods, nodes } = facts;
   if (!('value' in pods) || !('value' in nodes)) return [];
   const ready = pods.value.filter((pod) => isReplica(pod) && isReady(pod));
   const used = new Set(ready.map(({ spec }) => spec?.nodeName));
@@ -109,13 +122,25 @@ function evaluateSpread({ pods, nodes, namespace }: Facts): readonly CheckResult
   return [
     warning(DEPLOYMENT, `all ready replicas run on node ${[...used].join()}`, {
       impact: 'no replica responds if this node fails',
-      fix: run('kubectl', '-n', namespace, 'delete', 'pod', ready[0]?.metadata?.name ?? ''),
+      fix: spreadFix(facts, ready, used),
     }),
   ];
 }
 
-function isReplica({ metadata }: Pod): boolean {
-  return metadata?.labels?.['app.kubernetes.io/name'] === INSTALLATION.name;
+/** Returns the fix that moves a replica to another node. The scheduler must prefer other nodes and find one. */
+function spreadFix(facts: Facts, ready: readonly Pod[], used: ReadonlySet<string | undefined>): Fix {
+  const { podAntiAffinity } = factValue(facts.deployment)?.spec?.template.spec?.affinity ?? {};
+  if (podAntiAffinity === undefined) return applyManifests(facts, 'missing');
+  const others = (factValue(facts.nodes) ?? []).filter((node) => !used.has(node.metadata?.name) && isOpen(node));
+  if (others.length === 0) return instruction('add a node, or remove the taints of another node');
+  const name = ready[0]?.metadata?.name ?? '';
+  const note = 'its replacement runs on another node if one has capacity';
+  return { ...run('kubectl', '-n', facts.namespace, 'delete', 'pod', name), note };
+}
+
+/** True if pods without tolerations can be scheduled on the node. */
+function isOpen({ spec }: Node): boolean {
+  return spec?.unschedulable !== true && !spec?.taints?.some(({ effect }) => effect !== 'PreferNoSchedule');
 }
 
 function isReady({ status }: Pod): boolean {

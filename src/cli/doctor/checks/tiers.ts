@@ -1,16 +1,14 @@
 import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
 import { type Check, type CheckResult, evaluateFact, type Facts, ok } from '../facts.ts';
 import { run } from '../fix.ts';
-import { namespaceTier, withoutBreakGlass } from '../matching.ts';
+import { closedNamespaces } from '../matching.ts';
 
 /** Checks that the namespaces that a cluster needs to start do not fail closed. */
 export const tiers: Check = {
   name: 'tiers',
   evaluate: (facts) =>
-    evaluateFact(facts.namespaces, 'namespaces', (namespaces) => {
-      const configurations = withoutBreakGlass(facts.webhookConfigurations);
-      const closed = namespaces.filter((one) => namespaceTier(configurations, one) === 'fail-closed');
-      const results = closed.flatMap(({ name }) => evaluateNamespace(name, facts));
+    evaluateFact(facts.namespaces, 'namespaces', () => {
+      const results = closedNamespaces(facts).flatMap(({ name }) => evaluateNamespace(name, facts));
       return results.length > 0
         ? results
         : [ok('namespaces', 'no namespace for networking, DNS or storage fails closed')];
