@@ -9,11 +9,10 @@ import {
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
-  POD_SECURITY_LABELS,
 } from '../kube/well-known.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
-import { resolvePolicies } from '../policy/psa/policy.ts';
-import { isLevel, type Level, type Policy, type Version } from '../policy/pss/policy.ts';
+import { isSamePolicy, resolvePolicies } from '../policy/psa/policy.ts';
+import type { Level, Version } from '../policy/pss/policy.ts';
 import {
   type DefaultLevel,
   isEnforcementDesired,
@@ -169,12 +168,13 @@ export function namespacePolicies(
   const { enforce: current } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
   if (isSelected(namespace, podSecurity.exemptions)) {
     const level = predictNamespaceLevel(namespace, store, management);
-    return { current, planned: level && { level, version: 'latest' }, isSelected: true };
+    // The version label of a namespace also applies to a level that it gets later.
+    return { current, planned: level && { level, version: current.version }, isSelected: true };
   }
   const { apply } = createLabelPlanner(store, { mode: 'Enforce', settings: management })(namespace);
-  const level = apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
-  const isChanged = isLevel(level) && level !== current.level;
-  return { current, planned: isChanged ? ({ level, version: 'latest' } satisfies Policy) : current, isSelected: false };
+  const labels = { ...namespace.metadata?.labels, ...apply?.metadata?.labels };
+  const { enforce: planned } = resolvePolicies(labels, podSecurity.defaults);
+  return { current, planned: isSamePolicy(planned, current) ? current : planned, isSelected: false };
 }
 
 /** Creates a function that plans namespace labels based on the current objects in the store. */

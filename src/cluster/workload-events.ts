@@ -41,8 +41,8 @@ interface Refusal {
   readonly action: string;
   /** The policy's message, in upstream's wording. */
   readonly text: string;
-  /** Level that the pods violate. Absent for SCCs. */
-  readonly level?: string | undefined;
+  /** Level that the pods violate, and its version. Absent for SCCs. */
+  readonly denied?: { readonly level: string; readonly version: string } | undefined;
 }
 
 /**
@@ -51,13 +51,15 @@ interface Refusal {
  */
 export function refusalEvent(
   { kind, metadata }: WorkloadReference,
-  { policy, action, text, level = 'restricted' }: Refusal,
+  { policy, action, text, denied }: Refusal,
 ): Pick<ClusterEvent, 'type' | 'reason' | 'action' | 'note'> {
   const target = `${kind.toLowerCase()}/${metadata.name ?? ''} -n ${metadata.namespace ?? ''}`;
+  const { level, version } = denied ?? { level: 'restricted', version: 'latest' };
+  const versionOption = version === 'latest' ? '' : ` --kubernetes-version=${version}`;
   const command =
     policy === 'SCC'
       ? `portcullis explain ${target}`
-      : `kubectl get ${target} -o yaml | portcullis check --level=${level} --fix=diff -f -`;
+      : `kubectl get ${target} -o yaml | portcullis check --level=${level}${versionOption} --fix=diff -f -`;
   return {
     type: 'Warning',
     reason: REASONS[policy],

@@ -63,7 +63,7 @@ export function* evaluateFromStore(
   const workloads = listPodCreators(store, name, customSources, TEMPLATE_KINDS);
   const isLimited = isOpen || current.level !== 'privileged' || planned?.level !== 'privileged';
   if (missing !== undefined && isLimited && pods.length + workloads.length > 0) {
-    return inconclusive({ name, current: current.level, isSelected: isOpen }, missing);
+    return inconclusive({ name, current: current.level, currentVersion: current.version, isSelected: isOpen }, missing);
   }
   const canUse = canUseScc(store);
   const findAccount = (account: string) => store.get('ServiceAccount', account, name);
@@ -197,10 +197,18 @@ async function evaluateByDryRun(
   const namespace = cluster.store.get('Namespace', name);
   if (!namespace || !isSelected(namespace, exemptions)) return await evaluate();
   const { current: inForce, planned } = settings.policies(namespace, cluster.store);
-  const base = { name, current: inForce.level, isSelected: true } as const;
+  const base = { name, current: inForce.level, currentVersion: inForce.version, isSelected: true } as const;
   if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
-  const { level } = planned;
-  const clean: NamespaceEvaluation = { ...base, level, verdict: 'clean', categories: [], workloads: [], excepted: [] };
+  const { level, version } = planned;
+  const clean: NamespaceEvaluation = {
+    ...base,
+    level,
+    version,
+    verdict: 'clean',
+    categories: [],
+    workloads: [],
+    excepted: [],
+  };
   if (level === 'privileged') return clean;
   const result = await dryRun(cluster, namespace, level, settings.currentEnforce);
   const current = cluster.store.get('Namespace', name);

@@ -7,8 +7,9 @@ import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { summarizeNames, printCount } from '../kube/text.ts';
+import { summarizeNames, printCount, quote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
+import { printLevel, printPolicy } from '../policy/psa/policy.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
@@ -83,7 +84,7 @@ function byType(conditions: readonly Condition[]): Readonly<Record<string, Condi
 /** Records an event about the effect of enforcement on a namespace. */
 export function recordViolations(
   namespace: Namespace,
-  { level, workloads }: NamespaceEvaluation,
+  { level, version, workloads }: NamespaceEvaluation,
   { recordEvent }: ReconcileContext,
 ): void {
   const denied = workloads.filter(({ verdict }) => verdict !== 'restart');
@@ -93,7 +94,7 @@ export function recordViolations(
     type: 'Warning',
     reason: 'PodSecurityViolations',
     action: 'EvaluatePodSecurity',
-    message: `enforcement would apply the ${level} level to this namespace and deny ${count}: ${names}`,
+    message: `enforcement would apply the ${printLevel({ level, version })} level to this namespace and deny ${count}: ${names}`,
   });
 }
 
@@ -105,20 +106,21 @@ export interface WorkloadRefusal {
 
 /** Records an event for a denied workload. */
 export function recordRefusal(
-  { namespace, workload: { kind, name, verdict, level, violations } }: WorkloadRefusal,
+  { namespace, workload: { kind, name, verdict, level, version, violations } }: WorkloadRefusal,
   { cluster, recordEvent }: ReconcileContext,
 ): void {
   const source = POD_SOURCES.find((one) => one === kind && one !== 'Pod');
   const object = source && cluster.store.get(source, name, namespace);
   if (!object) return;
   const reasons = violations.map(({ reason, detail }) => `${reason}${detail === '' ? '' : ` (${detail})`}`);
-  const text = `pods ${verdict === 'deniedNow' ? '' : 'would '}violate PodSecurity "${level}:latest": ${reasons.join(', ')}`;
+  const denied = { level, version };
+  const text = `pods ${verdict === 'deniedNow' ? '' : 'would '}violate PodSecurity ${quote(printPolicy(denied))}: ${reasons.join(', ')}`;
   const workload = { ...typeMeta(source), metadata: { name, namespace } };
   const { note, ...event } = refusalEvent(workload, {
     policy: 'PodSecurity',
     action: 'EvaluatePodSecurity',
     text,
-    level,
+    denied,
   });
   recordEvent(source, object, { ...event, message: note });
 }

@@ -17,7 +17,7 @@ import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
 import { DEFAULT_LIMITS } from '../policy/psa/input.ts';
 import { reviewPodSecurity } from '../policy/psa/review.ts';
-import type { Level } from '../policy/pss/policy.ts';
+import type { Policy } from '../policy/pss/policy.ts';
 import { type CanUse, serviceAccountSubject } from '../policy/scc/access.ts';
 import { assignScc, validateScc } from '../policy/scc/assign.ts';
 import { sccMode } from '../policy/scc/mode.ts';
@@ -229,8 +229,8 @@ function toEntry({ metadata = {} }: Pod, { message }: Denial): UnreviewedPod {
 interface Denial {
   readonly policy: 'PodSecurity' | 'SCC';
   readonly message: string;
-  /** Enforced level. Absent for SCCs. */
-  readonly level?: Level;
+  /** Enforced policy. Absent for SCCs. */
+  readonly denied?: Policy;
 }
 
 type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date'> &
@@ -274,8 +274,8 @@ function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): D
     now,
   });
   if (decision.allowed) return undefined;
-  const { level } = podSecurity.namespaceRules(stored).enforce;
-  return { policy: 'PodSecurity', message: withoutPrefix(decision.status.message), level };
+  const { enforce: denied } = podSecurity.namespaceRules(stored);
+  return { policy: 'PodSecurity', message: withoutPrefix(decision.status.message), denied };
 }
 
 function withoutPrefix(message = ''): string {
@@ -310,10 +310,10 @@ function findSccDenial(pod: Pod, isUnreviewed: boolean, { cluster: { store }, se
 
 // The report.
 
-function recordDenial(pod: Pod, { policy, message, level }: Denial, { cluster, logger }: ReconcileContext): void {
+function recordDenial(pod: Pod, { policy, message, denied }: Denial, { cluster, logger }: ReconcileContext): void {
   const regarding = findPodWorkload(pod, cluster.store);
   const text = `pod ${pod.metadata?.name ?? ''} was admitted without a review: ${message}`;
-  const event = refusalEvent(regarding, { policy, action: 'ReportPod', text, level });
+  const event = refusalEvent(regarding, { policy, action: 'ReportPod', text, denied });
   logger.warn(
     { namespace: pod.metadata?.namespace, pod: pod.metadata?.name, reason: message },
     'unreviewed pod denied',

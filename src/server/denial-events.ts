@@ -20,7 +20,7 @@ const RATE = { burst: 50, perSecond: 5 };
 
 /** Pod names are removed because otherwise equal denials differ only in the pod name. */
 const POD = /^pods "[^"]*" is forbidden: /;
-const LEVEL = /^violates PodSecurity "([a-z]+):/;
+const POLICY = /^violates PodSecurity "([a-z]+):([a-z0-9.]+)"/;
 
 /**
  * Creates the function that records a pod denial as an event on the workload whose controller tried to create the pod.
@@ -36,9 +36,10 @@ export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptio
     // The owner reference is invalid, and the name of the pod is not read.
     if (workload.metadata.name === '') return;
     const text = (status.message ?? '').replace(POD, '');
-    const [, level] = LEVEL.exec(text) ?? [];
-    const policy = level === undefined ? 'SCC' : 'PodSecurity';
-    const event = refusalEvent(workload, { policy, action: 'CreatePod', text, level });
+    const [, level, version = ''] = POLICY.exec(text) ?? [];
+    const denied = level === undefined ? undefined : { level, version };
+    const policy = denied ? 'PodSecurity' : 'SCC';
+    const event = refusalEvent(workload, { policy, action: 'CreatePod', text, denied });
     void writeEvent(cluster, logger, { ...event, regarding: workload, reportingController: INSTALLATION.name });
   };
 }

@@ -84,7 +84,7 @@ export function selectReport(
 
 /** Returns the workloads that a level denies. Without a level, uses the level in force and the planned level. */
 function workloadsAt(
-  { denied, workloads }: ReportNamespace,
+  { denied, workloads, currentVersion: version }: ReportNamespace,
   level: string | undefined,
   fixes: ReportData['fixes'],
 ): readonly ReportWorkload[] {
@@ -98,7 +98,8 @@ function workloadsAt(
     const isSame = known?.level === level && known.verdict !== 'restart';
     if (known && isSame) return known;
     const verdict = known?.verdict === 'deniedNow' ? 'deniedNow' : 'wouldBeDenied';
-    return { kind, name, level: level satisfies DenyingLevel, verdict, pods: known?.pods ?? 0, causes: [], violations };
+    const policy: { readonly level: DenyingLevel; readonly version: typeof version } = { level, version };
+    return { kind, name, ...policy, verdict, pods: known?.pods ?? 0, causes: [], violations };
   });
 }
 

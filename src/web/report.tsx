@@ -1,6 +1,7 @@
 /** The report on a cluster, based on data in the page or on live data from the page's server. */
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import { printLevel } from '../policy/psa/policy.ts';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
 import { HeatMap, rowId, VERDICTS } from './heat-map.tsx';
 import type { ReportData, ReportNamespace, ReportScc, ReportWorkload } from './report-data.ts';
@@ -408,7 +409,9 @@ interface DeniedNamespaceProps {
 }
 
 function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
-  const { name, current, planned = 'unknown', workloads, error, steps } = namespace;
+  const { name, planned: level, plannedVersion: version = 'latest', workloads, error, steps } = namespace;
+  const current = printLevel({ level: namespace.current, version: namespace.currentVersion });
+  const planned = level === undefined ? 'unknown' : printLevel({ level, version });
   const chips = [
     ...(error === undefined ? [] : [<Chip tone="warn">inconclusive</Chip>]),
     ...Object.entries(DECISIONS).flatMap(([verdict, [text, tone]]) => {

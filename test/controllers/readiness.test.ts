@@ -276,6 +276,30 @@ suite('readiness', () => {
     assert.match(stdout, /; no workload would be denied, 5 workloads \(5 running pods\) to restart\n$/);
   });
 
+  test('events and reports name the version of the level', async () => {
+    const level = 'pod-security.kubernetes.io/enforce';
+    await create('pinned', { labels: { [level]: 'restricted', [`${level}-version`]: 'v1.20' } });
+    await run();
+    // Versions before v1.22 do not require dropped capabilities.
+    const { capabilities, ...context } = GOOD.containers[0]?.securityContext ?? {};
+    assert.ok(capabilities);
+    await deploy('pinned', 'fine', { containers: [{ name: 'app', image: 'app', securityContext: context }] });
+    await deploy('pinned', 'web', { ...GOOD, hostPID: true });
+    await settle();
+    assert.deepEqual(
+      events().filter((event) => event.startsWith('web')),
+      [
+        'web PodSecurityViolation: pods violate PodSecurity "restricted:v1.20": host namespaces (hostPID=true). To fix: kubectl get deployment/web -n pinned -o yaml | portcullis check --level=restricted --kubernetes-version=v1.20 --fix=diff -f -',
+      ],
+    );
+    const args = ['rollout', 'plan', '-n', 'pinned', '--kubeconfig', await started.kubeconfig()];
+    const { stdout } = await runProgram(args);
+    assert.match(
+      stdout,
+      /\npinned {6}restricted:v1\.20 \(label\) {3}restricted:v1\.20 {3}denied now {3}1\n\npinned \(restricted:v1\.20\)\n {2}Deployment web: denied now, violates PodSecurity "restricted:v1\.20"\n/,
+    );
+  });
+
   test('finished Jobs are no workloads for the controller, rollout plan, report and scc plan, but CronJobs are', async () => {
     await create('jobs', { labels: { 'portcullis.dev/scc': 'enforce' } });
     const template = { spec: { ...ON_HOST, restartPolicy: 'Never' } };

@@ -424,14 +424,16 @@ function manyNamespace(index: number): ReportNamespace {
   };
   const workload = {
     ...{ kind: 'Deployment', name: 'web', pods: 1, causes: [], violations: [violation] },
-    ...({ verdict: 'wouldBeDenied', level: 'restricted' } as const),
+    ...({ verdict: 'wouldBeDenied', level: 'restricted', version: 'latest' } as const),
   };
   const denied = isViolating ? [{ kind: 'Deployment', name: 'web', checks: ['hostNamespaces'] }] : [];
   return {
     name: `team-${index}`,
     current: 'privileged',
     currentSource: 'default',
+    currentVersion: 'latest',
     planned: 'restricted',
+    plannedVersion: 'latest',
     verdict: isViolating ? 'violating' : 'clean',
     labels: { team: `t${index % 7}` },
     denied: { baseline: denied, restricted: denied },

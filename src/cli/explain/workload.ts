@@ -223,15 +223,15 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
   ['user', 'its creator, not the service account'],
 ]);
 
-/** Returns the result as a phrase, such as `denied by PodSecurity "restricted:latest"`. */
+/** Returns the result as a phrase, such as `denied, violates PodSecurity "restricted:latest"`. */
 function describeResult({ allowed, denials, podSecurity, scc }: Data): string {
   if (allowed)
     return scc?.mode === 'enforce' && scc.chosen !== undefined ? `admitted by SCC ${scc.chosen}` : 'admitted';
-  const policies = denials.map(({ by }) => {
-    if (by === 'PodSecurity') return `PodSecurity ${quote(podSecurity.policy ?? '')}`;
-    return by === 'SCC' ? 'SCC admission' : 'the API server';
+  const reasons = denials.map(({ by }) => {
+    if (by === 'PodSecurity') return `violates PodSecurity ${quote(podSecurity.policy ?? '')}`;
+    return by === 'SCC' ? 'no SCC admits it' : 'its service account does not exist';
   });
-  return `denied by ${policies.join(' and ')}`;
+  return `denied, ${reasons.join(', ')}`;
 }
 
 /** Describes the decision of SCC admission in a mode in which it denies no pods. */
@@ -252,10 +252,9 @@ function printExplanation(data: Data, style: Style): string {
     ['Service account', serviceAccount ?? '(none)'],
     ['Finished', finished === true ? 'it creates no more pods' : undefined],
     // The table of SCCs contains all reasons for a denial by every SCC.
-    ...denials.map(({ by, message }) => {
-      const isListed = by === 'SCC' && message.startsWith('unable to validate against any');
-      return ['Denied because', isListed ? 'no SCC admits it' : message] as const;
-    }),
+    ...denials
+      .filter(({ by, message }) => by !== 'SCC' || !message.startsWith('unable to validate against any'))
+      .map(({ message }) => ['Denied because', message] as const),
     ['Pod Security', exempt === undefined ? `${policy ?? ''} (${source ?? ''})` : `exempt (${exempt})`],
     ['Exceptions', exceptions ? `allowed by ${exceptions.join(', ')}` : problems?.join('; ')],
     ['SCC mode', scc && (scc.problem ?? `${scc.mode}${MODE_EFFECTS[scc.mode]}`)],

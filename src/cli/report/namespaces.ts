@@ -45,12 +45,13 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });
   const hasOwnLabel = namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
-  return planNamespace(evaluation, { ...context, planned: planned?.level, hasOwnLabel });
+  const target = { planned: planned?.level, plannedVersion: planned?.version };
+  return planNamespace(evaluation, { ...context, ...target, hasOwnLabel });
 }
 
 /**
- * Finds the workloads that a Kubernetes version denies but the current version admits, at the level in the label of
- * each namespace or at the planned level. Otherwise works like `planNamespaces`.
+ * Finds the workloads that a Kubernetes version denies but the current version admits, at the planned level of each
+ * namespace. Otherwise works like `planNamespaces`.
  */
 export async function planUpgrades(
   facts: RolloutFacts,
@@ -61,11 +62,9 @@ export async function planUpgrades(
   return namespaces.map((planned) => {
     if (planned.verdict === 'exempt' || planned.verdict === 'inconclusive') return planned;
     const namespace = findNamespace(facts.store, planned.name);
-    const { enforce } = resolvePolicies(namespace.metadata?.labels, facts.podSecurity.defaults);
-    const next = { level: planned.planned ?? 'privileged', version: 'latest' } as const;
-    const policy = planned.currentSource === 'label' ? enforce : next;
+    const policy = { level: planned.planned ?? 'privileged', version: planned.plannedVersion ?? 'latest' } as const;
     const [before, after] = [from, to].map((version) => evaluatePolicy(namespace, facts, policy, version));
-    return planUpgrade(planned, { from, level: policy.level, before: before?.workloads ?? [], ...after });
+    return planUpgrade(planned, { from, policy, before: before?.workloads ?? [], ...after });
   });
 }
 

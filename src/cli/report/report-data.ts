@@ -10,6 +10,7 @@ import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import { resolvePolicies } from '../../policy/psa/policy.ts';
 import { checkFix } from '../../policy/pss/evaluate.ts';
 import type { Level } from '../../policy/pss/policy.ts';
 import { countNamespaces, type PlannedNamespace } from '../../policy/rollout/plan.ts';
@@ -92,8 +93,9 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
 
 /** Returns the workloads that each level denies, or `undefined` if the evaluation fails. */
 function listDenied(namespace: Namespace, facts: RolloutFacts): ReportNamespace['denied'] {
+  const { version } = resolvePolicies(namespace.metadata?.labels, facts.podSecurity.defaults).enforce;
   const evaluate = (level: Level): readonly DeniedWorkload[] | undefined => {
-    const { error, workloads } = evaluatePolicy(namespace, facts, { level, version: 'latest' });
+    const { error, workloads } = evaluatePolicy(namespace, facts, { level, version });
     if (error !== undefined) return undefined;
     return workloads.map(({ kind, name, violations }) => {
       return { kind, name, checks: sortedSet(violations.map(({ check }) => check)) };

@@ -1,5 +1,6 @@
 /** Prints the namespaces of an enforcement plan as a table, with detail blocks and counts. */
 import { printCount } from '../../kube/text.ts';
+import { printViolated, printLevel } from '../../policy/psa/policy.ts';
 import {
   type ExceptedWorkload,
   type FixableViolation,
@@ -59,10 +60,10 @@ export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
 
 function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: SummaryValues): string {
   const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'DENIED', 'RESTART', 'REASON'];
-  const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, ...others }) => [
+  const rows = namespaces.map(({ name, currentSource, verdict, workloads, ...others }) => [
     name,
-    `${current} (${currentSource})`,
-    planned ?? 'unknown',
+    `${printLevel({ level: others.current, version: others.currentVersion })} (${currentSource})`,
+    printPlanned(others),
     VERDICTS[verdict],
     printNumber(workloads.filter((one) => one.verdict !== 'restart').length),
     printNumber(workloads.filter((one) => one.verdict === 'restart').length),
@@ -70,6 +71,12 @@ function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: Su
   ]);
   return printTable(withHeader(header, rows, { 'no-headers': values['no-headers'] ?? false }));
 }
+
+function printPlanned({ planned: level, plannedVersion: version = 'latest' }: Planned): string {
+  return level === undefined ? 'unknown' : printLevel({ level, version });
+}
+
+type Planned = Pick<PlannedNamespace, 'planned' | 'plannedVersion'>;
 
 function printReason({ error, reason, excepted }: Pick<PlannedNamespace, 'error' | 'reason' | 'excepted'>): string {
   const allowed = excepted.length === 0 ? '' : `${printCount(excepted.length, 'workload')} allowed by exceptions`;
@@ -88,9 +95,9 @@ function hasDetails(namespace: PlannedNamespace): boolean {
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
   const blocks = namespaces.filter(hasDetails);
   return blocks.map((namespace) => {
-    const { name, planned = 'unknown', workloads, excepted, error, steps } = namespace;
+    const { name, workloads, excepted, error, steps } = namespace;
     const lines = [
-      style('bold', printable(`${name} (${planned})`)),
+      style('bold', printable(`${name} (${printPlanned(namespace)})`)),
       ...(error === undefined ? [] : [`  ${printable(error)}`]),
       ...workloads.flatMap((workload) => workloadLines(workload, style)),
       ...excepted.flatMap((workload) => exceptedLines(workload, style)),
@@ -106,8 +113,10 @@ function workloadLines(workload: ViolatingWorkload, style: Style): readonly stri
   const running = pods === 0 || kind === 'Pod' ? '' : ` (${printCount(pods, 'running pod')})`;
   const through = causes.includes('user') ? ", admitted only because of its creator's permissions" : '';
   const color = verdict === 'restart' ? 'yellow' : 'red';
+  const decision =
+    verdict === 'restart' ? 'to restart, new pods comply' : `${DECISIONS[verdict]}, ${printViolated(workload)}`;
   return [
-    `  ${style(color, printable(`${kind} ${name}`))}${running}${DECISIONS[verdict]}${through}`,
+    `  ${style(color, printable(`${kind} ${name}`))}${running}: ${decision}${through}`,
     ...(verdict === 'restart' ? [] : violations).flatMap((violation) => violationLines(violation, style)),
   ];
 }
@@ -119,11 +128,7 @@ function exceptedLines({ kind, name, exceptions, violations }: ExceptedWorkload,
   ];
 }
 
-const DECISIONS: Readonly<Record<ViolatingWorkload['verdict'], string>> = {
-  deniedNow: ': denied now',
-  wouldBeDenied: '',
-  restart: ': to restart, new pods comply',
-};
+const DECISIONS = { deniedNow: 'denied now', wouldBeDenied: 'would be denied' } as const;
 
 function violationLines({ check, reason, detail, fields, fix }: FixableViolation, style: Style): readonly string[] {
   const why = detail === '' ? reason : `${reason} (${detail})`;

@@ -5,7 +5,7 @@ import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { gatherRollout, type RolloutFacts, rolloutOptions } from '../inventory/rollout.ts';
-import { oneOf, option, policyVersion, time, UsageError, type Values } from '../options.ts';
+import { oneOf, option, policyVersion, time, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
 import { planNamespaces, planUpgrades, selectNamespaces } from '../report/namespaces.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
@@ -55,22 +55,22 @@ export const command = defineCommand({
   details: DETAILS,
   options,
   async run(values, _operands, io) {
-    if (values.level !== undefined && values['kubernetes-version'] !== undefined) {
-      throw new UsageError('--level and --kubernetes-version cannot be combined');
-    }
     const only = selectedNamespace(values);
     const facts = await gatherRollout(values, io, new Date());
     const { settingsSource: settings } = facts;
     const comparison = compare(facts.store, values['kubernetes-version']);
     const { versions } = comparison ?? {};
     const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
-    const scope = { only, policy: versions ? facts.serverless?.defaults.enforce : plannedDefault(facts, values) };
+    const isCurrent = versions !== undefined && values.level === undefined;
+    const policy = isCurrent ? facts.serverless?.defaults.enforce : plannedDefault(facts, values);
+    const scope = { only, policy, newLabel: values.level };
     const planned = versions
       ? await planUpgrades(facts, versions, { io, ...scope })
-      : await planNamespaces(facts, io, { ...scope, newLabel: values.level });
+      : await planNamespaces(facts, io, scope);
     const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);
-    const denial = versions && `would be denied by Kubernetes ${versions.to} but not by ${versions.from}`;
+    const denial =
+      versions && `would be denied by Kubernetes ${describe(versions.to)} but not by ${describe(versions.from)}`;
     const data = { summary: counts, versions, namespaces, settings, assumptions };
     printListing(io, values.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
@@ -98,12 +98,14 @@ function compare({ emulationVersion }: Store, to: Version | undefined) {
   if (to === undefined) return undefined;
   const minor = Number(latestVersion(to).slice('v1.'.length));
   const from = emulationVersion ?? (`v1.${Math.max(minor - 1, 0)}` as const);
-  const isNewer = to !== 'latest' && latestVersion(to) !== to;
   return {
     versions: { from, to: to === 'latest' ? newestVersion : to },
-    assumptions: [
-      ...(emulationVersion === undefined ? [`Kubernetes ${from} as the current version`] : []),
-      ...(isNewer ? [`${to} as ${newestVersion}, whose Pod Security Standards are the newest known`] : []),
-    ],
+    assumptions: emulationVersion === undefined ? [`Kubernetes ${from} as the current version`] : [],
   };
+}
+
+/** Names a version and, if its Pod Security Standards are not known, the version that is evaluated. */
+function describe(version: Version): string {
+  const evaluated = latestVersion(version);
+  return evaluated === version ? version : `${version} (evaluated as ${evaluated}, the newest known version)`;
 }

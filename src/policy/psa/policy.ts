@@ -1,5 +1,6 @@
 /** Resolves the policies of a namespace from its labels and the configured defaults. */
 import { type FieldError, invalidValue } from '../../kube/field-error.ts';
+import { quote } from '../../kube/text.ts';
 import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/policy.ts';
 
@@ -36,6 +37,16 @@ export function areEquivalent(a: Policies, b: Policies): boolean {
   return MODES.every(
     (mode) => (a[mode].level === 'privileged' && b[mode].level === 'privileged') || isSamePolicy(a[mode], b[mode]),
   );
+}
+
+/** Returns the phrase with which all commands and API servers name the policy that a pod violates. */
+export function printViolated(policy: Policy): string {
+  return `violates PodSecurity ${quote(printPolicy(policy))}`;
+}
+
+/** Returns the name of a level in messages, with its version unless that is `latest` or has no effect. */
+export function printLevel({ level, version }: Policy): string {
+  return version === 'latest' || level === 'privileged' ? level : `${level}:${version}`;
 }
 
 /** Formats a policy as `restricted:v1.30`. */

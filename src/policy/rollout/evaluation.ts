@@ -47,10 +47,12 @@ type NamespaceVerdict = 'clean' | 'restart' | 'deniedNow' | 'violating' | 'incon
 /** The result of evaluating a namespace. */
 export interface NamespaceEvaluation {
   readonly name: string;
-  /** The current level. */
+  /** The current level and its version. */
   readonly current: Level;
-  /** The planned level. */
+  readonly currentVersion: Version;
+  /** The planned level and its version. */
   readonly level: Level;
+  readonly version: Version;
   readonly verdict: NamespaceVerdict;
   /** True if enforcement changes the namespace's level, so the decision to enforce depends on the namespace. */
   readonly isSelected: boolean;
@@ -69,8 +71,9 @@ export interface ViolatingWorkload {
   readonly kind: string;
   readonly name: string;
   readonly verdict: WorkloadVerdict;
-  /** The violated level, which is the stricter of the current level and the planned level. */
+  /** The violated level and its version. The level is the stricter of the current level and the planned level. */
   readonly level: Level;
+  readonly version: Version;
   /** Number of running pods that violate the level. */
   readonly pods: number;
   readonly causes: readonly Cause[];
@@ -78,7 +81,10 @@ export interface ViolatingWorkload {
 }
 
 /** A workload that violates a policy, but is allowed by exceptions. */
-export interface ExceptedWorkload extends Pick<ViolatingWorkload, 'kind' | 'name' | 'level' | 'violations'> {
+export interface ExceptedWorkload extends Pick<
+  ViolatingWorkload,
+  'kind' | 'name' | 'level' | 'version' | 'violations'
+> {
   readonly exceptions: readonly AppliedException[];
 }
 
@@ -245,7 +251,7 @@ export function finishEvaluation<T>(steps: Iterator<undefined, T>): T {
 export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
   const { namespace, current, planned, isSelected, pods } = input;
   const name = namespace.metadata?.name ?? '';
-  const base = { name, current: current.level, isSelected } as const;
+  const base = { name, current: current.level, currentVersion: current.version, isSelected } as const;
   if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
   const findings = new Map<string, Finding>();
   const policies = orderPolicies(current, planned);
@@ -265,6 +271,7 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
   return {
     ...base,
     level: planned.level,
+    version: planned.version,
     verdict: namespaceVerdict(workloads),
     categories: isSelected && blocking.length > 0 ? classify(namespace, blocking) : [],
     workloads,
@@ -281,10 +288,19 @@ function namespaceVerdict(workloads: readonly ViolatingWorkload[]): NamespaceVer
 
 /** Returns an inconclusive evaluation. */
 export function inconclusive(
-  base: Pick<NamespaceEvaluation, 'name' | 'current' | 'isSelected'>,
+  base: Pick<NamespaceEvaluation, 'name' | 'current' | 'currentVersion' | 'isSelected'>,
   error: string,
 ): NamespaceEvaluation {
-  return { ...base, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], excepted: [], error };
+  return {
+    ...base,
+    level: 'restricted',
+    version: 'latest',
+    verdict: 'inconclusive',
+    categories: [],
+    workloads: [],
+    excepted: [],
+    error,
+  };
 }
 
 /** A policy, and whether it is the current policy, the planned policy, or both. */
@@ -308,7 +324,7 @@ function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPoli
  * The policies that deny a pod or would deny it if there were no exceptions, and its violations of the strictest of
  * them.
  */
-interface Denial extends Omit<EvaluatedPolicy, 'version'> {
+interface Denial extends EvaluatedPolicy {
   /** Names of the exceptions that allow the pod. Empty if it is denied. */
   readonly exceptions: readonly string[];
   readonly violations: readonly FixableViolation[];
@@ -454,6 +470,7 @@ function findDenial(
   const { violations } = evaluation.allowed ? evaluateDecoded(decoded, options) : evaluation;
   return {
     level: options.level,
+    version: options.version,
     isCurrent: denied.some((one) => one.isCurrent),
     isPlanned: denied.some((one) => one.isPlanned),
     exceptions: denied.length > 0 ? [] : sortedSet(results.flatMap((one) => one.exceptions)),
@@ -478,11 +495,11 @@ function concludeFinding(finding: Finding): readonly Conclusion[] {
   const { owner, fix, restart, violatingPods, userPods, hasDeniedTemplate } = finding;
   const denial = fix ?? restart;
   if (denial === undefined) return [];
-  const { level, isCurrent, violations } = denial;
+  const { level, version, isCurrent, violations } = denial;
   const ofTemplate = hasDeniedTemplate ? [userPods > 0 ? ('user' as const) : ('serviceAccount' as const)] : [];
   const causes = [...new Set([...finding.causes, ...ofTemplate])].sort();
   const verdict = fix === undefined ? 'restart' : isCurrent ? 'deniedNow' : 'wouldBeDenied';
-  const workload = { ...owner, verdict, level, pods: violatingPods, causes, violations } as const;
+  const workload = { ...owner, verdict, level, version, pods: violatingPods, causes, violations } as const;
   return [{ workload, isBlocking: fix?.isPlanned === true }];
 }
 
@@ -492,11 +509,11 @@ function concludeExcepted(
   { exceptions = NO_EXCEPTIONS }: NamespaceInput,
 ): readonly ExceptedWorkload[] {
   if (fix !== undefined || excepted === undefined) return [];
-  const { level, violations } = excepted;
+  const { level, version, violations } = excepted;
   const applied = exceptions.rules
     .filter(({ name }) => excepted.exceptions.includes(name))
     .map(({ name, expiresAtMs }) => ({ name, expiresAt: formatTimestamp(expiresAtMs) }));
-  return [{ ...owner, level, exceptions: applied, violations }];
+  return [{ ...owner, level, version, exceptions: applied, violations }];
 }
 
 const compareOwners = compareBy(({ kind, name }: Owner) => [kind, name]);

@@ -21,12 +21,13 @@ type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
 
 export interface PlannedNamespace extends Pick<
   NamespaceEvaluation,
-  'name' | 'current' | 'categories' | 'workloads' | 'excepted'
+  'name' | 'current' | 'currentVersion' | 'categories' | 'workloads' | 'excepted'
 > {
   /** Source of the current level. */
   readonly currentSource: 'label' | 'default' | 'exemption';
-  /** The level under enforcement. Absent if it cannot be computed. */
+  /** The level under enforcement and its version. Absent if it cannot be computed. */
   readonly planned?: Level | undefined;
+  readonly plannedVersion?: Version | undefined;
   readonly verdict: PlanVerdict;
   /** The reason in the PSAEnforcementConfig status. */
   readonly reason?: string | undefined;
@@ -65,7 +66,7 @@ export function choosePolicies(
   const label = !isSelected && isReplaced ? { level: newLabel, version: current.version } : undefined;
   return {
     current,
-    planned: (isSelected ? policy : label) ?? planned,
+    planned: (isSelected ? policy && { ...policy, version: current.version } : label) ?? planned,
     currentSource: isSelected ? ('default' as const) : ('label' as const),
     isNewLabel: label !== undefined,
   };
@@ -73,7 +74,8 @@ export function choosePolicies(
 
 /** Returns the plan for a namespace that no level applies to. */
 export function planExempt({ metadata }: Namespace): PlannedNamespace {
-  const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption' } as const;
+  const latest = { currentVersion: 'latest', plannedVersion: 'latest' } as const;
+  const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption', ...latest } as const;
   const nothing = { categories: [], workloads: [], excepted: [], steps: [] };
   return { name: metadata?.name ?? '', ...level, verdict: 'exempt', ...nothing };
 }
@@ -86,8 +88,8 @@ export interface Upgrade {
 
 interface UpgradeEvaluation extends Partial<Pick<NamespaceEvaluation, 'workloads' | 'error'>> {
   readonly from: Version;
-  /** The evaluated level. */
-  readonly level: Level;
+  /** The evaluated policy. */
+  readonly policy: Policy;
   /** Workloads that the current version denies. */
   readonly before: readonly ViolatingWorkload[];
 }
@@ -98,7 +100,7 @@ interface UpgradeEvaluation extends Partial<Pick<NamespaceEvaluation, 'workloads
  */
 export function planUpgrade(
   planned: PlannedNamespace,
-  { from, level, before, workloads: denied = [], error }: UpgradeEvaluation,
+  { from, policy, before, workloads: denied = [], error }: UpgradeEvaluation,
 ): PlannedNamespace {
   const workloads = denied.filter(
     ({ kind, name }) => !before.some((other) => other.kind === kind && other.name === name),
@@ -109,7 +111,8 @@ export function planUpgrade(
   const step = { text, command: `kubectl label namespace/${planned.name} ${label}` };
   return {
     ...planned,
-    planned: level,
+    planned: policy.level,
+    plannedVersion: policy.version,
     verdict: error === undefined ? (isViolating ? 'violating' : 'clean') : 'inconclusive',
     categories: [],
     reason: undefined,
@@ -120,7 +123,7 @@ export function planUpgrade(
   };
 }
 
-interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'> {
+interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned' | 'plannedVersion'> {
   /** True if the plan changes the namespace's label. */
   readonly isNewLabel: boolean;
   /** True if the namespace also has Portcullis's own label, so a weaker upstream label has no effect. */
@@ -129,11 +132,14 @@ interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'
 
 /** Returns the plan for an evaluated namespace. */
 export function planNamespace(evaluation: NamespaceEvaluation, context: PlanContext): PlannedNamespace {
-  const { name, current, verdict, categories, workloads, excepted, error } = evaluation;
-  const { currentSource, planned } = context;
-  const steps = nextSteps(evaluation, context);
-  const reason = violationReason(categories);
-  return { name, current, currentSource, planned, verdict, categories, reason, workloads, excepted, error, steps };
+  const { name, current, currentVersion, verdict, categories, workloads, excepted, error } = evaluation;
+  const { currentSource, planned, plannedVersion } = context;
+  return {
+    name,
+    ...{ current, currentVersion, currentSource, planned, plannedVersion },
+    ...{ verdict, categories, reason: violationReason(categories), workloads, excepted, error },
+    steps: nextSteps(evaluation, context),
+  };
 }
 
 /** Numbers of namespaces by verdict, of workloads, and of the workloads' running pods. */

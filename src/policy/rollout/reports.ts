@@ -4,9 +4,9 @@ import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
 import type { ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
-import { isStricter } from '../psa/policy.ts';
+import { isStricter, printLevel } from '../psa/policy.ts';
 import { isBaselineCheck } from '../pss/evaluate.ts';
-import type { Level } from '../pss/policy.ts';
+import type { Level, Policy } from '../pss/policy.ts';
 import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
 /** Name of the cluster report, and of the report in each evaluated namespace. */
@@ -182,8 +182,9 @@ function fieldProperties({ fields }: FixableViolation): Readonly<Record<string, 
   return fields.length === 0 ? {} : { fields: fields.slice(0, MAX_FIELDS).join(', ') };
 }
 
-function workloadProperties({ verdict, pods, causes }: ViolatingWorkload) {
-  return { verdict, pods: String(pods), causes: causes.join(', ') };
+function workloadProperties({ verdict, version, pods, causes }: ViolatingWorkload) {
+  const pinned = version === 'latest' ? {} : { version };
+  return { verdict, ...pinned, pods: String(pods), causes: causes.join(', ') };
 }
 
 function restartResult(workload: ViolatingWorkload, base: BaseResult): ReportResult {
@@ -193,14 +194,14 @@ function restartResult(workload: ViolatingWorkload, base: BaseResult): ReportRes
     severity: 'low',
     result: 'warn',
     scored: true,
-    message: `The running pods violate the ${workload.level} level, but new pods satisfy it. Restart the workload.`,
+    message: `The running pods violate the ${printLevel(workload)} level, but new pods satisfy it. Restart the workload.`,
     properties: workloadProperties(workload),
   };
 }
 
-/** Returns the stricter of the current level and the planned level. */
-function evaluatedLevel({ current, level }: NamespaceEvaluation): Level {
-  return isStricter(current, level) ? current : level;
+/** Returns the stricter of the current policy and the planned policy. */
+function evaluatedPolicy({ current, currentVersion, level, version }: NamespaceEvaluation): Policy {
+  return isStricter(current, level) ? { level: current, version: currentVersion } : { level, version };
 }
 
 /**
@@ -212,7 +213,8 @@ function otherResult(
   evaluation: NamespaceEvaluation,
   input: ReportInput,
 ): ReportResult {
-  const level = evaluatedLevel(evaluation);
+  const policy = evaluatedPolicy(evaluation);
+  const { level } = policy;
   const exemption = exemptRuntimeClass && `Runtime class ${exemptRuntimeClass} is exempt.`;
   const skipped = level === 'privileged' ? NO_CHECKS : exemption;
   return {
@@ -220,7 +222,7 @@ function otherResult(
     rule: level,
     severity: 'info',
     ...(skipped === undefined
-      ? { result: 'pass', scored: true, message: `The workload satisfies the ${level} level.` }
+      ? { result: 'pass', scored: true, message: `The workload satisfies the ${printLevel(policy)} level.` }
       : { result: 'skip', scored: false, message: skipped }),
   };
 }
@@ -232,7 +234,7 @@ function namespaceResult(
   const { name, workloads, categories, verdict } = evaluation;
   const outcome = namespaceOutcome(evaluation);
   return {
-    ...baseResult(evaluatedLevel(evaluation), input.namespaceSubject(name), input),
+    ...baseResult(evaluatedPolicy(evaluation).level, input.namespaceSubject(name), input),
     rule: 'namespace',
     scored: outcome.result !== 'skip',
     ...outcome,
@@ -249,7 +251,8 @@ function namespaceResult(
 
 function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, 'result' | 'severity' | 'message'> {
   const { verdict, workloads, excepted, error = '' } = evaluation;
-  const level = evaluatedLevel(evaluation);
+  const policy = evaluatedPolicy(evaluation);
+  const level = printLevel(policy);
   if (verdict === 'inconclusive') {
     return { result: 'error', severity: 'medium', message: truncate(error, MAX_MESSAGE - 1) };
   }
@@ -270,7 +273,7 @@ function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, '
     return { result: 'fail', severity: isHigh ? 'high' : 'medium', message };
   }
   if (restarts > 0) return { result: 'warn', severity: 'low', message: restart.join(' ') };
-  if (level === 'privileged') return { result: 'skip', severity: 'info', message: NO_CHECKS };
+  if (policy.level === 'privileged') return { result: 'skip', severity: 'info', message: NO_CHECKS };
   const allowed = excepted.length === 0 ? '' : `, except for ${excepted.length} that exceptions allow`;
   return { result: 'pass', severity: 'info', message: `All workloads satisfy the ${level} level${allowed}.` };
 }

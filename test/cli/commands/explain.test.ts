@@ -42,10 +42,10 @@ describe('explanations of pods', () => {
     const { code, stdout } = await explain('-f ../check/custom.yaml --offline');
     assert.equal(code, 1);
     assert.deepEqual(stdout.match(/^\S+ shop\/.*$/gm), [
-      'Rollout shop/web (spec.template): denied by PodSecurity "baseline:latest"',
+      'Rollout shop/web (spec.template): denied, violates PodSecurity "baseline:latest"',
       'Service shop/hello (spec.template): admitted',
-      'AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template): denied by PodSecurity "baseline:latest"',
-      'Template shop/bundle (objects[0]): denied by PodSecurity "baseline:latest"',
+      'AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template): denied, violates PodSecurity "baseline:latest"',
+      'Template shop/bundle (objects[0]): denied, violates PodSecurity "baseline:latest"',
     ]);
   });
   test('without other objects, with standard SCCs and other assumptions', async () => {
@@ -123,26 +123,26 @@ describe('whether a pod would be created, and if not, which policies deny it', (
     [
       'the level in the label denies it',
       { labels: { [LEVEL]: 'baseline' }, spec: NETWORK },
-      'denied by PodSecurity "baseline:latest"',
+      'denied, violates PodSecurity "baseline:latest"',
       [`Denied because   ${WOULD_NOT}`, 'Pod Security     baseline:latest (label)'],
     ],
     [
       'the default level denies it',
       { settings: { podSecurity: { defaults: { enforce: 'baseline' } } }, spec: NETWORK },
-      'denied by PodSecurity "baseline:latest"',
+      'denied, violates PodSecurity "baseline:latest"',
       [`Denied because   ${WOULD_NOT}`, 'Pod Security     baseline:latest (default)'],
     ],
     [
       'the rollout denies it',
       { settings: { rollout: { phase: 'Enforce' } }, others: ENFORCED },
-      'denied by PodSecurity "restricted:latest"',
+      'denied, violates PodSecurity "restricted:latest"',
       ['Pod Security     restricted:latest (rollout)'],
     ],
     [
       'SCCs and the level deny it',
       { labels: { [LEVEL]: 'baseline', 'portcullis.dev/scc': 'enforce' }, spec: NETWORK },
-      'denied by SCC admission and PodSecurity "baseline:latest"',
-      ['Denied because   no SCC admits it', `Denied because   ${WOULD_NOT}`],
+      'denied, no SCC admits it, violates PodSecurity "baseline:latest"',
+      [`Denied because   ${WOULD_NOT}`],
     ],
     [
       'SCC admission defaults it, so the level admits it',
@@ -153,7 +153,7 @@ describe('whether a pod would be created, and if not, which policies deny it', (
     [
       'SCCs are only reported, so the level denies it',
       { labels: { [LEVEL]: 'restricted' } },
-      'denied by PodSecurity "restricted:latest"',
+      'denied, violates PodSecurity "restricted:latest"',
       ['In mode enforce  SCC restricted-v2 would admit the pod'],
     ],
     [
@@ -236,7 +236,7 @@ describe('with a cluster', () => {
   test('--as selects another creator', async () => {
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice --scc-mode enforce`);
     assert.equal(code, 1, stdout);
-    assert.match(stdout, /^Pod shop\/root: denied by SCC admission\n {2}Created by {7}alice\n/);
+    assert.match(stdout, /^Pod shop\/root: denied, no SCC admits it\n {2}Created by {7}alice\n/);
   });
   test('the service account must exist', async () => {
     const reason = 'error looking up service account shop/builder: serviceaccount "builder" not found';
@@ -249,7 +249,7 @@ describe('with a cluster', () => {
     const stdin = JSON.stringify(pod);
     const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop`, { stdin });
     assert.equal(code, 1, stdout);
-    assert.match(stdout, /^Pod shop\/web: denied by the API server\n/);
+    assert.match(stdout, /^Pod shop\/web: denied, its service account does not exist\n/);
     assert.ok(stdout.includes(`\n  Denied because   ${reason}\n`), stdout);
     const json = await explain(`-f - -o json --kubeconfig ${kubeconfig} -n shop`, { stdin });
     const { objects } = JSON.parse(json.stdout) as { objects: { allowed: boolean; denials: object[] }[] };

@@ -93,7 +93,12 @@ describe('plan', () => {
         'no violations                      1 workload allowed by exceptions',
         `  Deployment gateway: ${EXCEPTION}\n    capabilities_restricted: ${FINDING}\n`,
       ],
-      ['2099-01-15', 1, 'denied now   1', '  Deployment gateway: denied now\n    capabilities_restricted: '],
+      [
+        '2099-01-15',
+        1,
+        'denied now   1',
+        '  Deployment gateway: denied now, violates PodSecurity "restricted:latest"\n    capabilities_restricted: ',
+      ],
     ];
     for (const [at, code, summary, block] of CASES) {
       test(`at ${at}`, async () => {
@@ -153,11 +158,11 @@ store       privileged (label)   privileged   no violations
       [
         '--level restricted -n store',
         1,
-        `NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   RESTART   REASON
-store       privileged (label)   restricted   violating   1
+        `NAMESPACE   CURRENT              PLANNED            VERDICT     DENIED   RESTART   REASON
+store       privileged (label)   restricted:v1.18   violating   1
 
-store (restricted)
-  Deployment api
+store (restricted:v1.18)
+  Deployment api: would be denied, violates PodSecurity "restricted:v1.18"
     allowPrivilegeEscalation: allowPrivilegeEscalation != false (container "api" must set securityContext.allowPrivilegeEscalation=false)
       spec.template.spec.containers[0].securityContext.allowPrivilegeEscalation
       Fix: Set securityContext.allowPrivilegeEscalation to false in each container.
@@ -169,10 +174,10 @@ store (restricted)
       [
         '--level baseline -n store',
         0,
-        `NAMESPACE   CURRENT              PLANNED    VERDICT         DENIED   RESTART   REASON
-store       privileged (label)   baseline   no violations
+        `NAMESPACE   CURRENT              PLANNED          VERDICT         DENIED   RESTART   REASON
+store       privileged (label)   baseline:v1.18   no violations
 
-store (baseline)
+store (baseline:v1.18)
   Next: Set the label: kubectl label namespace/store pod-security.kubernetes.io/enforce=baseline --overwrite.
 
 1 namespace: 1 no violations; no workload would be denied
@@ -230,7 +235,7 @@ b           baseline (label)     baseline     no violations
 c           restricted (label)   restricted   no violations
 
 a (baseline)
-  Deployment web: denied now
+  Deployment web: denied now, violates PodSecurity "baseline:latest"
     hostNamespaces: host namespaces (hostNetwork=true)
       spec.template.spec.hostNetwork
       Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
@@ -315,7 +320,7 @@ older (restricted)
       '-o',
       'wide',
     );
-    assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol\n/);
+    assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol: would be denied, /);
     assert.ok(!stdout.includes('\u001b'));
   });
 });
@@ -357,13 +362,13 @@ describe('plan --kubernetes-version', () => {
     assert.match(assumed, /; Kubernetes v1\.33 as the current version\.$/);
     assert.equal(
       rest.join('\n\n'),
-      `NAMESPACE   CURRENT              PLANNED      VERDICT         DENIED   RESTART   REASON
-open        privileged (label)   privileged   no violations
-pinned      baseline (label)     baseline     no violations
-shop        baseline (label)     baseline     violating       1
+      `NAMESPACE   CURRENT                  PLANNED          VERDICT         DENIED   RESTART   REASON
+open        privileged (label)       privileged       no violations
+pinned      baseline:v1.30 (label)   baseline:v1.30   no violations
+shop        baseline (label)         baseline         violating       1
 
 shop (baseline)
-  Deployment web
+  Deployment web: would be denied, violates PodSecurity "baseline:latest"
     hostProbesAndHostLifecycle: probe or lifecycle host (container "c" uses probe or lifecycle host "10.0.0.1")
       spec.template.spec.containers[0].livenessProbe.tcpSocket.host
       Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.
@@ -377,12 +382,19 @@ shop (baseline)
 
   test('a version without new checks, and an unknown future version', async () => {
     const { code, stdout } = await plan('--kubernetes-version', 'v1.50', '-n', 'shop');
+    assert.match(stdout, /; Kubernetes v1\.36 as the current version\.\n/);
     assert.match(
       stdout,
-      /; Kubernetes v1\.36 as the current version; v1\.50 as v1\.37, whose Pod Security Standards are the newest known\.\n/,
+      /; no workload would be denied by Kubernetes v1\.50 \(evaluated as v1\.37, the newest known version\) but not by v1\.36\n$/,
     );
-    assert.match(stdout, /; no workload would be denied by Kubernetes v1\.50 but not by v1\.36\n$/);
     assert.equal(code, 0);
+  });
+
+  test('with another level', async () => {
+    const { code, stdout } = await plan('--kubernetes-version=v1.34', '--level=baseline');
+    assert.match(stdout, /\nopen +privileged \(label\) +baseline +violating +1\n/);
+    assert.match(stdout, /; 2 workloads \(0 running pods\) would be denied by Kubernetes v1\.34 but not by v1\.33\n$/);
+    assert.equal(code, 1);
   });
 
   test('compares with the version in the settings', async (context) => {
@@ -477,7 +489,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
       assert.match(lines[lines.findIndex((line) => line.startsWith('NAMESPACE')) + 1] ?? '', /^n299 .* 9$/);
     }
     const selected = await runProgram(['rollout', 'status', '-f', '-', '-n', 'n7'], { stdin });
-    assert.match(selected.stdout, /\nn7 \(restricted\)\n {2}Pod p0\n/);
+    assert.match(selected.stdout, /\nn7 \(restricted\)\n {2}Pod p0: would be denied, /);
     assert.match(selected.stdout, /\n300 namespaces: 300 violating; 308 workloads /);
   });
 

@@ -236,7 +236,7 @@ describe('commands evaluate pods as the policies do', () => {
   Service account  default
   Pod Security     baseline:latest (default)
 
-Pod shop/host: denied by PodSecurity "baseline:latest"
+Pod shop/host: denied, violates PodSecurity "baseline:latest"
   Created by       any authenticated user (set --as)
   Service account  default
   Denied because   violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)

@@ -464,7 +464,8 @@ function found(
   category = 'unknown',
 ): NamespaceEvaluation {
   const categories = verdict === 'violating' ? [category as 'unknown'] : [];
-  const levels = { current: 'privileged', level: 'restricted', isSelected: true } as const;
+  const versions = { currentVersion: 'latest', version: 'latest' } as const;
+  const levels = { current: 'privileged', level: 'restricted', ...versions, isSelected: true } as const;
   return { name, ...levels, verdict, categories, workloads: [], excepted: [] };
 }
 
@@ -609,7 +610,8 @@ suite('the merged condition', () => {
 });
 
 test('metrics counts', () => {
-  const counted = { kind: 'Pod', name: 'a', level: 'restricted', pods: 1, causes: ['user'], violations: [] } as const;
+  const violated = { level: 'restricted', version: 'latest', violations: [] } as const;
+  const counted = { kind: 'Pod', name: 'a', ...violated, pods: 1, causes: ['user'] } as const;
   const workload = { ...counted, verdict: 'wouldBeDenied' } as const;
   const restart = { ...counted, verdict: 'restart' } as const;
   const deniedNow = { ...counted, verdict: 'deniedNow' } as const;

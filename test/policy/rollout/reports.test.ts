@@ -21,7 +21,8 @@ const [OPENREPORTS, WGPOLICY] = REPORT_APIS;
 const COMMON = { api: OPENREPORTS, owner: undefined, seconds: 1 };
 const NAMESPACE = { apiVersion: 'v1', kind: 'Namespace', name: 'ns' };
 const CLEAN: NamespaceEvaluation = {
-  ...{ name: 'ns', current: 'privileged', level: 'baseline', isSelected: true },
+  ...{ name: 'ns', current: 'privileged', currentVersion: 'latest', level: 'baseline', version: 'latest' },
+  isSelected: true,
   ...{ verdict: 'clean', categories: [], workloads: [], excepted: [] },
 };
 
@@ -34,7 +35,7 @@ const violating = (count: number, detail = ''): NamespaceEvaluation => {
     fix: 'Fix.',
   };
   const workload = (_: unknown, index: number): ViolatingWorkload => ({
-    ...{ kind: 'Pod', name: `p${index}`, verdict: 'wouldBeDenied', level: 'baseline' },
+    ...{ kind: 'Pod', name: `p${index}`, verdict: 'wouldBeDenied', level: 'baseline', version: 'latest' },
     ...{ pods: 1, causes: ['serviceAccount'], violations: [violation] },
   });
   return {
@@ -46,7 +47,7 @@ const violating = (count: number, detail = ''): NamespaceEvaluation => {
 };
 
 const EXCEPTED: ExceptedWorkload = {
-  ...{ kind: 'Deployment', name: 'd0', level: 'baseline' },
+  ...{ kind: 'Deployment', name: 'd0', level: 'baseline', version: 'latest' },
   exceptions: [{ name: 'gateway', expiresAt: '2027-01-15T00:00:00Z' }],
   violations: [
     { check: 'hostPorts', reason: 'hostPort', detail: 'container "app" uses hostPort 80', fields: ['a'], fix: 'Fix.' },
