@@ -15,6 +15,8 @@ const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
 
 const TOO_LARGE: Limit = { code: 413, message: `request entity is too large; limit is ${LIMITS.reviewBytes} bytes` };
+/** API servers declare the length. Chunks of one byte would use far more time than their bytes. */
+const NO_LENGTH = { code: 411, message: 'chunked bodies are not supported: the request must have a Content-Length' };
 const NO_PROGRESS: Limit = {
   code: 429,
   message: 'the memory for reviews is exhausted, and the body did not arrive in time; try again',
@@ -29,17 +31,13 @@ export interface ReceivedBody {
   readonly limit?: Limit | undefined;
 }
 
+const NO_BYTES = Buffer.alloc(0);
+
 type BodyDone = (error: Error | null, body?: ReceivedBody) => void;
 
 /** Returns an error with the HTTP status for its response. */
 export function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
-}
-
-/** Returns the declared length of a body, or the limit if the request does not declare a length. */
-function maxLength({ headers }: IncomingMessage): number {
-  if (headers['transfer-encoding'] !== undefined) return LIMITS.reviewBytes;
-  return Number(headers['content-length'] ?? 0);
 }
 
 /** A partially received body. */
@@ -63,17 +61,18 @@ export function createBodyReader(now: () => number) {
   const parseTimeout = createTimeoutParser();
   /** Reads a body as bytes. A small body that arrives in one chunk, as in most reviews, is not counted. */
   const read = ({ raw, query, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
-    const length = maxLength(raw);
-    if (length > LIMITS.reviewBytes) {
-      done(withStatus(new Error(TOO_LARGE.message), TOO_LARGE.code));
+    const length = Number(raw.headers['content-length'] ?? 0);
+    const problem = raw.headers['transfer-encoding'] !== undefined ? NO_LENGTH : TOO_LARGE;
+    if (problem === NO_LENGTH || length > LIMITS.reviewBytes) {
+      done(withStatus(new Error(problem.message), problem.code));
       return;
     }
     const startMs = now();
     const memory = length > SMALL_BYTES ? large : small;
-    const chunks: Buffer[] = [];
+    let bytes: Buffer = NO_BYTES;
+    let received = 0;
     let body: UnfinishedBody | undefined;
     let timer: NodeJS.Timeout | undefined;
-    let received = 0;
     const end = (): void => {
       payload.off('data', onData).off('end', onEnd).off('error', onError);
       clearTimeout(timer);
@@ -83,26 +82,22 @@ export function createBodyReader(now: () => number) {
       end();
       // Discards the remaining bytes. The client may read the response only after sending them.
       payload.resume();
-      done(null, { bytes: Buffer.concat(chunks, Math.min(received, LIMITS.identityBytes)), startMs, limit });
-      chunks.length = 0;
+      done(null, { bytes: Buffer.from(bytes.subarray(0, Math.min(received, LIMITS.identityBytes))), startMs, limit });
+      bytes = NO_BYTES;
     };
     const onData = (chunk: Buffer): void => {
-      chunks.push(chunk);
+      bytes = append(bytes, received, chunk, length);
       received += chunk.length;
-      if (received > LIMITS.reviewBytes) {
-        reject(TOO_LARGE);
-      } else if (received < length) {
-        body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject };
-        if (memory === large) timer ??= setTimeout(reject, answerAfterMs(parseTimeout(query)), NO_PROGRESS).unref();
-        memory.add(body, chunk.length);
-      }
+      if (received >= length) return;
+      body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject };
+      if (memory === large) timer ??= setTimeout(reject, answerAfterMs(parseTimeout(query)), NO_PROGRESS).unref();
+      memory.add(body, chunk.length);
     };
     const onEnd = (): void => {
       end();
-      const bytes = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, received);
-      chunks.length = 0;
-      if (memory === large && !is404) large.hold(bytes.length, raw);
+      if (memory === large && !is404) large.hold(length, raw);
       done(null, { bytes, startMs });
+      bytes = NO_BYTES;
     };
     const onError = (error: Error): void => {
       end();
@@ -111,6 +106,20 @@ export function createBodyReader(now: () => number) {
     payload.on('data', onData).on('end', onEnd).on('error', onError);
   };
   return { read, release: large.release };
+}
+
+/**
+ * Appends a chunk to the received bytes of a body, in a buffer that grows up to the declared length. Keeping the chunks
+ * instead would use more memory than a chunk of a few bytes has.
+ */
+function append(bytes: Buffer, received: number, chunk: Buffer, length: number): Buffer {
+  if (chunk.length === length) return chunk;
+  const required = received + chunk.length;
+  const isFull = required > bytes.length;
+  const target = isFull ? Buffer.allocUnsafeSlow(Math.min(length, Math.max(required, 2 * bytes.length))) : bytes;
+  if (isFull) bytes.copy(target, 0, 0, received);
+  chunk.copy(target, received);
+  return target;
 }
 
 /**

@@ -151,15 +151,18 @@ function listen(server: Server, { open, table, deadline }: ListenOptions): void 
   server.on('secureConnection', table.secure);
   // A connection whose handshake failed cannot carry a response and would remain open.
   server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
-  const responses = new WeakMap<Socket, ServerResponse>();
+  const previous = new WeakMap<Socket, { readonly response: ServerResponse; readonly bytesRead: number }>();
   server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
-    // API servers send the next request only after the response.
-    if (responses.get(socket)?.writableEnded === false) {
+    const { bytesRead } = socket;
+    const last = previous.get(socket);
+    // API servers send the next request only after the response. Otherwise, one read could contain thousands of
+    // requests, which all occupy the same turn of the event loop.
+    if (last?.response.writableEnded === false || last?.bytesRead === bytesRead) {
       request.destroy(new Error('the request arrived before the response to the previous request'));
       return;
     }
-    responses.set(socket, response);
+    previous.set(socket, { response, bytesRead });
     const connection = table.find(socket);
     if (!connection) return;
     connection.hasRequest = true;

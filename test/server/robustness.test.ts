@@ -150,18 +150,13 @@ interface Framing {
   readonly statuses: readonly number[];
 }
 
-const chunk = (text: string, extension = ''): string => `${text.length.toString(16)}${extension}\r\n${text}\r\n`;
+const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
 const CLOSE = 'Connection: close\r\n';
 const CHUNKED = `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: ${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n${CLOSE}`;
 const WHOLE = head(REVIEW.length) + REVIEW;
 
 const FRAMINGS: readonly Framing[] = [
-  { name: 'one chunk', request: `${CHUNKED}\r\n${chunk(REVIEW)}0\r\n\r\n`, statuses: [200] },
-  {
-    name: 'chunks of more than 40 MiB',
-    request: `${CHUNKED}\r\n${chunk(' '.repeat((40 << 20) + 1))}0\r\n\r\n`,
-    statuses: [413],
-  },
+  { name: 'one chunk', request: `${CHUNKED}\r\n${chunk(REVIEW)}0\r\n\r\n`, statuses: [411] },
   {
     name: 'request smuggling with two lengths',
     request: `${CHUNKED}Content-Length: ${REVIEW.length}\r\n\r\n0\r\n\r\n${WHOLE}`,
@@ -601,6 +596,14 @@ suite('bodies', () => {
       assert.match(String(line['reason']), reason);
     });
   }
+
+  test('only the first of several requests in one write is processed', async () => {
+    const cell = server.metrics.webhook.requests.cell({ webhook: '/allow', code: '400' });
+    const { count } = cell;
+    const request = 'POST /allow HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx';
+    await sendRaw(server, request.repeat(3));
+    assert.equal(cell.count, count + 1);
+  });
 
   test('requests to unknown paths create no metric series', async () => {
     await post(server, '/nothing', 'a=b', 'text/plain');
