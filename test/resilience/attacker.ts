@@ -9,17 +9,32 @@ export interface Attack {
   readonly connections: number;
   /** The addresses of the clients. Default: 127.0.0.1. */
   readonly addresses?: readonly string[];
-  /** Sent on each connection. */
-  readonly sent?: string;
-  /** If set, sends the request again on a new connection after each response until the attack ends. */
+  /** Texts of which each connection sends the next. */
+  readonly sent?: string | readonly string[];
+  /** A text in `sent` that is replaced by a number with the same length, which differs for each connection. */
+  readonly nonce?: string;
+  /** Sent on each connection every 200 ms after `sent`. */
+  readonly trickle?: string;
+  /** If set, sends the next text on a new connection after each response until the attack ends. */
   readonly isRepeated?: boolean;
 }
 
-const { port, protocol, connections, addresses = ['127.0.0.1'], sent, isRepeated = false } = workerData as Attack;
+const {
+  port,
+  protocol,
+  connections,
+  addresses = ['127.0.0.1'],
+  sent = [],
+  nonce,
+  trickle,
+  isRepeated = false,
+} = workerData as Attack;
+const texts = typeof sent === 'string' ? [sent] : sent;
 const sockets = new Set<Socket>();
 const responses: string[] = [];
 let isDone = false;
 let opens = 0;
+let sends = 0;
 
 /** Opens a connection. The server may close it at any time. */
 function open(): Promise<Socket> {
@@ -39,11 +54,17 @@ function open(): Promise<Socket> {
   });
 }
 
+function nextText(): string {
+  const text = texts[sends % Math.max(1, texts.length)] ?? '';
+  sends++;
+  return nonce === undefined ? text : text.replaceAll(nonce, String(sends).padStart(nonce.length, '0'));
+}
+
 async function sendRepeatedly(): Promise<void> {
   while (!isDone) {
     const socket = await open();
     const response = readResponse(socket);
-    socket.write(sent ?? '');
+    socket.write(nextText());
     responses.push(await response);
     socket.destroy();
   }
@@ -55,8 +76,12 @@ function readResponse(socket: Socket): Promise<string> {
     let received = '';
     socket.on('data', (chunk: Buffer) => {
       received += chunk.toString('latin1');
-      const [, status, allowed] = /^HTTP\/1.1 (\d+) [^]*?\r\n\r\n(?:[^]*?"allowed":(\w+))?/.exec(received) ?? [];
-      if (status !== undefined && (status !== '200' || allowed !== undefined)) resolve(`${status} ${allowed ?? ''}`);
+      const [, status, body] = /^HTTP\/1.1 (\d+) [^]*?\r\n\r\n([^]*)/.exec(received) ?? [];
+      if (status === undefined || body === undefined) return;
+      const [, length] = /\r\ncontent-length: (\d+)\r\n/i.exec(received) ?? [];
+      const [, allowed] = /"allowed":(\w+)/.exec(body) ?? [];
+      if (status !== '200' || allowed !== undefined || body.length >= Number(length))
+        resolve(`${status} ${allowed ?? ''}`);
     });
     socket.once('close', () => resolve('closed'));
   });
@@ -70,6 +95,10 @@ parentPort?.once('message', () => {
 if (isRepeated) for (let index = 0; index < connections; index++) void sendRepeatedly();
 for (let opened = 0; opened < connections && !isRepeated; opened += 50) {
   const batch = await Promise.all(Array.from({ length: Math.min(50, connections - opened) }, open));
-  if (sent !== undefined) for (const socket of batch) if (!socket.destroyed) socket.write(sent);
+  if (texts.length > 0) for (const socket of batch) if (!socket.destroyed) socket.write(nextText());
 }
+if (trickle !== undefined)
+  setInterval(() => {
+    for (const socket of sockets) if (!socket.destroyed && socket.writableLength < 1024) socket.write(trickle);
+  }, 200).unref();
 parentPort?.postMessage('sent');

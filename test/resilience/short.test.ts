@@ -3,6 +3,15 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { assertNoFailures, formatReport, REVIEWS, setUpStage, type Stage } from './stage.ts';
+import { STRANGER_ATTACKS } from './stranger-attacks.ts';
+import { TENANT_ATTACKS } from './tenant-attacks.ts';
+import {
+  assertUnaffected,
+  attackedResources,
+  findTenantResources,
+  setUpTenants,
+  type TenantStage,
+} from './tenant-stage.ts';
 
 suite('replicas behind a Service', () => {
   let stage: Stage;
@@ -48,5 +57,47 @@ suite('replicas behind a Service', () => {
     });
     t.diagnostic(formatReport(report));
     assertNoFailures(report);
+  });
+});
+
+const TENANTS = ['Role: rules about SCCs', 'RoleBinding: subjects of an SCC role', 'Pod: volumes'];
+const STRANGERS = ['long timeouts in the URL', 'denied pods with long owners'];
+
+suite('tenants and strangers', () => {
+  let stage: TenantStage;
+  before(async () => {
+    stage = await setUpTenants({ perSecond: 10 });
+  });
+  after(() => stage.stop());
+
+  test('attack every watched resource that a tenant can write', async () => {
+    const resources = await findTenantResources(stage);
+    assert.ok(resources.includes('pods') && resources.includes('rolebindings.rbac.authorization.k8s.io'));
+    assert.deepEqual(
+      resources.filter((resource) => !attackedResources().includes(resource)),
+      [],
+    );
+  });
+
+  test('do not stop a replica, and no forbidden pod is admitted', async (t) => {
+    const tenants = TENANT_ATTACKS.filter(({ name }) => TENANTS.includes(name));
+    const strangers = STRANGER_ATTACKS.filter(({ name }) => STRANGERS.includes(name));
+    assert.deepEqual([tenants.length, strangers.length], [TENANTS.length, STRANGERS.length]);
+    const effect = await stage.measure(async () => {
+      for (const attack of tenants) {
+        const tenant = stage.startTenant(attack, { count: 2, bytes: 50_000 });
+        await tenant.created;
+        const { created } = await tenant.stop();
+        assert.equal(created, 2, attack.name);
+      }
+      for (const attack of strangers) {
+        const stranger = await stage.startStranger({ ...attack, connections: 4 });
+        await pause(1000);
+        assert.ok((await stranger.stop()).size > 0, attack.name);
+      }
+      assert.notEqual(await stage.restart(), 'ended');
+    });
+    t.diagnostic(JSON.stringify({ ...effect, direct: undefined, dryRuns: undefined }));
+    assertUnaffected(effect, true);
   });
 });
