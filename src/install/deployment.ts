@@ -50,10 +50,9 @@ export function namespaceObjects({
 export function replicaObjects(settings: ManifestSettings): readonly Manifest[] {
   return [
     ...(settings.certificates === 'cert-manager' ? certManagerObjects(settings) : []),
-    service(settings),
-    networkPolicy(settings),
-    podDisruptionBudget(settings),
-    deployment(settings),
+    ...(settings.hasPods
+      ? [service(settings), networkPolicy(settings), podDisruptionBudget(settings), deployment(settings)]
+      : []),
   ];
 }
 

@@ -66,5 +66,7 @@ function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
 
 /** Returns the monitoring objects for clusters that run the Prometheus operator and Grafana. */
 export function monitoringObjects(settings: ManifestSettings): readonly Manifest[] {
-  return [serviceMonitor(settings), prometheusRule(settings), dashboardConfigMap(settings)];
+  // The ServiceMonitor selects the Service.
+  const monitors = settings.hasPods ? [serviceMonitor(settings)] : [];
+  return [...monitors, prometheusRule(settings), dashboardConfigMap(settings)];
 }

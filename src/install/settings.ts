@@ -29,6 +29,8 @@ export interface ManifestSettings {
   readonly version: string;
   /** Image reference, including the registry and a tag or digest. */
   readonly image: string;
+  /** False if the replicas run as processes outside the cluster. Then there are no objects for their pods. */
+  readonly hasPods: boolean;
   readonly replicas: number;
   /** Replaces `maxUnavailable` in the PodDisruptionBudget, which cannot have both fields. */
   readonly minAvailable?: number | string;
@@ -95,6 +97,7 @@ export function defaultSettings(version: string): ManifestSettings {
     namespace: INSTALLATION.namespace,
     version,
     image: `${INSTALLATION.name}:${version}`,
+    hasPods: true,
     replicas: 3,
     features: INSTALLED_BY_DEFAULT,
     nodesConfig: false,
@@ -119,7 +122,7 @@ export const PROFILES = {
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },
   /** For API servers that have no Service network. The replicas run on the same machine. */
-  local: { webhooks: { url: 'https://127.0.0.1:8443' } },
+  local: { hasPods: false, webhooks: { url: 'https://127.0.0.1:8443' } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;

@@ -172,7 +172,10 @@ suite('break-glass', () => {
     for (const replica of [...system.replicas]) await system.retire(replica);
     const refused = await run('off');
     assert.equal(refused.code, 2, refused.stdout);
-    assert.match(refused.stderr, /^error: no replica is ready: no replica has a current Lease\. /);
+    assert.match(
+      refused.stderr,
+      /^error: no replica is ready: https:\/\/\S+: .+, and no replica has renewed its Lease within 30 s\. /,
+    );
     assert.deepEqual(await denials(), []);
     await system.scale(2);
 

@@ -8,6 +8,7 @@ import {
   defaultSettings,
   type Manifest,
   type ManifestSettings,
+  PROFILES,
 } from '../../install/index.ts';
 import { type Configuration, readConfigurations } from '../../install/live-webhooks.ts';
 import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
@@ -324,6 +325,8 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   return {
     ...defaultSettings(VERSION),
     namespace,
+    // Before the leader registers webhooks, an installation without a Deployment is assumed to be of this profile.
+    ...(deployment || configurations.some(isPartOfPortcullis) ? {} : PROFILES.local),
     ...(url === undefined ? {} : { webhooks: { url } }),
     ...(deployment ? deploymentSettings(deployment) : { features: { scc, rollout, kubelet: false, olm: false } }),
     policy: spec ?? {},

@@ -2,14 +2,21 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { failureReason } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { buildManifests, CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from '../../install/index.ts';
+import {
+  buildManifests,
+  CONTROL_PLANE_CERTIFICATES,
+  controlPlaneFiles,
+  type ManifestSettings,
+} from '../../install/index.ts';
 import { MINIMUM_MINOR, type Profile, PROFILES } from '../../install/settings.ts';
 import { UserError } from '../../kube/user-error.ts';
+import { FEATURES } from '../../kube/well-known.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { withCluster } from '../cluster.ts';
-import { defineCommand, EXIT, type Io } from '../command.ts';
+import { defineCommand, EXIT, type Io, PROGRAM } from '../command.ts';
 import { flag, nonEmpty, oneOf, option, type Sources, type Values } from '../options.ts';
 import { printable } from '../output/print.ts';
+import { printCommand } from '../output/shell.ts';
 import { printForCluster } from './for-cluster.ts';
 import { applyOptions, DEFAULTS, planOptions } from './plan.ts';
 import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from './without-server.ts';
@@ -71,12 +78,26 @@ export const command = defineCommand({
       throw new UserError('--profile cannot be combined with --kubeconfig and --context');
     }
     const settings = applyOptions({ ...DEFAULTS, ...PROFILES[profile] }, options);
+    const unused = (['image', 'replicas'] as const).find((name) => options[name] !== undefined);
+    if (!settings.hasPods && unused !== undefined) {
+      throw new UserError(`--${unused}: the ${profile} profile has no Deployment, because replicas run as processes`);
+    }
     const assumed = `the ${profile} profile and Kubernetes 1.${MINIMUM_MINOR} or newer`;
     io.stderr.write(`Assuming ${assumed}, because no cluster was read\n`);
     io.stdout.write(printYaml(buildManifests(settings)));
+    if (!settings.hasPods) io.stderr.write(formatProcess(settings));
     return EXIT.passed;
   },
 });
+
+/** Returns the command line of a replica, which the manifests do not contain. */
+function formatProcess({ features, policy, webhooks }: ManifestSettings): string {
+  const initial = Object.keys(policy).length === 0 ? [] : [`--initial-settings=${JSON.stringify(policy)}`];
+  const url = webhooks === 'service' ? [] : [`--webhook-url=${webhooks.url}`];
+  const list = `--features=${FEATURES.filter((name) => features[name]).join()}`;
+  const args = ['serve', '--kubeconfig=replica.kubeconfig', list, ...url, ...initial];
+  return `Replicas run as processes: ${printCommand({ program: PROGRAM, args })}\n`;
+}
 
 async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
   const { kubeconfig, context, 'for-kubernetes': version } = options;

@@ -3,6 +3,7 @@ import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
 import { type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import { readConfigurations } from '../../install/live-webhooks.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import { getApiVersion, namespaced, RESOURCES } from '../../kube/resources.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
@@ -49,6 +50,11 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
     throw new UserError(`Portcullis is installed in namespace ${other}: use --namespace=${other}`);
   }
+  if (!deployment && binding && (await findWebhookUrl(client)) !== undefined) {
+    throw new UserError(
+      `the replicas in namespace ${namespace} run as processes: use portcullis install --profile=local`,
+    );
+  }
   const labels = deployment?.metadata?.labels ?? {};
   if (labels['app.kubernetes.io/managed-by'] === 'Helm') {
     throw new UserError(`the installation in namespace ${namespace} belongs to Helm: use helm upgrade --reuse-values`);
@@ -58,6 +64,12 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   const existing = configuration?.spec ?? (deployment ? initial : serverless?.spec);
   const policy = existing ? { policy: existing } : {};
   return { deployment, configuration, initial, serverless, settings: { ...settings, ...policy } };
+}
+
+/** Returns a URL at which API servers call replicas outside the cluster. */
+async function findWebhookUrl(client: ClusterClient): Promise<string | undefined> {
+  const configurations = (await readConfigurations(client)).filter(isPartOfPortcullis);
+  return configurations.flatMap(({ webhooks }) => webhooks.flatMap(({ clientConfig }) => clientConfig.url ?? []))[0];
 }
 
 async function readSettings(

@@ -446,7 +446,7 @@ const NOTHING: Partial<Facts> = {
   deployment: { value: undefined },
   leases: { value: [] },
   certificate: { value: { source: 'secrets/portcullis-serving-certificate', chain: undefined } },
-  changedObjects: { value: [{ apiVersion: 'v1', kind: 'ClusterRole', metadata: { name: 'portcullis' } }] },
+  changedObjects: { value: [{ apiVersion: 'v1', kind: 'ClusterRoleBinding', metadata: { name: 'portcullis' } }] },
 };
 
 const OFF_CONDITION = { name: 'break-glass', expression: 'false' };

@@ -47,10 +47,10 @@ describe('install without a cluster', () => {
         policy: { kubelet: { minimumVersion: '1.33.0' }, olm: { hardening: { mode: 'off' } } },
       },
     ],
-    [['--profile=local'], { webhooks: { url: 'https://127.0.0.1:8443' } }],
+    [['--profile=local'], PROFILES.local],
     [
       ['--profile=local', '--set=webhooks.management=static'],
-      { webhooks: { url: 'https://127.0.0.1:8443' }, policy: { webhooks: { management: 'static' } } },
+      { ...PROFILES.local, policy: { webhooks: { management: 'static' } } },
     ],
     [['--profile=cert-manager', '--monitoring'], { certificates: 'cert-manager', monitoring: 'prometheus-operator' }],
     [['--profile=monitoring', '--monitoring=false'], {}],
@@ -79,7 +79,12 @@ describe('install without a cluster', () => {
     test(args.join(' '), async () => {
       const { code, stdout, stderr } = await runProgram(['install', ...args]);
       assert.deepEqual(read(stdout), printed(settings));
-      assert.equal(stderr, UNSEEN(args[0]?.slice('--profile='.length) ?? ''));
+      const profile = args[0]?.slice('--profile='.length) ?? '';
+      const replicas =
+        'Replicas run as processes: portcullis serve --kubeconfig=replica.kubeconfig --features=scc,rollout';
+      const initial = settings.policy ? ` '--initial-settings=${JSON.stringify(settings.policy)}'` : '';
+      const next = profile === 'local' ? `${replicas} --webhook-url=https://127.0.0.1:8443${initial}\n` : '';
+      assert.equal(stderr, `${UNSEEN(profile)}${next}`);
       assert.equal(code, 0);
     });
   }
@@ -90,6 +95,14 @@ describe('install without a cluster', () => {
       'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, control-plane',
     ],
     [['--profile=default', '--kubeconfig=x'], '--profile cannot be combined with --kubeconfig and --context'],
+    [
+      ['--profile=local', '--replicas=2'],
+      '--replicas: the local profile has no Deployment, because replicas run as processes',
+    ],
+    [
+      ['--profile=local', '--image=a:1'],
+      '--image: the local profile has no Deployment, because replicas run as processes',
+    ],
     [['--profile=default', '--context=x'], '--profile cannot be combined with --kubeconfig and --context'],
     [
       ['--profile=default', '--replicas=0'],
@@ -242,6 +255,38 @@ describe('install for a cluster', () => {
     assert.match(stderr, seen(CHARTS));
     assert.equal(code, 0);
     await cluster.admin.send('DELETE', `${deployments}/portcullis`);
+  });
+
+  test('an installation without pods is changed with its profile', async () => {
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'portcullis' };
+    const subjects = [{ kind: 'ServiceAccount', name: 'portcullis', namespace: 'portcullis' }];
+    const labels = { 'app.kubernetes.io/part-of': 'portcullis' };
+    const webhooks = [
+      {
+        name: 'psa.portcullis.dev',
+        clientConfig: { url: 'https://127.0.0.1:8443/psa/validate' },
+        rules: [],
+        admissionReviewVersions: ['v1'],
+        sideEffects: 'None',
+      },
+    ];
+    const objects = [
+      [
+        '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
+        { metadata: { name: 'portcullis' }, roleRef, subjects },
+      ],
+      [
+        '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations',
+        { metadata: { name: 'psa.portcullis.dev', labels }, webhooks },
+      ],
+    ] as const;
+    for (const [path, object] of objects) assert.equal((await cluster.admin.send('POST', path, object)).status, 201);
+    for (const action of ['install', 'upgrade']) {
+      const { code, stdout, stderr } = await runProgram([action, `--kubeconfig=${kubeconfig}`]);
+      const message = 'the replicas in namespace portcullis run as processes: use portcullis install --profile=local';
+      assert.deepEqual([code, stdout, stderr], [2, '', `error: ${message}\n`]);
+    }
+    for (const [path, { metadata }] of objects) await cluster.admin.send('DELETE', `${path}/${metadata.name}`);
   });
 
   test('an installation that cannot be read is not overwritten', async () => {

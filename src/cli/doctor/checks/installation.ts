@@ -1,6 +1,7 @@
 import { type Manifest, webhookConfigurations } from '../../../install/index.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
+import { INSTALLATION } from '../../../kube/well-known.ts';
 import { deleteObsolete } from '../../installed/objects.ts';
 import {
   type Check,
@@ -17,16 +18,26 @@ import { applyManifests, instruction } from '../fix.ts';
 
 const HOW_TO_INSTALL = instruction('install Portcullis, see portcullis install --help');
 
-/** False if neither a Deployment nor a webhook configuration exists. */
-export function isInstalled({ webhookConfigurations: configurations, deployment, settings }: Facts): boolean {
+/** True if the service account of the replicas has its permissions, which remain without a Deployment and webhooks. */
+function hasPermissions({ changedObjects }: Facts): boolean {
+  const isBinding = ({ kind, metadata }: Manifest): boolean =>
+    kind === 'ClusterRoleBinding' && metadata.name === INSTALLATION.name;
+  return 'value' in changedObjects && !changedObjects.value.some(isBinding);
+}
+
+/** False if there are no Deployment, webhook configuration and permissions. */
+export function isInstalled(facts: Facts): boolean {
+  const { webhookConfigurations: configurations, deployment, settings } = facts;
   const names = new Set(webhookConfigurations(settings).map(({ metadata: { name } }) => name));
   const isRegistered = configurations.some((one) => isPartOfPortcullis(one) || names.has(one.name));
-  return isRegistered || !('value' in deployment) || deployment.value !== undefined;
+  return isRegistered || !('value' in deployment) || deployment.value !== undefined || hasPermissions(facts);
 }
 
 /** True for the development cluster of `serve`, which has webhooks but no replicas. */
-export function isDevCluster({ server, deployment, certificate }: Facts): boolean {
+export function isDevCluster(facts: Facts): boolean {
+  const { server, deployment, certificate } = facts;
   return (
+    !hasPermissions(facts) &&
     factValue(server)?.version.endsWith('+portcullis-dev') === true &&
     'value' in deployment &&
     deployment.value === undefined &&
