@@ -16,7 +16,15 @@ import {
   PROGRAM,
   VERSION,
 } from './command.ts';
-import { type Option, type Options, printFlags, resolveValues, type Sources, UsageError } from './options.ts';
+import {
+  type Option,
+  type Options,
+  printFlags,
+  resolveValues,
+  type Sources,
+  UsageError,
+  type Values,
+} from './options.ts';
 
 /** All commands by help heading, in display order. Each row has the name, the summary, and the import of the file. */
 const GROUPS: Readonly<
@@ -119,17 +127,19 @@ export async function run(
     await printGuide(io);
     return EXIT.passed;
   }
-  const words = [...invocation.prefix, ...withHelp(args)];
-  const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
+  const allWords = [...invocation.prefix, ...withHelp(args)];
+  const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === allWords[index]));
   const program = createProgram(io, commands, invocation);
   const node = entry ? findNode(program, entry.name) : program;
   let exitCode: number = EXIT.passed;
   try {
     const definition = entry && (await entry.load()).command;
+    const { words, paths } = splitPaths(allWords, definition);
     if (definition) {
       addDefinition(node, definition, invocation).action(async () => {
         const sources = { typed: typedOptions(node, definition.options), env: io.env };
-        exitCode = await definition.run(resolveValues(definition.options, sources), node.args, io, sources);
+        const values = addPaths(resolveValues(definition.options, sources), paths);
+        exitCode = await definition.run(values, node.args, io, sources);
       });
     }
     await program.parseAsync(normalize(words, definition?.options ?? {}), { from: 'user' });
@@ -151,12 +161,37 @@ function withHelp(args: readonly string[]): readonly string[] {
 }
 
 /**
+ * Separates the paths after `--` from the other arguments of a command that reads manifests. Programs that pass the
+ * names of files use them, because a name may begin with a hyphen or contain a comma, which separates values of `-f`.
+ */
+function splitPaths(
+  args: readonly string[],
+  definition: Command | undefined,
+): { readonly words: readonly string[]; readonly paths: readonly string[] } {
+  const end = args.indexOf('--');
+  if (end < 0 || definition === undefined || !readsPaths(definition)) return { words: args, paths: [] };
+  return { words: args.slice(0, end), paths: args.slice(end + 1) };
+}
+
+/** True if a command has the `-f` option and no operands. */
+function readsPaths({ operands, options }: Command): boolean {
+  return operands === undefined && Object.hasOwn(options, 'filename');
+}
+
+function addPaths(values: Values<Options>, paths: readonly string[]): Values<Options> {
+  if (paths.length === 0) return values;
+  return { ...values, filename: [...(values['filename'] as readonly string[]), ...paths] };
+}
+
+/**
  * Accepts `--flag=false` and `-o=json` as kubectl does. Removes the value from an unknown `--flag=value`, so commander
  * can suggest a similar option.
  */
 function normalize(args: readonly string[], options: Options): readonly string[] {
   const end = args.includes('--') ? args.indexOf('--') : args.length;
-  const normalized = args.slice(0, end).flatMap((arg) => {
+  const normalized = args.slice(0, end).flatMap((arg, index) => {
+    // The value of an option may have the form of another option.
+    if (index > 0 && takesValue(args[index - 1], options)) return [arg];
     const [, short, name, value = ''] = /^(?:(-[^-])|--([^=]+))=(.*)$/s.exec(arg) ?? [];
     if (short !== undefined) return [short, value];
     const bare = Object.hasOwn(options, arg.slice(2)) ? options[arg.slice(2)]?.bare : undefined;
@@ -170,6 +205,14 @@ function normalize(args: readonly string[], options: Options): readonly string[]
     throw new UsageError(`invalid argument ${quote(value)} for "${printFlags(name, one)}" flag: must be true or false`);
   });
   return [...normalized, ...args.slice(end)];
+}
+
+/** True if an argument is an option whose value is the next argument. */
+function takesValue(arg: string | undefined, options: Options): boolean {
+  return Object.entries(options).some(
+    ([name, one]) =>
+      one.value !== undefined && one.bare === undefined && (arg === `--${name}` || arg === `-${one.short}`),
+  );
 }
 
 /** Creates the command tree without command options. */
@@ -247,7 +290,7 @@ function addDefinition(
   if (operands !== undefined) command.arguments(operands);
   else if (Object.hasOwn(options, 'filename') && !Object.hasOwn(options, 'kubeconfig')) {
     const outputError = (text: string, write: (text: string) => void): void =>
-      write(text.replace(/^(error: too many arguments.*: .*)$/m, '$1 Use -f to specify files and directories.'));
+      write(text.replace(/^(error: too many arguments.*: .*)$/m, '$1 Use -f or -- before files and directories.'));
     command.configureOutput({ outputError });
   }
   if (details !== undefined) command.addHelpText('after', `\n${renameCalls(details.trim(), invocation)}`);

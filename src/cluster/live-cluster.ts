@@ -357,7 +357,9 @@ export function createWrites(
     apply: (kind, object, options) => write(kind, options, apply(kind, object, options)),
     applyStatus: (kind, object, options) => write(kind, options, apply(kind, object, options, '/status')),
     async remove(kind, name, namespace) {
-      const result = await connection.request({ method: 'DELETE', path: objectPath(kind, name, namespace) });
+      // Without an explicit policy, the finalizers of an earlier foreground deletion would keep the object.
+      const query = { propagationPolicy: 'Background' };
+      const result = await connection.request({ method: 'DELETE', path: objectPath(kind, name, namespace), query });
       const uid = deletedUid(result);
       if (isTerminating(kind, result)) writerFor(kind)?.written(result);
       else if (uid !== undefined) writerFor(kind)?.deleted(uid, name, namespace);

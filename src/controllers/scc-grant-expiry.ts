@@ -62,10 +62,10 @@ function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler
 
 const EVENT = { type: 'Warning', action: 'Expire' } as const;
 
+/** Parses `<kind> <namespace>/<name>`. Names of bindings may contain spaces, but no slashes. */
 function parseKey(key: string): readonly [kind: BindingKind, name: string, namespace: string | undefined] {
-  const [kind = '', path = ''] = key.split(' ', 2);
-  const [namespace, name] = path.includes('/') ? path.split('/', 2) : [undefined, path];
-  return [kind as BindingKind, name ?? '', namespace];
+  const [, kind = '', namespace, name = ''] = /^(\S+) (?:([^/]*)\/)?(.*)$/s.exec(key) ?? [];
+  return [kind as BindingKind, name, namespace];
 }
 
 /** Deletes the binding unless its expiry time has changed. */

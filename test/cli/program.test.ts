@@ -176,6 +176,7 @@ const VALUES: readonly (readonly [
   ['a flag with a negative name that is false', ['--no-ladder=false', 'door'], {}, {}],
   ['a negated flag', ['--no-primer', 'door'], {}, { primer: false }],
   ['a value with the form of an option', ['--room', '--dry-run', 'door'], {}, { room: '--DRY-RUN' }],
+  ['a value with the form of an assignment', ['--room', '--layers=2', 'door'], {}, { room: '--LAYERS=2' }],
   ['an empty value', ['--room=', 'door'], {}, { room: '' }],
   ['operands between options', ['a', '--layers', '2', '-', 'b'], {}, { layers: 2 }, ['a', '-', 'b']],
   ['operands after two dashes', ['--', '--layers', '-h'], {}, {}, ['--layers', '-h']],

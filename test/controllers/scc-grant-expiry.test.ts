@@ -88,6 +88,28 @@ suite('grants that expire', () => {
     ]);
   });
 
+  for (const name of [
+    'portcullis:scc-until:x y',
+    'portcullis:scc-until:ServiceAccount  shop:a%20b',
+    'portcullis:scc-until:\n',
+  ]) {
+    test(`are deleted regardless of their name: ${JSON.stringify(name)}`, async () => {
+      for (const [namespace, kind] of [
+        ['shop', 'RoleBinding'],
+        [undefined, 'ClusterRoleBinding'],
+      ] as const) {
+        const binding = createUseBinding('anyuid', namespace, END);
+        await cluster.create(
+          kind,
+          { ...binding, metadata: { ...binding.metadata, name }, subjects: SUBJECTS },
+          TEST_MANAGER,
+        );
+      }
+      await pass(END, 32 * DAY_MS);
+      assert.deepEqual(names(), ['RoleBinding system:openshift:scc:anyuid']);
+    });
+  }
+
   test('are kept if the expiry time is changed or removed', async () => {
     const change = (end: string | null) =>
       cluster.patch(

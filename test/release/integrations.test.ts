@@ -23,10 +23,15 @@ async function readYaml<T>(file: string): Promise<T> {
 }
 
 /** Runs a program, or a script as GitHub runners do. */
-function execute(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+function execute(
+  file: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cwd: string = process.cwd(),
+) {
   const path = `${resolve('node_modules/.bin')}:${process.env['PATH'] ?? ''}`;
   return new Promise<{ code: unknown; stdout: string; stderr: string }>((done) => {
-    execFile(file, args, { env: { ...process.env, ...env, PATH: path } }, (error, stdout, stderr) =>
+    execFile(file, args, { cwd, env: { ...process.env, ...env, PATH: path } }, (error, stdout, stderr) =>
       done({ code: error?.code ?? 0, stdout, stderr }),
     );
   });
@@ -50,7 +55,7 @@ suite('the GitHub action', () => {
   after(() => rm(folder, { recursive: true }));
 
   /** Runs the step that checks the manifests, followed by the step that sets the result. */
-  async function runAction(inputs: Readonly<Record<string, string>>) {
+  async function runAction(inputs: Readonly<Record<string, string>>, cwd?: string) {
     const { runs } = await readYaml<Action>('action.yml');
     const script = (match: (step: Step) => boolean): string => runs.steps.find(match)?.run ?? assert.fail('no step');
     const output = join(folder, 'output');
@@ -63,7 +68,7 @@ suite('the GitHub action', () => {
       ...inputs,
     };
     const bash = (text: string, variables: object) =>
-      execute('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c', text], { ...env, ...variables });
+      execute('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c', text], { ...env, ...variables }, cwd);
     const { code, stdout, stderr } = await bash(
       script(({ id }) => id === 'check'),
       {},
@@ -93,23 +98,63 @@ suite('the GitHub action', () => {
     assert.deepEqual([code, result], [0, 0]);
   });
 
+  for (const name of ['-nx.yaml', '--level=privileged.yaml', 'restricted.yaml,restricted.yaml']) {
+    test(`checks a file with the name ${name}`, async () => {
+      await cp('examples/pods', folder, { recursive: true });
+      await cp('examples/pods/privileged.yaml', join(folder, name));
+      const { code, stdout, result } = await runAction({ FILES: name, LEVEL: 'restricted' }, folder);
+      assert.match(stdout, /^::error /);
+      assert.deepEqual([code, result], [0, 1]);
+    });
+  }
+
   test('fails for unreadable files', async () => {
     const { code, stderr } = await runAction({ FILES: 'absent; echo injected', LEVEL: 'restricted' });
     assert.deepEqual([code, stderr], [2, 'error: the path "absent; echo injected" does not exist\n']);
   });
 });
 
-test('the pre-commit hook checks the files of a commit', async () => {
-  const [hook] = await readYaml<readonly { readonly entry: string }[]>('.pre-commit-hooks.yaml');
-  const [, shell = '', script = ''] = /^(sh) -c '([^']+)' --$/.exec(hook?.entry ?? '') ?? [];
-  const program = `portcullis() { "${process.execPath}" src/main.ts "$@"; }\n`;
-  const run = (...args: readonly string[]) =>
-    execute(shell, ['-c', program + script.replace('exec portcullis', 'portcullis'), '--', ...args]);
-  const passed = await run('examples/pods/restricted.yaml');
-  assert.deepEqual([passed.code, passed.stdout], [0, '1 passed, 0 failed\n']);
-  const failed = await run('--level=baseline', 'examples/pods/restricted.yaml', 'examples/pods/privileged.yaml');
-  assert.equal(failed.code, 1);
-  assert.match(failed.stdout, /\n1 passed, 1 failed\n$/);
+suite('the pre-commit hook', () => {
+  let folder = '';
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-hook-'));
+    await cp('examples/pods', folder, { recursive: true });
+    for (const name of ['-nx.yaml', '-frestricted.yaml', '--level=privileged.yaml', 'restricted.yaml,restricted.yaml'])
+      await cp('examples/pods/privileged.yaml', join(folder, name));
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  /** Runs the hook as pre-commit does, with the arguments of the hook or of the user, followed by the files. */
+  async function runHook(files: readonly string[], userArgs?: readonly string[]) {
+    const [hook] =
+      await readYaml<readonly { readonly entry: string; readonly args: readonly string[] }[]>('.pre-commit-hooks.yaml');
+    const [program, ...words] = hook?.entry.split(' ') ?? [];
+    assert.equal(program, 'portcullis');
+    const args = [resolve('src/main.ts'), ...words, ...(userArgs ?? hook?.args ?? []), ...files];
+    return await execute(process.execPath, args, {}, folder);
+  }
+
+  test('checks the files of a commit', async () => {
+    const passed = await runHook(['restricted.yaml']);
+    assert.deepEqual([passed.code, passed.stdout], [0, '1 passed, 0 failed\n']);
+    const failed = await runHook(['restricted.yaml', 'privileged.yaml'], ['--level=baseline', '--']);
+    assert.equal(failed.code, 1);
+    assert.match(failed.stdout, /\n1 passed, 1 failed\n$/);
+  });
+
+  for (const name of ['-nx.yaml', '-frestricted.yaml', '--level=privileged.yaml', 'restricted.yaml,restricted.yaml']) {
+    test(`checks a file with the name ${name}`, async () => {
+      const { code, stdout } = await runHook([name, 'restricted.yaml']);
+      assert.equal(code, 1);
+      assert.match(stdout, /\n1 passed, 1 failed\n$/);
+    });
+  }
+
+  test('fails if the arguments of the user do not end with --', async () => {
+    const { code, stderr } = await runHook(['-nx.yaml', 'restricted.yaml'], ['--level=baseline']);
+    assert.equal(code, 2);
+    assert.match(stderr, /Use -f or -- before files and directories\.$/m);
+  });
 });
 
 const hasPreCommit = spawnSync('pre-commit', ['--version']).status === 0;
@@ -149,7 +194,7 @@ suite('pre-commit', { skip: !hasPreCommit && 'there is no pre-commit' }, () => {
     for (const name of ['node', 'nodejs']) await symlink(process.execPath, join(path, name));
     await cp('examples/pods', join(project, 'deploy'), { recursive: true });
     git(project, 'init', '--quiet');
-    const hook = 'id: portcullis-check, args: [--level=baseline], language_version: system';
+    const hook = 'id: portcullis-check, args: [--level=baseline, --], language_version: system';
     const config = `repos: [{ repo: ${sources}, rev: ${revision}, hooks: [{ ${hook} }] }]\n`;
     await writeFile(join(project, '.pre-commit-config.yaml'), config);
     git(project, 'add', '--all');

@@ -65,7 +65,8 @@ function customKind(value: string): string {
 const DETAILS = `
 Checks pods and workloads against the policies of their namespace. If the manifests contain the Namespace, its
 labels set the policies. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the
-defaults. The command also validates SecurityContextConstraints. It reads directories recursively.
+defaults. The command also validates SecurityContextConstraints. It reads directories recursively. Paths can
+also follow --, where a path may begin with a hyphen or contain a comma.
 
 For kinds of other API groups, such as Rollout, the command finds pod templates by kind or by structure.
 Containers outside a template are an error unless --skip-kind lists the kind.
@@ -87,6 +88,7 @@ Examples:
   helm template shop ./chart | portcullis check --level baseline -f -
   portcullis check -f deploy/ --kubernetes-version v1.30 -o sarif > portcullis.sarif
   portcullis check -f deploy/ --fix
+  git diff --name-only -z -- '*.yaml' | xargs -0 portcullis check --
   helm template shop ./chart | portcullis check -f - --platform=openshift
   portcullis check -f pod.yaml --namespace-labels pod-security.kubernetes.io/enforce=baseline
 `;

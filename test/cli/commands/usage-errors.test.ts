@@ -125,7 +125,7 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   [
     'check',
     'chart',
-    "too many arguments for 'check'. Expected 0 arguments but got 1: chart. Use -f to specify files and directories.",
+    "too many arguments for 'check'. Expected 0 arguments but got 1: chart. Use -f or -- before files and directories.",
   ],
   ['check', '', '-f is required: files, directories, URLs, or - for standard input'],
   ['explain', '', 'a resource, such as deployment/web or namespace/shop, or -f is required'],
