@@ -11,7 +11,10 @@ export interface Output {
 
 /** The parts of the process that the program may use. The program does not exit the process or use other streams. */
 export interface ProcessIo {
-  readonly stdin: AsyncIterable<Uint8Array | string>;
+  readonly stdin: AsyncIterable<Uint8Array | string> & {
+    /** True if the stream is a terminal. */
+    readonly isTTY?: boolean;
+  };
   readonly stdout: Output;
   readonly stderr: Output;
   readonly env: Readonly<Record<string, string | undefined>>;

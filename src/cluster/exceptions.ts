@@ -108,6 +108,8 @@ export interface ListedException {
   readonly problem: string | undefined;
   /** RFC 3339. */
   readonly expiresAt: string;
+  /** Hash of the current spec, which an approval must contain. */
+  readonly specHash: string | undefined;
   readonly authors: readonly string[];
   readonly approvedBy: string | undefined;
   readonly uses: number;
@@ -157,6 +159,7 @@ function listException(
     state: unapproved(problem) ? 'Proposed' : (problem?.reason ?? condition?.type ?? 'Active'),
     problem: problem?.message ?? condition?.message,
     expiresAt: spec?.expiresAt ?? '',
+    specHash: exception?.specHash,
     authors: exception?.authors ?? [],
     approvedBy: status?.approval?.by,
     uses: status?.uses ?? 0,

@@ -57,7 +57,10 @@ suite('exceptions', () => {
   const kubeconfigs: Record<string, string> = {};
 
   const run = (user: string, ...args: readonly string[]) =>
-    runProgram(['exception', ...args, '-n', 'shop', '--kubeconfig', kubeconfigs[user] ?? '']);
+    runProgram(['exception', ...args, '-n', 'shop', '--kubeconfig', kubeconfigs[user] ?? ''], {
+      terminals: ['stdin'],
+      stdin: 'yes\n',
+    });
   const send = async (method: 'POST' | 'PUT' | 'PATCH', path: string, body: JsonObject, headers = {}) => {
     const answer = await plane.admin.send(method, path, body, headers);
     return answer.status < 300 ? '' : String(responseMessage(answer));
@@ -179,6 +182,21 @@ suite('exceptions', () => {
     assert.equal(without.code, 2);
   });
 
+  test('a spec that its author replaces during the approval is not approved', async () => {
+    const metadata = { name: 'replaced', namespace: 'shop' };
+    assert.equal(await send('POST', GROUP, { ...manifest, metadata }, as('alice')), '');
+    async function* answer(): AsyncGenerator<string> {
+      const allow = [{ check: 'hostNamespaces', values: ['hostPID'] }];
+      assert.equal(await send('PATCH', `${GROUP}/replaced`, { spec: { allow } }, { ...MERGE, ...as('alice') }), '');
+      yield 'yes\n';
+    }
+    const args = ['exception', 'approve', 'replaced', '-n', 'shop', '--kubeconfig', kubeconfigs['bob'] ?? ''];
+    const { code, stderr } = await runProgram(args, { terminals: ['stdin'], stdin: answer() });
+    assert.equal(code, 2);
+    assert.match(stderr, /must be the hash of the current spec \([0-9a-f]{64}\): read the spec again/);
+    assert.equal((await plane.admin.send('DELETE', `${GROUP}/replaced`)).status, 200);
+  });
+
   const forgeries: readonly (readonly [name: string, method: 'PATCH' | 'PUT', headers: object])[] = [
     ['a merge patch', 'PATCH', MERGE],
     ['server-side apply', 'PATCH', APPLY],
@@ -236,7 +254,15 @@ suite('exceptions', () => {
     const spec = { ...(manifest['spec'] as JsonObject), serviceAccountName: 'other', allow };
     const metadata = { name: 'pinned', namespace: 'shop' };
     assert.equal(await send('POST', GROUP, { ...manifest, metadata, spec }, as('alice')), '');
-    assert.equal((await run('bob', 'approve', 'pinned')).code, 0);
+    const approve = (...args: readonly string[]) =>
+      runProgram(['exception', 'approve', 'pinned', '-n', 'shop', '--kubeconfig', kubeconfigs['bob'] ?? '', ...args]);
+    const simulated = await approve('--dry-run=server');
+    assert.match(simulated.stdout, /^podsecurityexception\/pinned approved \(server dry run\)\n$/m, simulated.stderr);
+    const refused = await approve();
+    assert.equal(refused.code, 2);
+    const [hash = ''] = /--spec-hash=[0-9a-f]{64}$/m.exec(refused.stderr) ?? [];
+    assert.equal(hash, `--spec-hash=${hashSpec(spec)}`, refused.stderr);
+    assert.equal((await approve(hash)).code, 0);
     const withInit = (image: string, name = 'init'): JsonObject =>
       template(
         { serviceAccountName: 'other', initContainers: [{ name, image, securityContext: SAFE }] },
@@ -403,7 +429,7 @@ test('exceptions apply to the upstream label without the PodSecurity plugin', as
     assert.equal((await create(plane.admin, exception)).status, 201);
     const kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
     const args = ['exception', 'approve', 'gateway', '-n', 'shop', '--kubeconfig', kubeconfig];
-    const { code, stderr } = await runProgram(args);
+    const { code, stderr } = await runProgram(args, { terminals: ['stdin'], stdin: 'yes\n' });
     assert.equal(code, 0, stderr);
     await eventually(async () => assert.equal(await createPod(), ''), 30_000);
   } finally {

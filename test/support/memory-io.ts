@@ -10,10 +10,10 @@ export interface Outcome {
 }
 
 export interface Environment {
-  readonly stdin?: string;
+  readonly stdin?: string | AsyncIterable<string>;
   readonly env?: ProcessIo['env'];
-  /** Outputs that are terminals. */
-  readonly terminals?: readonly ('stdout' | 'stderr')[];
+  /** Streams that are terminals. */
+  readonly terminals?: readonly ('stdin' | 'stdout' | 'stderr')[];
   readonly signal?: AbortSignal;
   /** The file name that the program is called by. */
   readonly file?: string;
@@ -30,7 +30,9 @@ export async function runProgram(args: readonly string[], environment: Environme
     write: (text) => void (written[name] += text),
   });
   const io: ProcessIo = {
-    stdin: Readable.from([stdin]),
+    stdin: Object.assign(Readable.from(typeof stdin === 'string' ? [stdin] : stdin), {
+      isTTY: terminals.includes('stdin'),
+    }),
     stdout: output('stdout'),
     stderr: output('stderr'),
     env,

@@ -4,31 +4,46 @@ import { printable, quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { findShadow } from '../../policy/psa/exceptions.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, ignoreApiError, withCluster } from '../cluster.ts';
-import { defineCommand, EXIT, PROGRAM } from '../command.ts';
+import { defineCommand, EXIT, type Io, PROGRAM } from '../command.ts';
+import { confirm } from '../confirm.ts';
 import { namespaceName, option, UsageError } from '../options.ts';
 import { printData } from '../output/print.ts';
+import { printCommand } from '../output/shell.ts';
 
 const DETAILS = `
-Prints the spec of a PodSecurityException and approves it. The approval applies only to this spec. If the spec
-has changed in the meantime, the API server denies the approval. The approval requires the approve verb on
-podsecurityexceptions. Unless the settings permit it, users cannot approve exceptions that they created or
-changed. --dry-run=client only prints the spec.
+Prints the spec of a PodSecurityException and its hash, asks for confirmation, and approves exactly this spec.
+If the spec has changed in the meantime, the API server denies the approval. The approval requires the approve
+verb on podsecurityexceptions. Unless the settings permit it, users cannot approve exceptions that they created
+or changed.
+
+Scripts pass the hash of the spec that was reviewed with --spec-hash. "portcullis exception list -o json" prints
+the hashes. --dry-run=client only prints the spec.
 
 Examples:
   portcullis exception approve gateway -n shop
   portcullis exception approve gateway -n shop --dry-run=server
+  portcullis exception approve gateway -n shop --spec-hash=HASH
 `;
+
+/** A hash in hexadecimal digits, as `exception list -o json` prints it. */
+function sha256(value: string): string {
+  if (/^[0-9a-f]{64}$/.test(value)) return value;
+  throw new UserError('must be a hash from portcullis exception list -o json');
+}
 
 export const command = defineCommand({
   operands: '<name>',
   details: DETAILS,
   options: {
     namespace: option('NAME', namespaceName, undefined, { short: 'n', help: 'Namespace of the exception' }),
+    'spec-hash': option('HASH', sha256, undefined, {
+      help: 'Approve without confirmation if the spec has this hash',
+    }),
     ...dryRunOption,
     ...clusterOptions,
   },
   async run(values, [name = ''], io) {
-    const { namespace, 'dry-run': dryRun } = values;
+    const { namespace, 'dry-run': dryRun, 'spec-hash': expected } = values;
     if (namespace === undefined) throw new UsageError('--namespace is required');
     return await withCluster(values, io, async (client) => {
       const object = await client.get(RESOURCES.PodSecurityException, name, namespace);
@@ -37,7 +52,13 @@ export const command = defineCommand({
         throw new UserError(`podsecurityexceptions ${quote(name)} not found in namespace ${quote(namespace)}`);
       }
       const { authors, spec, specHash } = exception;
-      io.stdout.write(printData('yaml', { authors, spec }));
+      io.stdout.write(printData('yaml', { authors, spec, specHash }));
+      if (expected !== undefined && expected !== specHash) {
+        throw new UserError(
+          `the spec has the hash ${specHash}, not ${expected}: review the current spec before you approve it`,
+        );
+      }
+      if (dryRun === 'none' && expected === undefined) await confirmSpec({ name, namespace, specHash }, io);
       if (dryRun !== 'client') {
         await client.send({
           method: 'PATCH',
@@ -57,3 +78,18 @@ export const command = defineCommand({
     });
   },
 });
+
+/** @throws {UserError} unless the user confirms the printed spec on a terminal */
+async function confirmSpec(
+  { name, namespace, specHash }: Readonly<Record<'name' | 'namespace' | 'specHash', string>>,
+  io: Io,
+): Promise<void> {
+  if (io.stdin.isTTY !== true) {
+    const args = ['exception', 'approve', name, '-n', namespace, `--spec-hash=${specHash}`];
+    const approval = printCommand({ program: PROGRAM, args });
+    throw new UserError(`not approved, because stdin is not a terminal. If the spec above is acceptable: ${approval}`);
+  }
+  const target = `podsecurityexception/${printable(name)} in namespace ${namespace}`;
+  if (await confirm(`This approves the spec above for ${target}.`, io)) return;
+  throw new UserError('not approved: the response was not "yes"');
+}

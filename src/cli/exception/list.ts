@@ -7,7 +7,8 @@ import { assumptionBlocks, listOptions, printListing, printTable, withHeader } f
 
 const DETAILS = `
 Lists PodSecurityExceptions with their service accounts, expiry times, approvers and uses, and whether they
-apply to new pods. -o wide adds the reason for each exception, and the cause if it does not apply.
+apply to new pods. -o wide adds the reason for each exception, the hash of its spec for "portcullis exception
+approve --spec-hash", and the cause if it does not apply.
 
 Examples:
   portcullis exception list
@@ -44,9 +45,9 @@ export const command = defineCommand({
         one.approvedBy ?? '-',
         String(one.uses),
       ],
-      ...(isWide ? [one.reason, one.problem ?? ''] : []),
+      ...(isWide ? [one.reason, one.specHash ?? '-', one.problem ?? ''] : []),
     ]);
-    const header = isWide ? [...HEADER, 'REASON', 'PROBLEM'] : HEADER;
+    const header = isWide ? [...HEADER, 'REASON', 'SPEC HASH', 'PROBLEM'] : HEADER;
     const objects = exceptions.map(({ name }) => ({ kind: 'PodSecurityException', name }));
     printListing(io, values.output, { data: { exceptions, settings: source, assumptions }, objects }, (style) => [
       ...assumptionBlocks(assumptions, source),

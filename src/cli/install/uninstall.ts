@@ -7,7 +7,8 @@ import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { COMPONENT_LABEL, FLOOR_LABELS, PART_OF, PART_OF_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, namespaceOption, withCluster } from '../cluster.ts';
-import { defineCommand, EXIT, type Io } from '../command.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import { confirm } from '../confirm.ts';
 import { findOtherInstallations } from '../installed/deployment.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
@@ -91,7 +92,10 @@ export const command = defineCommand({
         const plan = createRemoval({ ...target, dryRun: 'client' }, () => undefined);
         await uninstall(plan, scope);
         if (plan.counts.reported > 0 && !options.yes) {
-          await confirm(`${scope.purgesDefinitions ? PURGED : 'Portcullis'} from ${client.connection.server}`, io);
+          const removed = `${scope.purgesDefinitions ? PURGED : 'Portcullis'} from ${client.connection.server}`;
+          if (!(await confirm(`This removes ${removed}, and ends all enforcement by Portcullis.`, io))) {
+            throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
+          }
         }
       }
       const removal = createRemoval({ ...target, dryRun }, print);
@@ -115,21 +119,6 @@ async function readForeignSccs(client: ClusterClient): Promise<boolean> {
 }
 
 const PURGED = 'Portcullis, and its settings and all SecurityContextConstraints';
-
-/** Maximum length of a response in characters. */
-const MAX_RESPONSE = 1000;
-
-/** Asks for confirmation. Rejects with a UserError unless the response on stdin is `yes`. */
-async function confirm(removed: string, { stdin, stderr }: Io): Promise<void> {
-  stderr.write(`This removes ${removed}, and ends all enforcement by Portcullis. Type "yes" to continue:\n`);
-  let response = '';
-  for await (const chunk of stdin) {
-    response += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8');
-    if (response.includes('\n') || response.length > MAX_RESPONSE) break;
-  }
-  if (response.split('\n', 1)[0]?.trim() === 'yes') return;
-  throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
-}
 
 /** Selects the objects of Portcullis. */
 const OWN = { labels: `${PART_OF_LABEL}=${PART_OF}` };

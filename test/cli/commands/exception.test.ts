@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { runProgram } from '../../support/memory-io.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { hashSpec } from '../../../src/cluster/exceptions.ts';
+import { type JsonObject, objectMember } from '../../../src/kube/types.ts';
+import { installCrds } from '../../support/controllers.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
+import { type Environment, runProgram } from '../../support/memory-io.ts';
 
 const manifests = (labels: string): string => `
 apiVersion: v1
@@ -38,5 +42,101 @@ describe('namespaces where the PodSecurity plugin ignores exceptions', () => {
       stdout,
       /\n {2}Next: Change the workloads, or set a weaker level: kubectl label namespace\/shop portcullis\.dev\/enforce=privileged pod-security\.kubernetes\.io\/enforce=privileged --overwrite\.\n/,
     );
+  });
+});
+
+const EXCEPTIONS = '/apis/policy.portcullis.dev/v1alpha1/namespaces/shop/podsecurityexceptions';
+const SPEC = {
+  serviceAccountName: 'gateway',
+  allow: [{ check: 'seccompProfile_restricted', values: ['nil'] }],
+  expiresAt: '2099-01-01T00:00:00Z',
+  reason: 'SEC-1',
+};
+const HASH = hashSpec(SPEC);
+const HOSTILE = { ...SPEC, allow: [{ check: 'hostNamespaces', values: ['hostPID'] }] };
+const HOSTILE_HASH = hashSpec(HOSTILE);
+const SHOWN = `authors:
+  - alice
+spec:
+  serviceAccountName: gateway
+  allow:
+    - check: seccompProfile_restricted
+      values:
+        - nil
+  expiresAt: "2099-01-01T00:00:00Z"
+  reason: SEC-1
+specHash: ${HASH}
+`;
+const QUESTION = 'This approves the spec above for podsecurityexception/e in namespace shop. Type "yes" to continue:\n';
+const REFUSED = `error: not approved, because stdin is not a terminal. If the spec above is acceptable: portcullis exception approve e -n shop --spec-hash=${HASH}\n`;
+const OTHER_HASH = `error: the spec has the hash ${HASH}, not ${HOSTILE_HASH}: review the current spec before you approve it\n`;
+const NO_HASH = `error: invalid argument "abc" for "--spec-hash" flag: must be a hash from portcullis exception list -o json\nSee 'portcullis exception approve --help' for usage.\n`;
+const DENIED = 'error: not approved: the response was not "yes"\n';
+const TERMINAL = ['stdin'] as const;
+
+describe('exception approve', () => {
+  let cluster: TestCluster;
+  let kubeconfig = '';
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+    await installCrds(cluster.cluster);
+    await cluster.cluster.idle();
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop' } });
+  });
+  after(async () => await cluster.stop());
+  beforeEach(async () => {
+    await cluster.admin.send('DELETE', `${EXCEPTIONS}/e`);
+    const metadata = { name: 'e', namespace: 'shop', annotations: { 'portcullis.dev/authors': '["alice"]' } };
+    await cluster.admin.send('POST', EXCEPTIONS, { metadata, spec: SPEC });
+  });
+
+  const run = (args: readonly string[], environment?: Environment) =>
+    runProgram(['exception', ...args, '-n', 'shop', '--kubeconfig', kubeconfig], environment);
+  const approvedHash = async (): Promise<unknown> => {
+    const { body } = await cluster.admin.send('GET', `${EXCEPTIONS}/e`);
+    return objectMember(objectMember(body as JsonObject, 'status'), 'approval')['specHash'];
+  };
+
+  /** The arguments, the environment, and the result. Approvals need the webhooks; test/e2e/exceptions.test.ts contains them. */
+  const cases: readonly (readonly [
+    name: string,
+    args: readonly string[],
+    environment: Environment,
+    expected: readonly [code: number, stdout: string, stderr: string],
+  ])[] = [
+    [
+      'changes nothing without confirmation',
+      [],
+      { terminals: TERMINAL, stdin: 'y\n' },
+      [2, SHOWN, `${QUESTION}${DENIED}`],
+    ],
+    ['changes nothing at the end of input', [], { terminals: TERMINAL }, [2, SHOWN, `${QUESTION}${DENIED}`]],
+    ['refuses without a terminal and without the hash', [], { stdin: 'yes\n' }, [2, SHOWN, REFUSED]],
+    ['refuses if the spec has another hash', [`--spec-hash=${HOSTILE_HASH}`], {}, [2, SHOWN, OTHER_HASH]],
+    ['refuses a value that is not a hash', ['--spec-hash=abc'], {}, [2, '', NO_HASH]],
+    [
+      'only prints the spec in a client-side dry run',
+      ['--dry-run=client'],
+      {},
+      [0, `${SHOWN}podsecurityexception/e approved (dry run)\n`, ''],
+    ],
+    ['compares the hash in a dry run', ['--dry-run=client', `--spec-hash=${HOSTILE_HASH}`], {}, [2, SHOWN, OTHER_HASH]],
+  ];
+  for (const [name, args, environment, [code, stdout, stderr]] of cases) {
+    test(name, async () => {
+      assert.deepEqual(await run(['approve', 'e', ...args], environment), { code, stdout, stderr });
+      assert.equal(await approvedHash(), undefined);
+    });
+  }
+
+  test('list prints the hash', async () => {
+    const { stdout } = await run(['list', '-o', 'json']);
+    const { exceptions } = JSON.parse(stdout) as { readonly exceptions: readonly JsonObject[] };
+    assert.deepEqual(
+      exceptions.map(({ name, state, specHash }) => [name, state, specHash]),
+      [['e', 'Proposed', HASH]],
+    );
+    assert.match((await run(['list', '-o', 'wide'])).stdout, new RegExp(` SPEC HASH .*\\n.* ${HASH} `));
   });
 });

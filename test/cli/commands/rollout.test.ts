@@ -122,6 +122,7 @@ describe('plan', () => {
           ...{ namespace: 'shop', name: 'gateway-net-admin', serviceAccount: 'gateway', state: 'Proposed' },
           problem: 'it is not approved: portcullis exception approve gateway-net-admin -n shop',
           ...{ expiresAt: '2099-01-15T00:00:00Z', authors: [], uses: 0, reason: 'SEC-123' },
+          specHash: '1b00bc3dc31bedc5fd78757300bdfa575b7f082ce4019827ba1e9ce44e57e9ed',
         },
       ]);
     });
