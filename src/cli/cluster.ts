@@ -74,7 +74,7 @@ export function ignoreApiError(error: unknown): undefined {
 
 /**
  * Writes an object and returns the response, or returns the object unchanged in a client-side dry run. An object with a
- * resource version replaces the existing object. Rejects like `Connection.request`.
+ * resource version replaces or deletes exactly this version. Rejects like `Connection.request`.
  */
 export async function writeObject<T extends KubeObject>(
   { send }: ClusterClient,
@@ -84,9 +84,10 @@ export async function writeObject<T extends KubeObject>(
   verb?: 'DELETE',
 ): Promise<T> {
   if (dryRun === 'client') return object;
-  const { name = '', namespace, resourceVersion } = object.metadata ?? {};
+  const { name = '', namespace, uid, resourceVersion } = object.metadata ?? {};
   const method = verb ?? (resourceVersion === undefined ? 'POST' : 'PUT');
   const path = method === 'POST' ? resourcePath(kind, namespace) : objectPath(kind, name, namespace);
   const query = { fieldManager: PROGRAM, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) };
-  return (await send({ method, path, query, ...(method === 'DELETE' ? {} : { body: object }) })) as KubeObject as T;
+  const deletion = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+  return (await send({ method, path, query, body: method === 'DELETE' ? deletion : object })) as KubeObject as T;
 }

@@ -1,6 +1,7 @@
 import { manifestNamespace } from '../../config/objects.ts';
-import { getApiVersion, resourceName } from '../../kube/resources.ts';
-import { quote } from '../../kube/text.ts';
+import { semanticEqual } from '../../kube/equality.ts';
+import { getApiVersion, objectName, resourceName } from '../../kube/resources.ts';
+import { printable, quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { grantCommand } from '../../policy/scc/advice/denials.ts';
 import { createCustomScc, decidePod, type PodVerdict } from '../../policy/scc/advice/explain.ts';
@@ -17,7 +18,8 @@ import { assumptionBlocks, printObjects, writtenOutputOption } from '../output/p
 const DETAILS = `
 Creates the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload
 if only an SCC that allows everything would admit it. The custom SCC is a copy of the closest SCC with the
-fields that the workload needs. It has no users and groups, so grant its use with "portcullis scc grant".
+fields that the workload needs, which the output lists. It has no users and groups, so after you have checked
+these fields, grant its use with "portcullis scc grant".
 
 The workload is read from the cluster, or from the manifests of --filename.
 
@@ -35,6 +37,19 @@ function explainMissing(verdict: PodVerdict, grant: (scc: string) => string): st
   return grantable !== undefined && suggestedScc === undefined
     ? `SCC ${quote(grantable)} would admit it: ${grant(grantable)}`
     : `no custom SCC would admit it: ${message}`;
+}
+
+/**
+ * Prints the fields that differ from the copied SCC. The authors of the workload determine them, so the output shows
+ * them before the administrator grants the SCC.
+ */
+function printDifferences({ scc, original }: NonNullable<ReturnType<typeof createCustomScc>>): string {
+  const before = new Map<string, unknown>(Object.entries(original));
+  const fields = Object.entries(scc).filter(
+    ([field, value]) => field !== 'metadata' && !semanticEqual(value, before.get(field)),
+  );
+  const values = fields.map(([field, value]) => `${field}=${JSON.stringify(value)}`);
+  return printable(`It is a copy of SCC ${quote(objectName(original))} with: ${values.join(' ')}`);
 }
 
 export const command = defineCommand({
@@ -58,10 +73,10 @@ export const command = defineCommand({
     const input = { ...pod.input, sccs: store.list('SecurityContextConstraints') };
     const grant = (scc: string): string => grantCommand(scc, namespace, pod.serviceAccount);
     const verdict = decidePod(input);
-    const scc = verdict.outcome === 'denied' ? createCustomScc(input, name) : undefined;
-    if (scc === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(verdict, grant)}`);
+    const custom = verdict.outcome === 'denied' ? createCustomScc(input, name) : undefined;
+    if (custom === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(verdict, grant)}`);
     const typed = {
-      ...scc,
+      ...custom.scc,
       apiVersion: getApiVersion('SecurityContextConstraints'),
       kind: 'SecurityContextConstraints',
     };
@@ -73,7 +88,7 @@ export const command = defineCommand({
     if (output !== undefined) printObjects(io, output, [written]);
     else {
       io.stdout.write(`${resourceName('SecurityContextConstraints')}/${name} created${dryRunSuffix(dryRun)}\n`);
-      io.stderr.write(`Next: ${grant(name)}\n`);
+      io.stderr.write(`${printDifferences(custom)}\nNext: ${grant(name)}\n`);
     }
     return EXIT.passed;
   },

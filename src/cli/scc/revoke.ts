@@ -51,7 +51,9 @@ async function findBindings(change: Change): Promise<readonly Removal[]> {
       const command = `kubectl${namespace === undefined ? '' : ` -n ${namespace}`} edit ${kind.toLowerCase()} ${objectName(binding)}`;
       throw new UserError(`role ${name} also grants other permissions: remove the subjects with ${command}`);
     }
-    const isDeleted = after.length === 0 && binding.metadata?.annotations?.[AUTO_UPDATE] !== 'false';
+    const { annotations, finalizers = [] } = binding.metadata ?? {};
+    // A finalizer would keep the binding, which would still grant the SCC.
+    const isDeleted = after.length === 0 && finalizers.length === 0 && annotations?.[AUTO_UPDATE] !== 'false';
     removals.push({ kind, object: { ...binding, apiVersion: getApiVersion(kind), kind, subjects: after }, isDeleted });
   }
   return removals;
@@ -104,8 +106,8 @@ async function removeSubjects(change: Change): Promise<readonly Written[]> {
 const DETAILS = `
 Removes subjects from all grants of an SCC that "portcullis scc who-can SCC" lists. With --namespace, it removes
 them from the RoleBindings in that namespace. Otherwise, it removes them from the ClusterRoleBindings, and from
-the users and groups of the SCC. A binding without subjects is deleted. A role that also grants other
-permissions is not changed.
+the users and groups of the SCC. A binding without subjects is deleted, unless it has finalizers. A role that
+also grants other permissions is not changed.
 
 Examples:
   portcullis scc revoke anyuid -z builder -n shop

@@ -203,6 +203,23 @@ subjects:
     );
   });
 
+  test('a binding with finalizers, which would still grant the SCC, loses its subjects', async () => {
+    const path = `${RBAC}/namespaces/shop/rolebindings/${NAME}`;
+    assert.equal((await run('grant anyuid -z builder -n shop')).code, 0);
+    const merge = { 'content-type': 'application/merge-patch+json' };
+    const patch = (finalizers: readonly string[]) =>
+      cluster.admin.send('PATCH', path, { metadata: { finalizers } }, merge);
+    assert.equal((await patch(['example.com/keep'])).status, 200);
+    assert.deepEqual(await run('revoke anyuid -z builder -n shop'), {
+      code: 0,
+      stdout: `${BINDING} configured in namespace shop\n${ROLE} removed: "builder"\n`,
+      stderr: '',
+    });
+    assert.deepEqual((await read('namespaces/shop/rolebindings'))?.['subjects'] ?? [], []);
+    assert.equal((await patch([])).status, 200);
+    assert.equal((await cluster.admin.send('DELETE', path)).status, 200);
+  });
+
   test('a missing service account is reported', async () => {
     for (const mode of ['--dry-run=client', '--dry-run=none']) {
       const { code, stderr } = await run(`grant anyuid -z nosuch -n shop ${mode}`);
@@ -331,7 +348,8 @@ describe('scc create', () => {
     const at = ['--kubeconfig', await cluster.kubeconfig()];
     const context = { capabilities: { add: ['NET_ADMIN'] } };
     const created = 'securitycontextconstraints.security.openshift.io/own created';
-    const stderr = 'Next: portcullis scc grant own -z default -n shop\n';
+    const stderr =
+      'It is a copy of SCC "restricted-v2" with: allowedCapabilities=["NET_BIND_SERVICE","NET_ADMIN"]\nNext: portcullis scc grant own -z default -n shop\n';
     assert.deepEqual(await create({}, [...at, '--dry-run=server'], context), {
       code: 0,
       stdout: `${created} (server dry run)\n`,

@@ -156,13 +156,14 @@ export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
 export function createCustomScc(
   input: PodInput & { readonly sccs: readonly SecurityContextConstraints[] },
   name: string,
-): SecurityContextConstraints | undefined {
+): { readonly scc: SecurityContextConstraints; readonly original: SecurityContextConstraints } | undefined {
   const { search, result } = evaluateCreation(input);
   const custom = search && result && findCustomScc(search, result);
   const original = custom && input.sccs.find(({ metadata }) => metadata?.name === custom.original);
   if (custom === undefined || original === undefined) return undefined;
   const scc = copyScc(original, name, custom.edits);
-  return decidePod({ ...input, sccs: [scc], canUse: () => true }).outcome === 'admitted' ? scc : undefined;
+  const { outcome } = decidePod({ ...input, sccs: [scc], canUse: () => true });
+  return outcome === 'admitted' ? { scc, original } : undefined;
 }
 
 /** Returns the pod fields and values that an SCC would not allow if the pod were created now. */
