@@ -1,5 +1,6 @@
-import type { Settings } from '../config/settings.ts';
+import { select, type Settings } from '../config/settings.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import type { Compatibility } from '../policy/scc/mode.ts';
 import {
   type PlannedWrite,
   planRbacObject,
@@ -8,20 +9,22 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../policy/scc/standard.ts';
-import { type ControllerDefinition, createObject, type ReconcileContext, watch } from './controller.ts';
+import { type ControllerDefinition, createObject, type ReconcileContext, watch, watchValue } from './controller.ts';
 import { rule } from './permissions.ts';
 
 const NAME = 'standard-scc-controller';
 const OPTIONS = { fieldManager: NAME };
 const MAX_RETRY_MS = 60_000;
 
-type Reconcile = (context: ReconcileContext) => Promise<void>;
+type Reconcile = (context: ReconcileContext, compatibility: Compatibility) => Promise<void>;
 
 /** Objects by key. Roles and SCCs come first, because bindings refer to roles. */
 const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
   ...STANDARD_CLUSTER_ROLES.map((role) => entry('ClusterRole', role, (existing) => planRbacObject(role, existing))),
   ...STANDARD_SCCS.map((standard) =>
-    entry('SecurityContextConstraints', standard.scc, (existing) => planStandardScc(standard, existing)),
+    entry('SecurityContextConstraints', standard.scc, (existing, compatibility) =>
+      planStandardScc(standard, existing, compatibility),
+    ),
   ),
   ...STANDARD_CLUSTER_ROLE_BINDINGS.map((binding) =>
     entry('ClusterRoleBinding', binding, (existing) => planRbacObject(binding, existing)),
@@ -29,7 +32,8 @@ const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
 ]);
 
 /**
- * Creates missing objects, and corrects objects that differ, except for first-generation SCCs, which are only created.
+ * Creates missing objects, and corrects objects that differ. Of first-generation SCCs, it corrects only the users that
+ * depend on the compatibility mode.
  */
 export const standardSccs: ControllerDefinition = {
   name: NAME,
@@ -56,17 +60,23 @@ export const standardSccs: ControllerDefinition = {
     },
   ],
   isEnabled: ({ scc, standardSccs }) => scc && standardSccs,
-  create: () => ({
+  create: ({ settings }) => ({
     initialKeys: [...OBJECTS.keys()],
-    sources: (['SecurityContextConstraints', 'ClusterRole', 'ClusterRoleBinding'] as const).map((kind) =>
-      watch(kind, ({ metadata }) => {
-        const key = objectKey(kind, metadata?.name);
-        return OBJECTS.has(key) ? [key] : [];
-      }),
-    ),
+    sources: [
+      ...(['SecurityContextConstraints', 'ClusterRole', 'ClusterRoleBinding'] as const).map((kind) =>
+        watch(kind, ({ metadata }) => {
+          const key = objectKey(kind, metadata?.name);
+          return OBJECTS.has(key) ? [key] : [];
+        }),
+      ),
+      watchValue(
+        select(settings, ({ scc }) => scc.compatibility),
+        () => [...OBJECTS.keys()],
+      ),
+    ],
     maxRetryMs: MAX_RETRY_MS,
     async reconcile(key, context) {
-      await OBJECTS.get(key)?.(context);
+      await OBJECTS.get(key)?.(context, settings.value.scc.compatibility);
       return undefined;
     },
   }),
@@ -88,12 +98,12 @@ function objectKey(kind: Kind, name = ''): string {
 function entry<K extends Kind>(
   kind: K,
   { metadata: { name = '' } = {} }: Kinds[K],
-  plan: (existing: Kinds[K] | undefined) => PlannedWrite<Kinds[K]> | undefined,
+  plan: (existing: Kinds[K] | undefined, compatibility: Compatibility) => PlannedWrite<Kinds[K]> | undefined,
 ): readonly [key: string, Reconcile] {
   return [
     objectKey(kind, name),
-    async (context) => {
-      const planned = plan(context.cluster.store.get(kind, name));
+    async (context, compatibility) => {
+      const planned = plan(context.cluster.store.get(kind, name), compatibility);
       if (planned) await write(kind, name, planned, context);
     },
   ];

@@ -16,6 +16,7 @@ import {
   POD_SECURITY_CONFIG_MAP,
 } from '../kube/well-known.ts';
 import {
+  OPENSHIFT_USERS,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
@@ -216,15 +217,30 @@ function variables(): NonNullable<PolicySpec['variables']> {
   ];
 }
 
+/** Users of an SCC without those that depend on the compatibility mode. */
+function otherUsers(object: string): string {
+  const list = `(has(${object}.users) && ${object}.users != null ? ${object}.users : [])`;
+  return `${list}.filter(one, !(one in ${celList(OPENSHIFT_USERS)}))`;
+}
+
 /**
  * True if an object has the standard content and its finalizers and owners are unchanged. Labels on ClusterRoles must
  * not change either, because they aggregate roles.
  */
 const IS_STANDARD = [
   `request.name in variables.standard[${RESOURCE}]`,
-  'variables.expected.all(field, field in variables.fields && variables.fields[field] == variables.expected[field])',
+  `variables.expected.all(field, field in variables.fields && (variables.fields[field] == variables.expected[field] || (field == "users" && ${otherUsers('variables.fields')} == variables.expected.users)))`,
   `variables.fields.all(field, field in variables.expected || field in ${celList(METADATA)} || variables.fields[field] == null)`,
   `(${onlyFor('ClusterRole', 'variables.newLabels == variables.oldLabels')})`,
+  ...DELETION.map(isUnchanged),
+].join(' && ');
+
+/** True if only the users that depend on the compatibility mode of an edited SCC change. */
+const ONLY_OPENSHIFT_USERS = [
+  `${RESOURCE} == ${celString(RESOURCES.SecurityContextConstraints.resource)}`,
+  'request.operation == "UPDATE"',
+  `[variables.fields, variables.oldFields].all(object, object.all(field, field in ${celList([...METADATA, 'users'])} || (field in variables.fields && field in variables.oldFields && variables.fields[field] == variables.oldFields[field])))`,
+  `${otherUsers('variables.fields')} == ${otherUsers('variables.oldFields')}`,
   ...DELETION.map(isUnchanged),
 ].join(' && ');
 
@@ -266,7 +282,7 @@ function writeValidations(settings: ManifestSettings): Validations {
       messageExpression: `'${REPLICAS} write only these ' + ${RESOURCE} + ': ' + variables.names[${RESOURCE}].join(', ')`,
     },
     {
-      expression: `!(${RESOURCE} in variables.standard) || (${IS_STANDARD})`,
+      expression: `!(${RESOURCE} in variables.standard) || (${IS_STANDARD}) || (${ONLY_OPENSHIFT_USERS})`,
       messageExpression: `'${REPLICAS} write ' + ${RESOURCE} + ' only with their standard content'`,
     },
     {

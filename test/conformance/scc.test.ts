@@ -7,7 +7,7 @@ import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
 import { assignScc, validateScc } from '../../src/policy/scc/assign.ts';
 import type { SccDecision, SccInput } from '../../src/policy/scc/index.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
-import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { STANDARD_SCCS, standardScc } from '../../src/policy/scc/standard.ts';
 import { type Case, readCases, readLines, testAreas } from '../support/conformance/cases.ts';
 import {
   admissionAreas,
@@ -33,10 +33,13 @@ suite('SCC admission areas', () => {
   });
 });
 
-test('the standard SCCs are equal to those of OpenShift, except for their metadata', () => {
+test('in OpenShift compatibility mode, the standard SCCs are equal to those of OpenShift, except for their metadata', () => {
   const withoutMetadata = (sccs: readonly SecurityContextConstraints[]) =>
     new Map(sccs.map(({ metadata, ...fields }) => [metadata?.name, fields]));
-  assert.deepEqual(withoutMetadata(STANDARD_SCCS.map(({ scc }) => scc)), withoutMetadata(standard.map(defaultScc)));
+  assert.deepEqual(
+    withoutMetadata(STANDARD_SCCS.map((one) => standardScc(one, 'openshift'))),
+    withoutMetadata(standard.map(defaultScc)),
+  );
 });
 
 interface Pass {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { createObservable } from '../../src/config/settings.ts';
 import { standardSccs } from '../../src/controllers/standard-sccs.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { allow, deny } from '../../src/kube/admission.ts';
@@ -12,7 +13,13 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
-import { type ControllerRun, createController, installCrds, runController } from '../support/controllers.ts';
+import {
+  type ControllerRun,
+  createController,
+  createTestSettings,
+  installCrds,
+  runController,
+} from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook } from '../support/verdict-webhook.ts';
 
@@ -124,6 +131,28 @@ suite('the standard SCCs', () => {
     await running.idle();
     assert.deepEqual(buildScc('anyuid'), withoutMetadata(getStandard('anyuid')));
     assert.deepEqual(changes(), []);
+  });
+
+  test('list the service accounts of OpenShift while the settings select OpenShift compatibility', async () => {
+    await installCrds(cluster);
+    const settings = createObservable(createTestSettings({}).value);
+    running = runController(createController(standardSccs, { settings }), cluster);
+    await running.idle();
+    const users = () =>
+      ['privileged', 'hostmount-anyuid'].map((name) => cluster.store.get('SecurityContextConstraints', name)?.users);
+    await change('privileged', { users: ['system:admin', 'alice'], priority: 3 });
+    assert.deepEqual(users(), [['system:admin', 'alice'], []]);
+    const { value } = settings;
+    settings.set({ ...value, scc: { ...value.scc, compatibility: 'openshift' } });
+    await running.idle();
+    assert.deepEqual(users(), [
+      ['system:admin', 'alice', 'system:serviceaccount:openshift-infra:build-controller'],
+      ['system:serviceaccount:openshift-infra:pv-recycler-controller'],
+    ]);
+    settings.set(value);
+    await running.idle();
+    assert.deepEqual(users(), [['system:admin', 'alice'], []]);
+    assert.equal(cluster.store.get('SecurityContextConstraints', 'privileged')?.priority, 3);
   });
 
   test('nested-container keeps changes', async () => {

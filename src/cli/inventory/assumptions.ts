@@ -9,7 +9,13 @@ import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet, summarizeNames } from '../../kube/text.ts';
 import { type ClusterRole, isObject, type Namespace } from '../../kube/types.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
+import type { Compatibility } from '../../policy/scc/mode.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+  standardScc,
+} from '../../policy/scc/standard.ts';
 import {
   blockAnnotations,
   createAllocator,
@@ -28,9 +34,9 @@ const KINDS = Object.keys(RESOURCES) as readonly Kind[];
  * If no standard SCC exists, adds the standard SCCs with their roles and bindings. Does not replace existing roles and
  * bindings.
  */
-export function assumeStandardSccs(store: WritableStore): readonly string[] {
+export function assumeStandardSccs(store: WritableStore, compatibility: Compatibility = {}): readonly string[] {
   if (STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', objectName(scc)))) return [];
-  for (const { scc } of STANDARD_SCCS) putMissing(store, 'SecurityContextConstraints', scc);
+  for (const one of STANDARD_SCCS) putMissing(store, 'SecurityContextConstraints', standardScc(one, compatibility));
   for (const role of STANDARD_CLUSTER_ROLES) putMissing(store, 'ClusterRole', role);
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) putMissing(store, 'ClusterRoleBinding', binding);
   return [

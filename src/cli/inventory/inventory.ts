@@ -31,6 +31,7 @@ import {
 import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import { findPodTemplates, type WorkloadResource } from '../../policy/pod/templates.ts';
+import type { Compatibility } from '../../policy/scc/mode.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { clusterOptions } from '../cluster.ts';
@@ -134,6 +135,8 @@ export interface InventoryNeeds {
    * also adds SCCs to a cluster that has none. Manifests always receive both.
    */
   readonly gaps?: 'fill' | 'ranges';
+  /** Compatibility mode of the assumed SCCs. */
+  readonly compatibility?: Compatibility;
 }
 
 /**
@@ -290,14 +293,14 @@ function describeUnread({ kind, namespace, name }: Scope): string {
 export function createInventory(
   objects: readonly ManifestObject[],
   namespace = 'default',
-  { kinds, namespaces, optional = [] }: InventoryNeeds,
+  { kinds, namespaces, optional = [], compatibility }: InventoryNeeds,
 ): Inventory {
   const store = createStore();
   failOnErrors(fillStore(store, objects, namespace));
   const { customSources, assumptions: unknown } = findCustomSources(objects, namespace);
   const used = customSources.map(({ object }) => object.metadata?.namespace ?? namespace);
   const assumptions = [
-    ...(kinds.includes('SecurityContextConstraints') ? assumeStandardSccs(store) : []),
+    ...(kinds.includes('SecurityContextConstraints') ? assumeStandardSccs(store, compatibility) : []),
     ...(kinds.includes('ClusterRole') ? assumeClusterAdmin(store) : []),
     ...(kinds.includes('Namespace') ? assumeNamespaces(store, [...used, ...(namespaces ?? [])]) : []),
     ...(kinds.includes('ServiceAccount')

@@ -3,6 +3,7 @@ import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../../kube/scc.ts';
 import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '../../kube/types.ts';
+import type { Compatibility } from './mode.ts';
 import { defaultScc } from './objects.ts';
 import standardSccs from './standard-sccs.json' with { type: 'json' };
 
@@ -15,6 +16,11 @@ export interface StandardScc {
   readonly upkeep: 'create' | 'reconcile';
   /** Groups that may use the SCC through RBAC, in addition to the groups that the SCC lists. */
   readonly grantedTo: readonly string[];
+  /**
+   * Service accounts of OpenShift's infrastructure that the SCC lists in OpenShift compatibility mode. In other
+   * clusters, their namespace does not exist, so any user who can choose the name of a namespace could use the SCC.
+   */
+  readonly openshiftUsers?: readonly string[];
 }
 
 /**
@@ -22,6 +28,18 @@ export interface StandardScc {
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/master/bindata/bootkube/scc-manifests
  */
 export const STANDARD_SCCS = standardSccs as readonly StandardScc[];
+
+/** All `openshiftUsers`. */
+export const OPENSHIFT_USERS: readonly string[] = STANDARD_SCCS.flatMap(({ openshiftUsers = [] }) => openshiftUsers);
+
+/** Returns a standard SCC with the users of the compatibility mode. */
+export function standardScc(
+  { scc, openshiftUsers = [] }: StandardScc,
+  compatibility: Compatibility,
+): SecurityContextConstraints {
+  const isOpenShift = compatibility === 'openshift' && openshiftUsers.length > 0;
+  return isOpenShift ? { ...scc, users: [...(scc.users ?? []), ...openshiftUsers] } : scc;
+}
 
 const NAMES: readonly string[] = standardSccs.map(({ scc }) => scc.metadata.name);
 
@@ -84,16 +102,27 @@ export interface PlannedWrite<T> {
 const NEVER_UPDATED = 'nested-container';
 
 /**
- * Plans the write that restores a standard SCC. Returns `undefined` if no write is necessary.
+ * Plans the write that restores a standard SCC. Of an SCC that administrators may change, it corrects only the
+ * `openshiftUsers`. Returns `undefined` if no write is necessary.
  * @see https://github.com/openshift/cluster-version-operator/blob/main/lib/resourcemerge/security.go
  */
 export function planStandardScc(
-  { scc, upkeep }: StandardScc,
+  standard: StandardScc,
   existing: SecurityContextConstraints | undefined,
+  compatibility: Compatibility,
 ): PlannedWrite<SecurityContextConstraints> | undefined {
+  const scc = standardScc(standard, compatibility);
   if (!existing) return { verb: 'create', object: scc, fields: [] };
-  if (upkeep === 'create' || scc.metadata?.name === NEVER_UPDATED) return undefined;
-  return planUpdate(scc, defaultScc(existing));
+  if (scc.metadata?.name === NEVER_UPDATED) return undefined;
+  if (standard.upkeep === 'reconcile') return planUpdate(scc, defaultScc(existing));
+  const users: readonly string[] = existing.users ?? [];
+  const { openshiftUsers = [] } = standard;
+  const others = users.filter((user) => !openshiftUsers.includes(user));
+  const missing = openshiftUsers.filter((user) => !users.includes(user));
+  const expected = compatibility === 'openshift' ? [...users, ...missing] : others;
+  return expected.length === users.length
+    ? undefined
+    : { verb: 'update', object: { ...existing, users: expected }, fields: ['users'] };
 }
 
 /** Plans the write that restores a standard ClusterRole or ClusterRoleBinding. The role of a binding is immutable. */

@@ -95,7 +95,7 @@ describe('exception approve', () => {
     runProgram(['exception', ...args, '-n', 'shop', '--kubeconfig', kubeconfig], environment);
   const approvedHash = async (): Promise<unknown> => {
     const { body } = await cluster.admin.send('GET', `${EXCEPTIONS}/e`);
-    return objectMember(objectMember(body as JsonObject, 'status'), 'approval')['specHash'];
+    return objectMember(objectMember(body, 'status'), 'approval')['specHash'];
   };
 
   /** The arguments, the environment, and the result. Approvals need the webhooks; test/e2e/exceptions.test.ts contains them. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, suite, test } from 'node:test';
+import { objectName } from '../../../src/kube/resources.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
 import { createAuthorizer } from '../../../src/policy/rbac/index.ts';
@@ -92,24 +93,56 @@ suite('a standard SCC', () => {
   ];
   for (const [name, existing, fields] of cases) {
     test(name, () => {
-      const planned = planStandardScc(getStandard('restricted-v2'), existing);
+      const planned = planStandardScc(getStandard('restricted-v2'), existing, {});
       assert.deepEqual(planned?.fields, fields);
       assert.equal(planned?.verb, fields && (existing ? 'update' : 'create'));
     });
   }
 
   test('an update keeps the metadata', () => {
-    const planned = planStandardScc(getStandard('restricted-v2'), { ...v2, metadata, users: ['alice'] });
+    const planned = planStandardScc(getStandard('restricted-v2'), { ...v2, metadata, users: ['alice'] }, {});
     assert.deepEqual(planned?.object, { ...v2, metadata });
   });
 
   for (const name of ['anyuid', 'restricted', 'privileged', 'nested-container']) {
     test(`${name} is only created`, () => {
       const standard = getStandard(name);
-      assert.deepEqual(planStandardScc(standard, undefined)?.object, standard.scc);
-      assert.equal(planStandardScc(standard, { ...standard.scc, users: ['alice'], allowHostPID: true }), undefined);
+      const edited = { ...standard.scc, users: ['alice'], allowHostPID: true };
+      assert.deepEqual(planStandardScc(standard, undefined, {})?.object, standard.scc);
+      assert.equal(planStandardScc(standard, edited, {}), undefined);
     });
   }
+
+  const infra: readonly (readonly [scc: string, account: string])[] = [
+    ['privileged', 'system:serviceaccount:openshift-infra:build-controller'],
+    ['hostmount-anyuid', 'system:serviceaccount:openshift-infra:pv-recycler-controller'],
+  ];
+  for (const [name, account] of infra) {
+    test(`${name} lists the account of OpenShift only in OpenShift compatibility mode, and keeps other changes`, () => {
+      const standard = getStandard(name);
+      const edited = { ...standard.scc, users: ['alice'], priority: 5 };
+      const withAccount = { ...edited, users: ['alice', account] };
+      assert.equal(planStandardScc(standard, undefined, {})?.object.users?.includes(account), false);
+      assert.equal(planStandardScc(standard, undefined, 'openshift')?.object.users?.includes(account), true);
+      assert.deepEqual(planStandardScc(standard, withAccount, {}), {
+        ...{ verb: 'update', object: edited, fields: ['users'] },
+      });
+      assert.deepEqual(planStandardScc(standard, edited, 'openshift'), {
+        ...{ verb: 'update', object: withAccount, fields: ['users'] },
+      });
+      assert.equal(planStandardScc(standard, edited, {}), undefined);
+      assert.equal(planStandardScc(standard, withAccount, 'openshift'), undefined);
+    });
+  }
+
+  test('no name in the standard SCCs belongs to a namespace, which any user might create', () => {
+    for (const { scc, grantedTo } of STANDARD_SCCS) {
+      for (const name of [...(scc.users ?? []), ...(scc.groups ?? []), ...grantedTo]) {
+        assert.doesNotMatch(name, /^system:serviceaccounts?:/, objectName(scc));
+        assert.match(name, /^system:/);
+      }
+    }
+  });
 });
 
 test('a standard role', () => {

@@ -31,7 +31,7 @@ export function* sccWarnings(input: SccWarningsInput): Evaluation<readonly strin
 function reconciliationWarning({ name }: PreparedScc, input: SccWarningsInput): string | undefined {
   const { scc, reconcilesStandardSccs } = input;
   const standard = reconcilesStandardSccs && STANDARD_SCCS.find((one) => one.scc.metadata?.name === name);
-  const fields = (standard && planStandardScc(standard, scc)?.fields) || [];
+  const fields = (standard && planStandardScc(standard, scc, {})?.fields) || [];
   if (fields.length === 0) return undefined;
   const head = `SCC ${quote(name)} is a standard SCC and is reconciled. Changes to these fields will be reverted: `;
   return formatListWarning(head, fields, '. Create an SCC with another name instead.');
