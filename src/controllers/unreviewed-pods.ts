@@ -31,6 +31,7 @@ import {
   watchChanges,
 } from './controller.ts';
 import { statusRule } from './permissions.ts';
+import { createRecentAuthority, type RecentAuthority } from './recent-authority.ts';
 
 const NAME = 'unreviewed-pods-controller';
 const KIND = 'PortcullisConfiguration';
@@ -66,7 +67,8 @@ const MAX_MESSAGE = 1024;
  * former leader's last renewal. Afterwards, it evaluates each new pod. This includes pods that an API server
  * admitted because it could not reach a running replica.
  */
-function createReconciler(context: ControllerContext): Reconciler {
+function createReconciler(controllerContext: ControllerContext): Reconciler {
+  const context = { ...controllerContext, recent: createRecentAuthority(controllerContext.date) };
   const { startMs } = context.replica;
   const report = createReport(context);
   const denied = new Set<string>();
@@ -94,6 +96,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   return {
     initialKeys: [ALL],
     sources: [
+      ...context.recent.sources,
       watchChanges('Pod', (pod, _store, { type, before }) => {
         const key = objectKey(pod);
         if (type === 'remove') return report.has(key) ? [key] : [];
@@ -168,7 +171,7 @@ function hasNewEphemeralContainers(pod: Pod, before: Pod): boolean {
   return (pod.spec?.ephemeralContainers?.length ?? 0) > (before.spec?.ephemeralContainers?.length ?? 0);
 }
 
-function createReport(context: ControllerContext) {
+function createReport(context: ControllerContext & Pick<Scope, 'recent'>) {
   const reported = new Map<string, UnreviewedPod>();
   return {
     has: (key: string): boolean => reported.has(key),
@@ -234,12 +237,12 @@ interface Denial {
 }
 
 type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date'> &
-  Pick<ReconcileContext, 'cluster' | 'now'>;
+  Pick<ReconcileContext, 'cluster' | 'now'> & { readonly recent: RecentAuthority };
 
 /**
  * Returns the denial of a pod under the current policy, or `undefined`. Because the creator of the pod is unknown, a
  * pod that may have been reviewed is not treated as denied if its creator could be an exempt user or could be allowed
- * to use its SCC.
+ * to use its SCC, or if a grant or an exception that was just removed would admit it.
  */
 function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
   if (pod.metadata?.namespace === scope.service.namespace) return undefined;
@@ -247,7 +250,7 @@ function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | und
 }
 
 function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
-  const { cluster, settings, service, version, date, now } = scope;
+  const { cluster, settings, service, version, date, now, recent } = scope;
   const { store } = cluster;
   const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
   if (!isUnreviewed && podSecurity.configuration.exemptions.usernames.length > 0) return undefined;
@@ -268,7 +271,11 @@ function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): D
     podSecurity,
     emulationVersion: settings.value.emulationVersion,
     findNamespace: () => stored,
-    findExceptions: (name) => activeExceptions(store, settings.value.exceptions, name, date().getTime()),
+    findExceptions(name) {
+      const { exceptions } = settings.value;
+      const active = activeExceptions(store, exceptions, name, date().getTime());
+      return isUnreviewed ? active : recent.exceptions(active, exceptions, name);
+    },
     listPods: () => [],
     limits: DEFAULT_LIMITS,
     now,
@@ -282,7 +289,11 @@ function withoutPrefix(message = ''): string {
   return message.replace(/^pods "[^"]*" is forbidden: /, '');
 }
 
-function findSccDenial(pod: Pod, isUnreviewed: boolean, { cluster: { store }, settings }: Scope): Denial | undefined {
+function findSccDenial(
+  pod: Pod,
+  isUnreviewed: boolean,
+  { cluster: { store }, settings, recent }: Scope,
+): Denial | undefined {
   const { metadata, spec } = pod;
   const { scc: sccSettings } = settings.value;
   const namespace = store.get('Namespace', metadata?.namespace ?? '');
@@ -294,10 +305,13 @@ function findSccDenial(pod: Pod, isUnreviewed: boolean, { cluster: { store }, se
   const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
   const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
   const granted = canUseScc(store);
+  const wasGranted: CanUse | undefined = isUnreviewed ? undefined : recent.canUse(store);
   const canUse: CanUse =
     recorded === ''
       ? granted
-      : (subject, name, where) => name === recorded && (byCreator || granted(subject, name, where));
+      : (subject, name, where) =>
+          name === recorded &&
+          (byCreator || granted(subject, name, where) || wasGranted?.(subject, name, where) === true);
   const decide = recorded === '' ? assignScc : validateScc;
   const sccs = getSccSet(store);
   const input = { namespace, userInfo, sccs, canUse, compatibility, preferUserNamespaces };

@@ -192,6 +192,94 @@ suite('unreviewed pods', () => {
     ]);
   });
 
+  const RBAC_GROUP = 'rbac.authorization.k8s.io';
+  const grantAnyuid = (kind: 'Role' | 'ClusterRole', name: string) => ({
+    metadata: { namespace: 'shop', name: 'own' },
+    roleRef: { apiGroup: RBAC_GROUP, kind, name },
+    subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: 'shop' }],
+  });
+  const ownRole = {
+    metadata: { namespace: 'shop', name: 'own' },
+    rules: [
+      {
+        apiGroups: ['security.openshift.io'],
+        resources: ['securitycontextconstraints'],
+        resourceNames: ['anyuid'],
+        verbs: ['use'],
+      },
+    ],
+  };
+  const BY_ACCOUNT = { ...BY_USER, 'security.openshift.io/validated-scc-subject-type': 'serviceaccount' };
+  const standardRole = 'system:openshift:scc:anyuid';
+
+  const removals: readonly (readonly [name: string, create: () => Promise<unknown>, remove: () => Promise<unknown>])[] =
+    [
+      [
+        'binding',
+        () => cluster.create('RoleBinding', grantAnyuid('ClusterRole', standardRole), TEST_MANAGER),
+        () => cluster.remove('RoleBinding', 'own', 'shop'),
+      ],
+      [
+        'subject of a binding',
+        () => cluster.create('RoleBinding', grantAnyuid('ClusterRole', standardRole), TEST_MANAGER),
+        () => cluster.patch('RoleBinding', { name: 'own', namespace: 'shop' }, { subjects: [] }, TEST_MANAGER),
+      ],
+      [
+        'role',
+        async () => {
+          await cluster.create('Role', ownRole, TEST_MANAGER);
+          await cluster.create('RoleBinding', grantAnyuid('Role', 'own'), TEST_MANAGER);
+        },
+        () => cluster.remove('Role', 'own', 'shop'),
+      ],
+      [
+        'role and its binding',
+        async () => {
+          await cluster.create('Role', ownRole, TEST_MANAGER);
+          await cluster.create('RoleBinding', grantAnyuid('Role', 'own'), TEST_MANAGER);
+        },
+        async () => {
+          await cluster.remove('Role', 'own', 'shop');
+          await cluster.remove('RoleBinding', 'own', 'shop');
+        },
+      ],
+    ];
+  for (const [name, grant, revoke] of removals) {
+    test(`are not reported if the ${name} that granted their SCC was removed just after their admission`, async () => {
+      const run = await start('2026-01-01T08:00:00Z');
+      await grant();
+      // The controller evaluates the pod after the removal.
+      await Promise.all([createPod('shop/pod', BY_ANYUID, BY_ACCOUNT), revoke()]);
+      await run.idle();
+      await run.pass(5_000);
+      assert.deepEqual([reported() ?? [], events()], [[], []]);
+      // A pod that is created later was not admitted with this grant.
+      time = '2026-01-01T09:01:00Z';
+      await createPod('shop/later', BY_ANYUID, BY_ACCOUNT);
+      await run.idle();
+      await run.pass(5_000);
+      assert.equal(reported()?.length, 1);
+    });
+  }
+
+  test('are reported if a removed grant does not contain their SCC or their account', async () => {
+    const run = await start('2026-01-01T08:00:00Z');
+    const binding = grantAnyuid('ClusterRole', standardRole);
+    const other = { ...binding, subjects: [{ kind: 'ServiceAccount', name: 'other', namespace: 'shop' }] };
+    await cluster.create('RoleBinding', other, TEST_MANAGER);
+    await Promise.all([
+      createPod('shop/pod', BY_ANYUID, BY_ACCOUNT),
+      createPod('shop/host', HOST, { ...BY_ACCOUNT, 'openshift.io/scc': 'privileged' }),
+      cluster.remove('RoleBinding', 'own', 'shop'),
+    ]);
+    await run.idle();
+    await run.pass(5_000);
+    assert.deepEqual(
+      reported()?.map((one) => one.split(':')[0]),
+      ['shop/host', 'shop/pod'],
+    );
+  });
+
   test('whose authors chose long texts are reported like others', async () => {
     time = '2026-01-01T10:05:00Z';
     const containers = [
