@@ -88,6 +88,10 @@ export async function writeObject<T extends KubeObject>(
   const method = verb ?? (resourceVersion === undefined ? 'POST' : 'PUT');
   const path = method === 'POST' ? resourcePath(kind, namespace) : objectPath(kind, name, namespace);
   const query = { fieldManager: PROGRAM, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) };
-  const deletion = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+  const deletion = {
+    ...{ apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } },
+    // API servers ignore the query if a deletion has a body.
+    ...(dryRun === 'server' ? { dryRun: ['All'] } : {}),
+  };
   return (await send({ method, path, query, body: method === 'DELETE' ? deletion : object })) as KubeObject as T;
 }

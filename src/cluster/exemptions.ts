@@ -32,6 +32,7 @@ import type { Level } from '../policy/pss/policy.ts';
 import { matchesUser } from '../policy/rbac/who-can.ts';
 import { psaLevel } from '../policy/rollout/scc-level.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import type { TemporaryGrant } from '../policy/scc/temporary-grants.ts';
 import { type GrantSource, printGrantSource, sccGrants } from './scc-grants.ts';
 import type { Store } from './store.ts';
 
@@ -78,6 +79,8 @@ export interface PolicyExemption {
   readonly level?: Level;
   /** Number of namespaces that a default applies to. */
   readonly namespaces?: number;
+  /** For a permanent grant, the temporary grant of the SCC that existed when it was created or changed. */
+  readonly during?: TemporaryGrant;
   /** RFC 3339. */
   readonly since?: string;
   /**
@@ -326,13 +329,14 @@ function listGrants(
   }));
   return sccGrants(store, scc)
     .filter(({ subject }) => !(subject.kind === 'Group' && subject.name === 'system:masters'))
-    .map(({ subject, namespace, through }) => ({
+    .map(({ subject, namespace, through, during }) => ({
       kind: 'grant',
       name: `${subject.kind} ${subject.namespace === undefined ? '' : `${subject.namespace}/`}${subject.name}`,
       policy: 'SCC',
       source: printGrantSource(through),
       scc: objectName(scc),
       ...(namespace === undefined ? {} : { namespace }),
+      ...(during === undefined ? {} : { during }),
       ...grantSince(through, scc, store),
       pods: users
         .filter((one) => (namespace ?? one.namespace) === one.namespace && matchesUser(subject, one.user))

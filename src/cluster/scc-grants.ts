@@ -1,12 +1,24 @@
 /** Finds the grants of an SCC in the SCC itself and in roles and bindings. */
 import { objectName } from '../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
+import {
+  GRANT_EXPIRY_ANNOTATION,
+  type SecurityContextConstraints,
+  TEMPORARY_GRANT_PREFIX,
+  TEMPORARY_GRANTS_ANNOTATION,
+} from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
 import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
+import { KUBE_SYSTEM } from '../kube/well-known.ts';
 import type { RbacObjects } from '../policy/rbac/rules.ts';
 import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
-import { useRoleName } from '../policy/scc/standard.ts';
+import { useRoleScc } from '../policy/scc/standard.ts';
+import {
+  changeTimes,
+  findTemporaryGrant,
+  parseTemporaryGrants,
+  type TemporaryGrant,
+} from '../policy/scc/temporary-grants.ts';
 import { USE_SCC } from './access.ts';
 import type { Store } from './store.ts';
 
@@ -15,7 +27,7 @@ export function grantEnd({ metadata, roleRef }: RoleBinding | ClusterRoleBinding
   const end = metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
   // The leader may only delete bindings with these prefixes, and administrators treat denied requests as an attack.
   const isTemporary =
-    metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true && roleRef.name.startsWith(useRoleName(''));
+    metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true && useRoleScc(roleRef.name) !== undefined;
   return isTemporary && !Number.isNaN(Date.parse(end ?? '')) ? end : undefined;
 }
 
@@ -27,6 +39,8 @@ export interface SccGrant {
   readonly through: GrantSource;
   /** When the binding is deleted. */
   readonly expiresAt?: string;
+  /** The temporary grant of the SCC that existed when this permanent grant was created or changed. */
+  readonly during?: TemporaryGrant;
 }
 
 /** A list in the SCC, a binding and its role, or the group that has all permissions. */
@@ -43,8 +57,30 @@ export function findScc(store: Store, name: string): SecurityContextConstraints 
   throw new UserError(`SCC ${quote(name)} not found; existing SCCs: ${names.length === 0 ? 'none' : names.join(', ')}`);
 }
 
+/** Returns the temporary grants in a namespace. Cluster-wide grants are returned for `kube-system`. */
+export function currentTemporaryGrants(store: Store, namespace: string): readonly TemporaryGrant[] {
+  const bindings: readonly (RoleBinding | ClusterRoleBinding)[] = [
+    ...store.list('RoleBinding', namespace),
+    ...(namespace === KUBE_SYSTEM ? store.list('ClusterRoleBinding') : []),
+  ];
+  return bindings.flatMap((binding) => {
+    const until = grantEnd(binding);
+    const from = binding.metadata?.creationTimestamp;
+    return until === undefined || from == null ? [] : [{ scc: useRoleScc(binding.roleRef.name) ?? '', from, until }];
+  });
+}
+
+/** Returns the recorded and current temporary grants that apply in a namespace. */
+function temporaryGrants(store: Store, namespace: string | undefined): readonly TemporaryGrant[] {
+  return [...new Set([namespace ?? KUBE_SYSTEM, KUBE_SYSTEM])].flatMap((name) => [
+    ...parseTemporaryGrants(store.get('Namespace', name)?.metadata?.annotations?.[TEMPORARY_GRANTS_ANNOTATION]),
+    ...currentTemporaryGrants(store, name),
+  ]);
+}
+
 /** Returns all grants of an SCC, starting with those in the SCC itself. */
 export function sccGrants(store: Store, scc: SecurityContextConstraints): readonly SccGrant[] {
+  const temporary = new Map<string | undefined, readonly TemporaryGrant[]>();
   const named = (kind: string, names: unknown, through: GrantSource): readonly SccGrant[] =>
     strings(names).map((name) => ({ subject: { kind, name }, through }));
   return [
@@ -56,11 +92,17 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
         const { kind, name, namespace } = binding;
         const object = store.get(kind as 'RoleBinding', name, namespace);
         const expiresAt = object && grantEnd(object);
+        const periods = temporary.get(namespace) ?? temporaryGrants(store, namespace);
+        temporary.set(namespace, periods);
+        const roleObject = role.namespace === undefined ? undefined : store.get('Role', role.name, role.namespace);
+        const times = [...changeTimes(object, 'subjects'), ...changeTimes(roleObject, 'rules')];
+        const during = expiresAt === undefined ? findTemporaryGrant(periods, objectName(scc), times) : undefined;
         return {
           subject,
           ...(namespace === undefined ? {} : { namespace }),
           through: { binding, role },
           ...(expiresAt === undefined ? {} : { expiresAt }),
+          ...(during === undefined ? {} : { during }),
         };
       },
     ),

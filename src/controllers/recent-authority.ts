@@ -6,7 +6,6 @@ import { USE_SCC } from '../cluster/access.ts';
 import { readException } from '../cluster/exceptions.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kinds } from '../kube/kinds.ts';
-import type { PodSecurityException } from '../kube/pod-security-exception.ts';
 import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/exceptions.ts';
 import { type ExceptionIndex, indexExceptions } from '../policy/pss/exceptions.ts';
 import { createAuthorizer } from '../policy/rbac/authorizer.ts';
@@ -72,7 +71,7 @@ export function createRecentAuthority(date: () => Date): RecentAuthority {
     exceptions(current, settings, namespace) {
       const nowMs = date().getTime() - CLOCK_SKEW_MS;
       const rules = recent().flatMap(({ kind, object }) => {
-        const exception = kind === 'PodSecurityException' ? readException(object as PodSecurityException) : undefined;
+        const exception = kind === 'PodSecurityException' ? readException(object) : undefined;
         const applied =
           exception?.namespace === namespace && findExceptionProblem(exception, settings, nowMs) === undefined;
         return applied ? [exception.rule] : [];

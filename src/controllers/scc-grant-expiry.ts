@@ -1,15 +1,23 @@
-/** Deletes bindings that `scc grant --for` created once they expire, and announces this with events. */
+/**
+ * Deletes bindings that `scc grant --for` created once they expire, and announces this with events. Records the periods
+ * of the grants on namespaces, because a subject may have passed on its permission.
+ */
 import { ignoreNotFound } from '../cluster/client.ts';
-import { grantEnd } from '../cluster/scc-grants.ts';
+import { currentTemporaryGrants, grantEnd } from '../cluster/scc-grants.ts';
+import { deepEqual } from '../kube/equality.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectKey } from '../kube/resources.ts';
+import { TEMPORARY_GRANTS_ANNOTATION } from '../kube/scc.ts';
 import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
-import { EXPIRY_NOTICE_MS } from '../kube/well-known.ts';
+import { formatTimestamp } from '../kube/units.ts';
+import { EXPIRY_NOTICE_MS, KUBE_SYSTEM } from '../kube/well-known.ts';
+import { parseTemporaryGrants, recordTemporaryGrants } from '../policy/scc/temporary-grants.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
+  type ReconcileResult,
   watch,
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
@@ -18,12 +26,20 @@ import { rule } from './permissions.ts';
 const KINDS = ['RoleBinding', 'ClusterRoleBinding'] as const satisfies readonly Kind[];
 type BindingKind = (typeof KINDS)[number];
 
+const NAME = 'scc-grant-expiry';
+
 export const sccGrantExpiry: ControllerDefinition = {
-  name: 'scc-grant-expiry',
+  name: NAME,
   description: 'deletes the bindings of "scc grant --for" when they expire, and records events before and after',
   runsOn: 'leader',
   // RBAC cannot restrict deletion to these bindings. The policy for the service account does.
-  permissions: [{ role: 'scc-grant-expiry', clusterRules: [rule(['get', 'delete'], KINDS)] }],
+  permissions: [
+    {
+      role: 'scc-grant-expiry',
+      clusterRules: [rule(['get', 'delete'], KINDS), rule(['patch'], ['Namespace'])],
+      namespaceKeys: [TEMPORARY_GRANTS_ANNOTATION],
+    },
+  ],
   isEnabled: ({ scc }) => scc,
   create: createReconciler,
 };
@@ -32,32 +48,52 @@ const RESYNC_MS = 60 * 60_000;
 
 function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler {
   const events = createEventFilter();
+  const expire = async (key: string, context: ReconcileContext): Promise<ReconcileResult> => {
+    const [kind, name, namespace] = parseKey(key);
+    const binding: RoleBinding | ClusterRoleBinding | undefined = context.cluster.store.get(kind, name, namespace);
+    const end = binding && grantEnd(binding);
+    if (binding === undefined || end === undefined) {
+      events.takeNew(key, []);
+      return undefined;
+    }
+    const leftMs = Date.parse(end) - date().getTime();
+    if (leftMs <= 0) {
+      await remove(key, end, context);
+      return undefined;
+    }
+    if (leftMs > EXPIRY_NOTICE_MS) return { requeueAfterMs: Math.min(leftMs - EXPIRY_NOTICE_MS, RESYNC_MS) };
+    const message = `the binding will be deleted at ${end}. Running pods continue, but new pods can no longer use the SCC`;
+    for (const event of events.takeNew(key, [{ ...EVENT, reason: 'GrantExpires', message }])) {
+      context.recordEvent(kind, binding, event);
+    }
+    return { requeueAfterMs: Math.min(leftMs, RESYNC_MS) };
+  };
   return {
     resyncMs: RESYNC_MS,
     sources: KINDS.map((kind) =>
       watch(kind, (binding) => (grantEnd(binding) === undefined ? [] : [`${kind} ${objectKey(binding)}`])),
     ),
     async reconcile(key, context) {
-      const [kind, name, namespace] = parseKey(key);
-      const binding: RoleBinding | ClusterRoleBinding | undefined = context.cluster.store.get(kind, name, namespace);
-      const end = binding && grantEnd(binding);
-      if (binding === undefined || end === undefined) {
-        events.takeNew(key, []);
-        return undefined;
-      }
-      const leftMs = Date.parse(end) - date().getTime();
-      if (leftMs <= 0) {
-        await remove(key, end, context);
-        return undefined;
-      }
-      if (leftMs > EXPIRY_NOTICE_MS) return { requeueAfterMs: Math.min(leftMs - EXPIRY_NOTICE_MS, RESYNC_MS) };
-      const message = `the binding will be deleted at ${end}. Running pods continue, but new pods can no longer use the SCC`;
-      for (const event of events.takeNew(key, [{ ...EVENT, reason: 'GrantExpires', message }])) {
-        context.recordEvent(kind, binding, event);
-      }
-      return { requeueAfterMs: Math.min(leftMs, RESYNC_MS) };
+      const [, , namespace = KUBE_SYSTEM] = parseKey(key);
+      // Before and after, so the record contains a grant that the leader deletes immediately.
+      await record(namespace, formatTimestamp(date().getTime()), context);
+      const result = await expire(key, context);
+      await record(namespace, formatTimestamp(date().getTime()), context);
+      return result;
     },
   };
+}
+
+/** Records the temporary grants in a namespace. */
+async function record(name: string, now: string, { cluster }: ReconcileContext): Promise<void> {
+  const { store } = cluster;
+  const namespace = store.get('Namespace', name);
+  if (namespace === undefined) return;
+  const before = parseTemporaryGrants(namespace.metadata?.annotations?.[TEMPORARY_GRANTS_ANNOTATION]);
+  const after = recordTemporaryGrants(before, currentTemporaryGrants(store, name), now);
+  if (deepEqual(before, after)) return;
+  const annotations = { [TEMPORARY_GRANTS_ANNOTATION]: JSON.stringify(after) };
+  await ignoreNotFound(cluster.patch('Namespace', { name }, { metadata: { annotations } }, { fieldManager: NAME }));
 }
 
 const EVENT = { type: 'Warning', action: 'Expire' } as const;

@@ -8,6 +8,7 @@ import rangeAllocations from './definitions/rangeallocations.json' with { type: 
 import securityContextConstraints from './definitions/securitycontextconstraints.json' with { type: 'json' };
 import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { exceptionPolicy } from './exception-policy.ts';
+import { grantPolicy } from './grant-policy.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
 import { settingsPolicy } from './settings-policy.ts';
@@ -85,6 +86,7 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     ...accountPolicy(settings),
     ...exceptionPolicy(),
     ...settingsPolicy(),
+    ...(settings.features.scc ? grantPolicy() : []),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
     ...(decodePolicy(settings).webhooks.management === 'static' ? webhookConfigurations(settings) : []),

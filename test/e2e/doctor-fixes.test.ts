@@ -336,7 +336,12 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
         const names = responseItems(await plane.admin.send('GET', policies)).map(
           (item) => objectMetadata(item)['name'],
         );
-        assert.deepEqual(names, ['portcullis-exceptions', 'portcullis-service-account']);
+        assert.deepEqual(names, [
+          'portcullis-exceptions',
+          'portcullis-grants',
+          'portcullis-service-account',
+          'portcullis-settings',
+        ]);
         await system.configure(SPEC);
       },
     },

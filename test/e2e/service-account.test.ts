@@ -103,7 +103,7 @@ const standard = (resource: string): string =>
 const OTHER_CLIENT = 'Portcullis webhooks may call only Portcullis replicas';
 const OTHER_RESOURCES = 'Portcullis webhooks may review only the resources of Portcullis features';
 const KEYS =
-  'the replicas of Portcullis may change only these labels and annotations of namespaces: olm.auto-labeler.managed, openshift.io/sa.scc.mcs, openshift.io/sa.scc.supplemental-groups, openshift.io/sa.scc.uid-range, pod-security.kubernetes.io/audit, pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version, portcullis.dev/break-glass-enforce, security.openshift.io/MinimallySufficientPodSecurityStandard, security.openshift.io/scc.podSecurityLabelSync';
+  'the replicas of Portcullis may change only these labels and annotations of namespaces: olm.auto-labeler.managed, openshift.io/sa.scc.mcs, openshift.io/sa.scc.supplemental-groups, openshift.io/sa.scc.uid-range, pod-security.kubernetes.io/audit, pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version, portcullis.dev/break-glass-enforce, portcullis.dev/temporary-grants, security.openshift.io/MinimallySufficientPodSecurityStandard, security.openshift.io/scc.podSecurityLabelSync';
 const FIXED = 'the replicas of Portcullis may not change finalizers, owners or the spec of a namespace';
 const INCLUDED = 'mutating Portcullis webhooks must exclude the namespaces kube-system and portcullis';
 const NODE_KEYS =

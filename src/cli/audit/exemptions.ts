@@ -24,6 +24,9 @@ Lists all exemptions from the policies, for audits:
   grant         subjects that may use such an SCC
   exception     approved PodSecurityExceptions that have not expired
 
+A permanent grant that was created or changed while the same SCC was granted temporarily ("portcullis scc grant
+--for") is marked, because a subject of the temporary grant may have created it.
+
 SINCE is the time of the last change to the setting or label. A * marks the creation time of the
 object, which is the earliest possible time. PODS is the number of running pods. USES is the number of
 pods admitted since the replicas started, as published in their Leases.
@@ -77,11 +80,13 @@ export const command = defineCommand({
 });
 
 function printExemption(exemption: PolicyExemption): readonly string[] {
-  const { kind, name, policy, source, scc, namespace, level, namespaces, since, sinceSource, pods, uses } = exemption;
+  const { kind, name, policy, source, scc, namespace, level, namespaces, during, since, sinceSource, pods, uses } =
+    exemption;
   const notes = [
     ...(level === undefined ? [] : [`level ${level}`]),
     ...(namespaces === undefined ? [] : [printCount(namespaces, 'namespace')]),
     ...(namespace === undefined ? [] : [`in namespace ${namespace}`]),
+    ...(during === undefined ? [] : [`created during the temporary grant of ${during.from} to ${during.until}`]),
   ];
   return [
     kind,

@@ -3,6 +3,7 @@
  * facts. If a fact cannot be read, the other checks still run.
  */
 import type { AnyObject, Server } from '../../cluster/client.ts';
+import type { SccGrant } from '../../cluster/scc-grants.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { Configuration } from '../../install/live-webhooks.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';
@@ -26,6 +27,10 @@ export interface FloorObject extends AnyObject {
   readonly kind: PolicyKind;
   readonly spec?: NonNullable<Kinds['ValidatingAdmissionPolicy']['spec']> &
     Pick<NonNullable<Kinds['ValidatingAdmissionPolicyBinding']['spec']>, 'matchResources'>;
+}
+
+export interface SuspectGrant extends SccGrant {
+  readonly scc: string;
 }
 
 export interface ServedCertificate {
@@ -98,6 +103,8 @@ export interface Facts {
   readonly obsolete: Fact<readonly string[]>;
   /** Empty if exceptions are off. */
   readonly exceptions: Fact<readonly PodSecurityException[]>;
+  /** Permanent grants that were created or changed while the SCC was granted temporarily. */
+  readonly suspectGrants: Fact<readonly SuspectGrant[]>;
   readonly probes: readonly Probe[];
 }
 
@@ -110,6 +117,7 @@ export type CheckName =
   | 'enforcement'
   | 'exceptions'
   | 'floor'
+  | 'grants'
   | 'installation'
   | 'leases'
   | 'other-admission'

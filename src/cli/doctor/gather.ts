@@ -1,4 +1,6 @@
 import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
+import { sccGrants } from '../../cluster/scc-grants.ts';
+import { createStore } from '../../cluster/store.ts';
 import { lastValidObject } from '../../config/configuration.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
@@ -17,7 +19,8 @@ import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
-import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
+import { namespaced, objectName, resourcePath, RESOURCES } from '../../kube/resources.ts';
+import { TEMPORARY_GRANTS_ANNOTATION } from '../../kube/scc.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
 import {
   type EndpointSlice,
@@ -29,6 +32,7 @@ import {
 } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
@@ -49,6 +53,7 @@ import {
   type ProbeRequest,
   type ServedCertificate,
   type ServerlessFacts,
+  type SuspectGrant,
 } from './facts.ts';
 import { namespaceTier, type Tier } from './matching.ts';
 
@@ -80,21 +85,29 @@ export async function gatherFacts(
     .filter((namespace) => !isTerminating(namespace))
     .map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes(installed, known);
-  const [otherInstallations, certificate, urlCertificates, changedObjects, obsolete, exceptions, probes] =
-    await Promise.all([
-      readFact(() => findOtherInstallations(client, namespace)),
-      readSecretCertificate(client, namespace, running),
-      readUrlCertificates(configurations, settings),
-      readFact(() => readChangedObjects(client, settings)),
-      'value' in spec ? readFact(() => findObsolete(client, settings)) : spec,
-      decodePolicy(settings).exceptions.mode === 'off'
-        ? { value: [] }
-        : readFact(
-            async () =>
-              (await client.list(RESOURCES.PodSecurityException)) as unknown as readonly PodSecurityException[],
-          ),
-      Promise.all(requests.map((request) => runProbe(client, request))),
-    ]);
+  const [
+    otherInstallations,
+    certificate,
+    urlCertificates,
+    changedObjects,
+    obsolete,
+    exceptions,
+    suspectGrants,
+    probes,
+  ] = await Promise.all([
+    readFact(() => findOtherInstallations(client, namespace)),
+    readSecretCertificate(client, namespace, running),
+    readUrlCertificates(configurations, settings),
+    readFact(() => readChangedObjects(client, settings)),
+    'value' in spec ? readFact(() => findObsolete(client, settings)) : spec,
+    decodePolicy(settings).exceptions.mode === 'off'
+      ? { value: [] }
+      : readFact(
+          async () => (await client.list(RESOURCES.PodSecurityException)) as unknown as readonly PodSecurityException[],
+        ),
+    readFact(() => readSuspectGrants(client, factValue(namespaces) ?? [])),
+    Promise.all(requests.map((request) => runProbe(client, request))),
+  ]);
   return {
     ...objects,
     now,
@@ -112,6 +125,7 @@ export async function gatherFacts(
     changedObjects,
     obsolete,
     exceptions,
+    suspectGrants,
     probes,
   };
 }
@@ -135,6 +149,32 @@ async function readClusterObjects(client: ClusterClient, namespace: string) {
       get<PortcullisConfiguration>(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME),
     ]);
   return { server, namespaces, nodes, deployment, pods, endpointSlices, disruptionBudgets, leases, settingsObject };
+}
+
+/**
+ * Reads the permanent grants that were created or changed while their SCC was granted temporarily. Reads roles and
+ * bindings only if there was a temporary grant.
+ */
+async function readSuspectGrants(
+  client: ClusterClient,
+  namespaces: readonly AnyObject[],
+): Promise<readonly SuspectGrant[]> {
+  const isRecorded = ({ metadata: { annotations } }: AnyObject): boolean =>
+    annotations?.[TEMPORARY_GRANTS_ANNOTATION] !== undefined;
+  if (!namespaces.some(isRecorded)) return [];
+  const store = createStore();
+  const kinds = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
+  await Promise.all(
+    kinds.map(async (kind) => {
+      for (const object of await client.list(RESOURCES[kind])) store.put(kind, object);
+    }),
+  );
+  for (const object of namespaces) store.put('Namespace', object);
+  return store
+    .list('SecurityContextConstraints')
+    .flatMap((scc) =>
+      sccGrants(store, scc).flatMap((grant) => (grant.during ? [{ ...grant, scc: objectName(scc) }] : [])),
+    );
 }
 
 /** Reads the floor policies and their bindings. The items of a list have no kind. */

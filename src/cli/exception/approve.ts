@@ -2,7 +2,7 @@ import { readException } from '../../cluster/exceptions.ts';
 import { objectPath, RESOURCES } from '../../kube/resources.ts';
 import { printable, quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { findShadow } from '../../policy/psa/exceptions.ts';
+import { findShadow, type PreparedException } from '../../policy/psa/exceptions.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, ignoreApiError, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io, PROGRAM } from '../command.ts';
 import { confirm } from '../confirm.ts';
@@ -58,7 +58,7 @@ export const command = defineCommand({
           `the spec has the hash ${specHash}, not ${expected}: review the current spec before you approve it`,
         );
       }
-      if (dryRun === 'none' && expected === undefined) await confirmSpec({ name, namespace, specHash }, io);
+      if (dryRun === 'none' && expected === undefined) await confirmSpec(exception, io);
       if (dryRun !== 'client') {
         await client.send({
           method: 'PATCH',
@@ -80,16 +80,15 @@ export const command = defineCommand({
 });
 
 /** @throws {UserError} unless the user confirms the printed spec on a terminal */
-async function confirmSpec(
-  { name, namespace, specHash }: Readonly<Record<'name' | 'namespace' | 'specHash', string>>,
-  io: Io,
-): Promise<void> {
+async function confirmSpec({ name, namespace, spec, specHash }: PreparedException, io: Io): Promise<void> {
   if (io.stdin.isTTY !== true) {
     const args = ['exception', 'approve', name, '-n', namespace, `--spec-hash=${specHash}`];
     const approval = printCommand({ program: PROGRAM, args });
     throw new UserError(`not approved, because stdin is not a terminal. If the spec above is acceptable: ${approval}`);
   }
-  const target = `podsecurityexception/${printable(name)} in namespace ${namespace}`;
-  if (await confirm(`This approves the spec above for ${target}.`, io)) return;
+  // The checks are repeated, because a long spec may have scrolled out of view.
+  const checks = [...new Set(spec.allow.map(({ check }) => check))].join(', ');
+  const question = `This approves the spec above: exceptions from ${checks} for service account ${spec.serviceAccountName} in namespace ${namespace} until ${spec.expiresAt}.`;
+  if (await confirm(printable(question), io)) return;
   throw new UserError('not approved: the response was not "yes"');
 }

@@ -3,7 +3,7 @@ import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { createUseBinding, createUseRole, useRoleName } from '../../policy/scc/standard.ts';
+import { createTemporaryUseRole, createUseBinding, createUseRole } from '../../policy/scc/standard.ts';
 import { writeObject } from '../cluster.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { lifetimeMs, option } from '../options.ts';
@@ -25,12 +25,11 @@ async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): 
 }
 
 /** @throws {UserError} if the binding refers to another role */
-async function readBinding(change: Change, bindingName: string): Promise<Binding | undefined> {
-  const { client, scc, values } = change;
+async function readBinding({ client, values }: Change, created: Binding): Promise<Binding | undefined> {
   const { namespace } = values;
-  const name = useRoleName(scc);
+  const { name } = created.roleRef;
   const resource = namespace === undefined ? RESOURCES.ClusterRoleBinding : RESOURCES.RoleBinding;
-  const binding = (await client.get(resource, bindingName, namespace)) as Binding | undefined;
+  const binding = (await client.get(resource, objectName(created), namespace)) as Binding | undefined;
   if (binding === undefined) return undefined;
   const { kind, name: role } = binding.roleRef;
   if (role !== name) throw new UserError(`rolebinding ${name} found for role ${role}, not ${name}`);
@@ -50,12 +49,13 @@ async function addSubjects(change: Change, expiresAt: string | undefined): Promi
     throw new UserError(`SCC ${quote(scc)} not found; existing SCCs: ${sccs.join(', ') || 'none'}`);
   }
   const written: Written[] = [];
-  if ((await client.get(RESOURCES.ClusterRole, useRoleName(scc))) === undefined) {
-    const object = await writeObject(client, 'ClusterRole', createUseRole(scc), dryRun);
+  const role = expiresAt === undefined ? createUseRole(scc) : createTemporaryUseRole(scc);
+  if ((await client.get(RESOURCES.ClusterRole, objectName(role))) === undefined) {
+    const object = await writeObject(client, 'ClusterRole', role, dryRun);
     written.push({ object, verb: 'created' });
   }
   const created = createUseBinding(scc, namespace, expiresAt);
-  const existing = await readBinding(change, objectName(created));
+  const existing = await readBinding(change, created);
   const binding = existing ?? created;
   const before = binding.subjects ?? [];
   const added = subjects.filter((subject) => !includes(before, subject));
@@ -69,8 +69,12 @@ Grants the use of an SCC (SecurityContextConstraints), as "oc adm policy add-scc
 do. The command adds the subjects to the binding system:openshift:scc:SCC, which refers to the ClusterRole with
 the same name. It creates the binding and the ClusterRole if they are missing. With --namespace, the binding is
 a RoleBinding, and the grant applies to pods in that namespace. Otherwise, the binding is a ClusterRoleBinding.
-The output lists the written objects. With --for, the subjects are added to a separate binding, which the leader
-deletes after this time. Running pods are not affected.
+The output lists the written objects.
+
+With --for, the subjects are added to a separate binding, which the leader deletes after this time. Running pods
+are not affected. RBAC lets holders of a permission pass it on. Until then, a policy of the installation prevents
+this for the roles of SCCs, but not for other roles that an administrator wrote. "portcullis doctor" and
+"portcullis audit exemptions" list grants that were created while the temporary grant existed.
 
 Examples:
   portcullis scc grant anyuid -z builder -n shop
@@ -92,6 +96,11 @@ export const command = defineCommand({
     withChange(values, scc, io, async (change) => {
       const expiresAt = lifetime === undefined ? undefined : formatTimestamp(Date.now() + lifetime);
       printChange(io, 'added', change, await addSubjects(change, expiresAt));
+      if (expiresAt !== undefined && values.output === undefined) {
+        io.stderr.write(
+          `Note: the subjects may use the SCC until ${expiresAt}. RBAC lets them pass it on: portcullis audit exemptions lists grants that were created in the meantime\n`,
+        );
+      }
       await warnAboutAccounts(change, io);
     }),
 });

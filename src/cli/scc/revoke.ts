@@ -4,7 +4,7 @@ import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { ClusterRole } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { readRules, type Rule, ruleAllows } from '../../policy/rbac/rules.ts';
-import { createUseRole, useRoleName } from '../../policy/scc/standard.ts';
+import { createTemporaryUseRole, createUseRole, HOLD_TEMPORARY_GRANT } from '../../policy/scc/standard.ts';
 import { writeObject } from '../cluster.ts';
 import { defineCommand } from '../command.ts';
 import { type Binding, type Change, grantOptions, includes, printChange, withChange, type Written } from './change.ts';
@@ -17,7 +17,8 @@ const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
  */
 async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
   const { kind, name } = roleRef;
-  if (kind === 'ClusterRole' && name === useRoleName(scc)) return readRules(createUseRole(scc).rules);
+  const known = [createUseRole(scc), createTemporaryUseRole(scc)].find((role) => objectName(role) === name);
+  if (kind === 'ClusterRole' && known !== undefined) return readRules(known.rules);
   const resource = kind === 'ClusterRole' ? RESOURCES.ClusterRole : RESOURCES.Role;
   const role = await client.get(resource, name, kind === 'ClusterRole' ? undefined : metadata?.namespace);
   return readRules((role as ClusterRole | undefined)?.rules);
@@ -61,9 +62,10 @@ async function findBindings(change: Change): Promise<readonly Removal[]> {
 
 function grantsOnly({ verbs, apiGroups, resources, resourceNames, nonResourceURLs }: Rule, scc: string): boolean {
   const isOnly = (list: readonly string[], name: string | undefined): boolean => list.every((one) => one === name);
-  const { verb, apiGroup, resource } = USE_SCC;
-  const isUse = isOnly(verbs, verb) && isOnly(apiGroups, apiGroup) && isOnly(resources, resource);
-  return isUse && nonResourceURLs.length === 0 && resourceNames.length > 0 && isOnly(resourceNames, scc);
+  const isRule = ({ verb, apiGroup, resource }: Pick<typeof USE_SCC, 'verb' | 'apiGroup' | 'resource'>): boolean =>
+    isOnly(verbs, verb) && isOnly(apiGroups, apiGroup) && isOnly(resources, resource);
+  if (nonResourceURLs.length === 0 && resourceNames.length === 0 && isRule(HOLD_TEMPORARY_GRANT)) return true;
+  return isRule(USE_SCC) && nonResourceURLs.length === 0 && resourceNames.length > 0 && isOnly(resourceNames, scc);
 }
 
 /** Removes the subjects from the user and group lists in the SCC, which apply to all namespaces. */

@@ -48,6 +48,30 @@ export function useRoleName(scc: string): string {
   return `system:openshift:scc:${scc}`;
 }
 
+/** Suffix of the ClusterRoles for temporary grants. SCC names contain no colons. */
+const TEMPORARY_SUFFIX = ':temporary';
+
+/** Returns the name of the ClusterRole that grants use of an SCC temporarily. */
+function temporaryUseRoleName(scc: string): string {
+  return `${useRoleName(scc)}${TEMPORARY_SUFFIX}`;
+}
+
+/** Returns the SCC that a role grants according to its name, or `undefined` if the name has another form. */
+export function useRoleScc(role: string): string | undefined {
+  const prefix = useRoleName('');
+  return role.startsWith(prefix) ? role.slice(prefix.length).replace(TEMPORARY_SUFFIX, '') : undefined;
+}
+
+/**
+ * Permission of the subjects of temporary grants. It identifies them to the policy that prevents them from passing on
+ * the use of the SCC. The resource does not exist.
+ */
+export const HOLD_TEMPORARY_GRANT = {
+  apiGroup: RESOURCES.PodSecurityException.group,
+  resource: 'temporarygrants',
+  verb: 'hold',
+} as const;
+
 /**
  * Returns the name of the standard ClusterRole that grants use of an SCC, or `undefined` if the SCC is not a standard
  * SCC.
@@ -68,6 +92,18 @@ export function createUseRole(scc: string): ClusterRole {
   };
 }
 
+/** Returns the ClusterRole that grants use of an SCC temporarily. */
+export function createTemporaryUseRole(scc: string): ClusterRole {
+  const { rules = [], ...role } = createUseRole(scc);
+  const { apiGroup, resource, verb } = HOLD_TEMPORARY_GRANT;
+  const metadata = { name: temporaryUseRoleName(scc) };
+  return {
+    ...role,
+    metadata,
+    rules: [...(rules ?? []), { apiGroups: [apiGroup], resources: [resource], verbs: [verb] }],
+  };
+}
+
 /** One ClusterRole for each standard SCC. OpenShift also has one for `hostmount`, although no such SCC exists. */
 export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...NAMES, 'hostmount'].map(createUseRole);
 
@@ -83,11 +119,14 @@ export const STANDARD_CLUSTER_ROLE_BINDINGS: readonly ClusterRoleBinding[] = STA
 function bindUseRole<K extends 'ClusterRoleBinding' | 'RoleBinding'>(
   kind: K,
   scc: string,
-  { metadata = {}, subjects }: Required<Pick<RoleBinding, 'subjects'>> & Pick<RoleBinding, 'metadata'>,
+  {
+    metadata = {},
+    subjects,
+    role = useRoleName(scc),
+  }: Required<Pick<RoleBinding, 'subjects'>> & Pick<RoleBinding, 'metadata'> & { readonly role?: string },
 ) {
-  const name = useRoleName(scc);
-  const roleRef = { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name };
-  return { apiVersion: getApiVersion(kind), kind, metadata: { name, ...metadata }, roleRef, subjects };
+  const roleRef = { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name: role };
+  return { apiVersion: getApiVersion(kind), kind, metadata: { name: role, ...metadata }, roleRef, subjects };
 }
 
 /** A write of an object. `replace` deletes and recreates the object because one of the changed fields is immutable. */
@@ -178,8 +217,11 @@ export function createUseBinding(
 ): ClusterRoleBinding | RoleBinding {
   const name = `${TEMPORARY_GRANT_PREFIX}${scc}:${expiresAt}`;
   const temporary = expiresAt === undefined ? {} : { name, annotations: { [GRANT_EXPIRY_ANNOTATION]: expiresAt } };
-  if (namespace === undefined) return bindUseRole('ClusterRoleBinding', scc, { metadata: temporary, subjects: [] });
-  return bindUseRole('RoleBinding', scc, { metadata: { ...temporary, namespace }, subjects: [] });
+  const role = expiresAt === undefined ? useRoleName(scc) : temporaryUseRoleName(scc);
+  if (namespace === undefined) {
+    return bindUseRole('ClusterRoleBinding', scc, { metadata: temporary, subjects: [], role });
+  }
+  return bindUseRole('RoleBinding', scc, { metadata: { ...temporary, namespace }, subjects: [], role });
 }
 
 /** The binding's name is unambiguous because service account and SCC names contain no colons. */

@@ -109,7 +109,7 @@ describe('the list contains', () => {
   test('the standard SCCs that exceed the restricted level, without the grants to system:masters', async () => {
     const exemptions = await list([], config);
     const sccs = exemptions.filter(({ kind }) => kind === 'scc').map(({ name, level }) => `${name} ${level}`);
-    assert.deepEqual(sccs, ['anyuid baseline', 'hostmount-anyuid privileged', 'privileged privileged']);
+    assert.deepEqual(sccs, ['anyuid baseline', 'privileged privileged']);
     assert.ok(!exemptions.some(({ name }) => name.includes('system:masters')));
   });
 });

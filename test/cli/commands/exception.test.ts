@@ -67,7 +67,8 @@ spec:
   reason: SEC-1
 specHash: ${HASH}
 `;
-const QUESTION = 'This approves the spec above for podsecurityexception/e in namespace shop. Type "yes" to continue:\n';
+const QUESTION =
+  'This approves the spec above: exceptions from seccompProfile_restricted for service account gateway in namespace shop until 2099-01-01T00:00:00Z. Type "yes" to continue:\n';
 const REFUSED = `error: not approved, because stdin is not a terminal. If the spec above is acceptable: portcullis exception approve e -n shop --spec-hash=${HASH}\n`;
 const OTHER_HASH = `error: the spec has the hash ${HASH}, not ${HOSTILE_HASH}: review the current spec before you approve it\n`;
 const NO_HASH = `error: invalid argument "abc" for "--spec-hash" flag: must be a hash from portcullis exception list -o json\nSee 'portcullis exception approve --help' for usage.\n`;

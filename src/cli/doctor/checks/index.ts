@@ -7,6 +7,7 @@ import { configuration } from './configuration.ts';
 import { deadlocks } from './deadlocks.ts';
 import { exceptions } from './exceptions.ts';
 import { floor } from './floor.ts';
+import { grants } from './grants.ts';
 import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
 import { otherAdmission } from './other-admission.ts';
@@ -29,6 +30,7 @@ const CHECKS: readonly Check[] = [
   leases,
   configuration,
   exceptions,
+  grants,
   otherAdmission,
   policies,
   tiers,

@@ -26,7 +26,11 @@ function evaluateNamespace(name: string, { settings }: Facts): readonly CheckRes
       object: `namespace ${name}`,
       message: `fails closed, and its name indicates ${purpose}`,
       impact,
-      fix: run('kubectl', 'label', 'namespace', name, `${TIER_LABEL}=${FAIL_OPEN}`, '--overwrite'),
+      fix: {
+        ...run('kubectl', 'label', 'namespace', name, `${TIER_LABEL}=${FAIL_OPEN}`, '--overwrite'),
+        // Users may choose names of namespaces.
+        note: 'only if cluster administrators alone can create pods in it',
+      },
     },
   ];
 }
