@@ -71,12 +71,16 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (!object || !exception) {
         metrics.podSecurity.exceptionExpiry.remove(labels);
         events.takeNew(key, []);
+        uses.forget(key);
         return undefined;
       }
       const nowMs = date().getTime();
       const problem = findExceptionProblem(exception, settings.value.exceptions, nowMs);
       const pods = problem === undefined ? findUsers(exception, context, store) : [];
-      const added = uses(key, readExemptionUses(store.list('Lease', context.service.namespace))?.counts ?? new Map());
+      const added = uses.count(
+        key,
+        readExemptionUses(store.list('Lease', context.service.namespace))?.counts ?? new Map(),
+      );
       if (problem === undefined) metrics.podSecurity.exceptionExpiry.set(labels, exception.rule.expiresAtMs / 1000);
       else metrics.podSecurity.exceptionExpiry.remove(labels);
       await writeStatus(object, { exception, problem, pods, added, nowMs }, context, reconcileContext);
@@ -95,12 +99,16 @@ function createReconciler(context: ControllerContext): Reconciler {
 /** Creates a function that returns how often an exception was used since the previous call. */
 function createUseCounter() {
   const seen = new Map<string, number>();
-  return (key: string, counts: ReadonlyMap<string, number>): number => {
-    const count = counts.get(`exception/${key}`) ?? 0;
-    const before = seen.get(key);
-    seen.set(key, count);
-    // A new leader has no previous count, and a restarted replica counts from 0 again.
-    return before === undefined ? 0 : Math.max(0, count - before);
+  return {
+    /** Removes a deleted exception. */
+    forget: (key: string) => seen.delete(key),
+    count(key: string, counts: ReadonlyMap<string, number>): number {
+      const count = counts.get(`exception/${key}`) ?? 0;
+      const before = seen.get(key);
+      seen.set(key, count);
+      // A new leader has no previous count, and a restarted replica counts from 0 again.
+      return before === undefined ? 0 : Math.max(0, count - before);
+    },
   };
 }
 
