@@ -152,7 +152,8 @@ function listen(server: Server, { open, table, deadline }: ListenOptions): void 
   // A connection whose handshake failed cannot carry a response and would remain open.
   server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
   const previous = new WeakMap<Socket, { readonly response: ServerResponse; readonly bytesRead: number }>();
-  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
+  const handlers = server.listeners('request');
+  server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
     const { bytesRead } = socket;
     const last = previous.get(socket);
@@ -164,10 +165,12 @@ function listen(server: Server, { open, table, deadline }: ListenOptions): void 
     }
     previous.set(socket, { response, bytesRead });
     const connection = table.find(socket);
-    if (!connection) return;
-    connection.hasRequest = true;
-    connection.since = deadline.seconds();
-    if (connection.isProven) table.change(connection, 'busy');
+    if (connection) {
+      connection.hasRequest = true;
+      connection.since = deadline.seconds();
+      if (connection.isProven) table.change(connection, 'busy');
+    }
+    for (const handle of handlers) handle.call(server, request, response);
   });
 }
 

@@ -77,11 +77,6 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   const closeIfLast = ({ raw }: FastifyRequest, reply: FastifyReply, isReviewed: boolean): void => {
     if (connections.finish(raw.socket, isReviewed)) reply.header('connection', 'close');
   };
-  // `connections` has destroyed a request that arrived before the response to the previous one.
-  app.addHook('onRequest', ({ raw }, reply, done) => {
-    if (raw.destroyed) reply.hijack();
-    else done();
-  });
   // Reviews bypass this hook.
   app.addHook('onSend', (request, reply, _payload, done) => {
     closeIfLast(request, reply, request.method === 'POST' && reply.statusCode === 200);
