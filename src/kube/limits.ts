@@ -40,8 +40,11 @@ export const LIMITS = {
    * memory.
    */
   waitingReviewsBytes: 16 * MIB,
-  /** Concurrent reads of pods for `exec`. Prevents clients from overloading the API server through a replica. */
-  podReads: 100,
+  /**
+   * Concurrent reads of pods for `exec`. Prevents clients from exhausting memory, because API servers escape characters
+   * of a pod, which then has up to 9 MiB, and from overloading the API server through a replica.
+   */
+  podReads: 8,
   /**
    * SubjectAccessReviews of one client address: approvals of exceptions, and uses of SCCs with `authorization: sar`.
    * Prevents clients from overloading the API server and from searching for permissions through a replica.

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { suite, test, type TestContext } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
 import type { Pod } from '../../src/kube/types.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import { startAdmissionServer } from '../support/admission-server.ts';
@@ -10,7 +11,7 @@ import { eventually } from '../support/eventually.ts';
 import { post } from '../support/https.ts';
 import { buildPod, createTestWebhooks, podRequest, RANGES } from '../support/scc-webhooks.ts';
 
-const MAX_READS = 100;
+const MAX_READS = LIMITS.podReads;
 const API_SERVER = '127.0.0.1';
 const STRANGER = '127.0.0.2';
 
@@ -87,11 +88,12 @@ function execMany({ exec }: Rig, count: number, address?: string, bytes?: number
 }
 
 suite('reads of pods', () => {
-  test('250 concurrent requests are allowed, with 100 concurrent reads', async (t) => {
+  test('many concurrent requests are allowed, with few concurrent reads', async (t) => {
     const rig = await startRig(t);
-    const results = execMany(rig, 250);
-    await rig.received(250);
-    for (const sent of [100, 200, 250]) {
+    const count = 2.5 * MAX_READS;
+    const results = execMany(rig, count);
+    await rig.received(count);
+    for (const sent of [MAX_READS, 2 * MAX_READS, count]) {
       await eventually(() => assert.equal(rig.reads.length, sent));
       for (const read of rig.reads) read.answer();
     }
