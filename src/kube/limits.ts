@@ -1,6 +1,7 @@
 /**
  * The limits of all foreign input: text and objects from clients, API servers, files and users. Every name ends with
- * its unit. Each comment names the senders and the attack that the limit prevents.
+ * its unit. Each comment names the senders and the attack that the limit prevents. The table in
+ * docs/explanation/security-model.md describes what happens beyond each limit.
  */
 
 const KIB = 1024;

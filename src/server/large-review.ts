@@ -65,7 +65,7 @@ function createOutput() {
   };
   return {
     writeText(text: string): void {
-      reserve(3 * text.length);
+      if (length + 3 * text.length > bytes.length) reserve(Buffer.byteLength(text));
       length += bytes.write(text, length);
     },
     writeBytes(source: Buffer, start: number, end: number): void {

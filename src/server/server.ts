@@ -53,7 +53,8 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       handshakeTimeout: 10_000,
       headersTimeout: 32_000,
       connectionsCheckingInterval: 5_000,
-      maxHeaderSize: LIMITS.headerBytes,
+      // Node rejects headers of this size.
+      maxHeaderSize: LIMITS.headerBytes + 1,
     },
     // API servers close idle connections after 90 s. The timeout is longer, so the server never closes them first.
     keepAliveTimeout: 100_000,

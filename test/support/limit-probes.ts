@@ -1,0 +1,527 @@
+/**
+ * Probes of the limits. A probe sends an input of a size to the server, the store, a cache or a file reader, and
+ * returns the documented outcome. To add a limit, add an entry here, in `LIMITS` and in the table in
+ * docs/explanation/security-model.md.
+ */
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { CACHE_ENTRY_BYTES, createCache } from '../../src/cluster/cache.ts';
+import { createEventRecorder, isRecordable } from '../../src/cluster/event-recorder.ts';
+import { readPages } from '../../src/cluster/lists.ts';
+import { createLineSplitter } from '../../src/cluster/reflector.ts';
+import { readManifests } from '../../src/config/manifests.ts';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
+import { readDocuments } from '../../src/config/yaml.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../src/kube/admission.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
+import { createStatus } from '../../src/kube/status.ts';
+import { decodePod, findCompletionError } from '../../src/policy/pod/pod.ts';
+import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
+import { createBodyReader } from '../../src/server/body.ts';
+import { createPodReads } from '../../src/server/pod-reads.ts';
+import { buildProbes } from '../../src/server/probes.ts';
+import { createWaitingRoom } from '../../src/server/waiting-room.ts';
+import type { WebhookContext } from '../../src/server/webhook.ts';
+import { createExceptionsValidateWebhook } from '../../src/server/webhooks/exceptions.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { evaluateManifests } from '../../src/web/evaluate.ts';
+import { decodeState } from '../../src/web/share.ts';
+import { startAdmissionServer, type TestServer } from './admission-server.ts';
+import { post, sendRaw } from './https.ts';
+import { runProgram } from './memory-io.ts';
+import { podReview } from './reviews.ts';
+
+interface Probe {
+  /** Outcomes for the limit, and for one more byte or item. */
+  readonly within: unknown;
+  readonly beyond: unknown;
+  /** Excess of the second input. Defaults to one. */
+  readonly step?: number;
+  send(size: number): unknown;
+}
+
+const JSON_TYPE = 'application/json';
+const AUTHORIZER = '/authorize/minimum-kubelet-version';
+
+/** Decision of the webhook `/probe`, which the probes replace. */
+let decide: (request: AdmissionRequest, context: WebhookContext) => Decision = () => allow();
+
+let shared: Promise<TestServer> | undefined;
+
+/** Starts the server on first use. */
+function getServer(): Promise<TestServer> {
+  const { kubelet } = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
+  const settings = { ...kubelet, isOn: true, minimumVersion: '1.33.0' };
+  return (shared ??= startAdmissionServer(
+    [{ path: '/probe', readsWholeObjects: true, decide: (...args) => decide(...args) }],
+    { createScope: (store) => ({ store, settings: () => settings, hasSettingsObject: false }) },
+  ));
+}
+
+export async function stopProbes(): Promise<void> {
+  await (await shared)?.stop();
+}
+
+interface Outcome {
+  readonly status: number;
+  /** Code and message of a denial. */
+  readonly code?: number | undefined;
+  readonly message?: string | undefined;
+}
+
+async function sendReview(body: string, path = '/probe'): Promise<Outcome> {
+  const reply = await post(await getServer(), path, body, JSON_TYPE);
+  const { response } = reply.status === 200 ? (JSON.parse(reply.body) as { response?: { status?: Outcome } }) : {};
+  const { code, message } = (response?.status ?? {}) as { readonly code?: number; readonly message?: string };
+  return code === undefined ? { status: reply.status } : { status: reply.status, code, message };
+}
+
+/** Builds a review of which the text `"SIZED"` in a member is replaced. */
+function review(change: object, sized = '""'): string {
+  const { request, ...envelope } = podReview({});
+  return JSON.stringify({ ...envelope, request: { ...request, ...change } }).replace('"SIZED"', sized);
+}
+
+/** Pads a review, so the worker reduces it. */
+const LARGE = { object: { padding: 'x'.repeat(200_000), sized: 'SIZED' } };
+const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+const tooLarge = (message: string): Outcome => ({ status: 200, code: 413, message });
+const OK: Outcome = { status: 200 };
+
+/** Denies a review with a message, and returns the message of the response or of the log. */
+async function sendMessage(size: number, read: (outcome: Outcome, server: TestServer) => unknown): Promise<string> {
+  decide = () => deny(createStatus(403, 'Forbidden', 'x'.repeat(size)));
+  const server = await getServer();
+  const text = String(read(await sendReview(review({})), server));
+  decide = () => allow();
+  return text.endsWith('x…') ? 'truncated' : 'complete';
+}
+
+/** Opens TCP connections from two addresses, and returns how many of them the server closes. */
+async function openConnections({ server }: FastifyInstance, count: number): Promise<number> {
+  const { port } = server.address() as AddressInfo;
+  let closed = 0;
+  const sockets: Socket[] = [];
+  while (sockets.length < count) {
+    const localAddress = sockets.length % 2 === 0 ? '127.0.0.1' : '127.0.0.2';
+    const socket = connect({ host: '127.0.0.1', port, localAddress }).on('error', () => undefined);
+    await once(socket, 'connect');
+    sockets.push(socket.once('close', () => closed++));
+  }
+  await sleep(300);
+  const result = closed;
+  for (const socket of sockets) socket.destroy();
+  return result;
+}
+
+/** Sends bodies to the reader of bodies, and returns for each whether it is rejected or paused. */
+function readBodies(sizes: readonly number[], length: number): readonly string[] {
+  const { read } = createBodyReader(() => 0);
+  const bodies = sizes.map((size) => {
+    const payload = new PassThrough();
+    const raw = { headers: { 'content-length': String(length) }, socket: new PassThrough() };
+    const state = { payload, rejected: false };
+    const request = { raw, query: {}, is404: false } as unknown as FastifyRequest;
+    read(request, payload as unknown as IncomingMessage, (_error, body) => {
+      state.rejected = body?.limit !== undefined;
+    });
+    payload.emit('data', Buffer.alloc(size));
+    return state;
+  });
+  const states = bodies.map(({ payload, rejected }) =>
+    rejected ? 'rejected' : payload.isPaused() ? 'paused' : 'read',
+  );
+  for (const { payload } of bodies) payload.emit('end');
+  return states;
+}
+
+/** Returns whether the first of the entries that fill a cache is still there. */
+function fillCache(maxBytes: number, bytes: number): string {
+  const cache = createCache<number>({ maxBytes, ttlMs: 1000, now: () => 0 });
+  for (let index = 0; index < bytes / CACHE_ENTRY_BYTES; index++) cache.set(String(index), index);
+  return cache.get('0') === undefined ? 'dropped' : 'kept';
+}
+
+const cacheProbe = (limit: keyof typeof LIMITS): Probe => ({
+  within: 'kept',
+  beyond: 'dropped',
+  step: CACHE_ENTRY_BYTES,
+  send: (size) => fillCache(LIMITS[limit], size),
+});
+
+const documentError = (text: string): string => readDocuments(text, '').errors[0]?.message ?? 'read';
+
+async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
+  const start = process.cwd();
+  try {
+    return await use(folder);
+  } finally {
+    process.chdir(start);
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** Takes SubjectAccessReviews from a limit, and returns whether the last one is permitted. */
+function takeAccessReviews(...counts: readonly number[]): string {
+  let nowMs = 0;
+  const take = createAccessReviewLimit(createMetrics({ version: '' }).exceeded, () => nowMs);
+  let isTaken = true;
+  for (const count of counts) {
+    for (let index = 0; index < count; index++) isTaken = take('192.0.2.1');
+    nowMs += 1000;
+  }
+  return isTaken ? 'sent' : 'denied';
+}
+
+async function recordEvents(count: number): Promise<string> {
+  const sent = Promise.withResolvers<never>();
+  const record = createEventRecorder({
+    connection: { request: () => sent.promise },
+    clock: { now: () => 0, after: () => () => undefined },
+    now: () => new Date(0),
+  });
+  const events = Array.from({ length: count }, async (_, index) => {
+    const metadata = { name: `pod-${index}`, namespace: 'shop' };
+    const regarding = { apiVersion: 'v1', kind: 'Pod', metadata };
+    const texts = { type: 'Warning', reason: 'r', action: 'a', note: 'n', reportingController: 'c' } as const;
+    await record({ regarding, ...texts });
+  });
+  const last = await Promise.race([events.at(-1)?.catch((error: unknown) => String(error)), sleep(50, 'written')]);
+  sent.reject(new Error('stopped'));
+  await Promise.allSettled(events);
+  return String(last);
+}
+
+const annotated = (size: number): unknown => {
+  const decoded = decodePod({ metadata: { annotations: { a: 'x'.repeat(size - 1) } }, spec: { containers: [] } });
+  return decoded.pod && (findCompletionError(decoded.pod)?.type ?? 'evaluated');
+};
+
+const podError = (spec: object): string => decodePod({ spec }).error?.message ?? 'evaluated';
+
+export const PROBES: Readonly<Record<string, Probe>> = {
+  reviewConnections: {
+    within: 0,
+    beyond: 1,
+    async send(size) {
+      const server = await startAdmissionServer([]);
+      try {
+        return await openConnections(server.app, size);
+      } finally {
+        await server.stop();
+      }
+    },
+  },
+  urlCharacters: {
+    within: 404,
+    beyond: 414,
+    send: async (size) => (await post(await getServer(), `/${'x'.repeat(size - 1)}`, '{}', JSON_TYPE)).status,
+  },
+  timeoutCharacters: {
+    within: true,
+    beyond: false,
+    async send(size) {
+      let hasDeadline = false;
+      decide = (_request, { deadlineMs }) => {
+        hasDeadline = deadlineMs !== undefined;
+        return allow();
+      };
+      await sendReview(review({}), `/probe?timeout=${'5s'.padStart(size, '0')}`);
+      decide = () => allow();
+      return hasDeadline;
+    },
+  },
+  headerBytes: {
+    within: 200,
+    beyond: 431,
+    async send(size) {
+      const names = 'hostconnectionx';
+      const value = 'x'.repeat(size - '/'.length - names.length - 'acloseb'.length + 'b'.length);
+      const request = `GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx: ${value}\r\n\r\n`;
+      return Number(/^HTTP\/1\.1 (\d+)/.exec(await sendRaw(await getServer(), request))?.[1]);
+    },
+  },
+  reviewBytes: {
+    within: 200,
+    beyond: 413,
+    async send(size) {
+      const text = review({});
+      return (await sendReview(text + ' '.repeat(size - text.length))).status;
+    },
+  },
+  unfinishedSmallReviewsBytes: {
+    within: 'read',
+    beyond: 'rejected',
+    send(size) {
+      const each = 100_000;
+      const sizes = [...Array.from({ length: Math.floor(size / each) }, () => each), size % each];
+      return readBodies(sizes, each + 1)[0];
+    },
+  },
+  unreviewedLargeReviewsBytes: {
+    within: ['read', 'read'],
+    beyond: ['read', 'paused'],
+    send: (size) => readBodies([1000, size - 1000], 30_000_000),
+  },
+  waitingReviewsBytes: {
+    within: 'waits',
+    beyond: 'displaced',
+    send(size) {
+      const { enter } = createWaitingRoom();
+      let state = 'waits';
+      enter({ address: 'a', bodyBytes: size - 10_000 }, () => (state = 'displaced'));
+      enter({ address: 'b', bodyBytes: 10_000 }, () => undefined);
+      return state;
+    },
+  },
+  podReads: {
+    within: 'read',
+    beyond: 'waits',
+    send(size) {
+      let started = 0;
+      const get = (): Promise<never> => {
+        started++;
+        return new Promise(() => undefined);
+      };
+      const read = createPodReads({ cluster: { get }, waitingRoom: createWaitingRoom() });
+      const context = { now: () => 0, deadlineMs: 1000 } as unknown as WebhookContext;
+      for (let index = 0; index < size; index++) read(`pod-${index}`, 'shop', context).catch(() => undefined);
+      return started === size ? 'read' : 'waits';
+    },
+  },
+  accessReviewBurst: { within: 'sent', beyond: 'denied', send: (size) => takeAccessReviews(size) },
+  accessReviewsPerSecond: {
+    within: 'sent',
+    beyond: 'denied',
+    send: (size) => takeAccessReviews(LIMITS.accessReviewBurst, size),
+  },
+  accessReviewBytes: {
+    within: undefined,
+    beyond: 'the review has more than 65536 bytes',
+    async send(size) {
+      const resourceAttributes = { verb: 'list', resource: 'pods' };
+      const spec = { user: 'alice', resourceAttributes };
+      const body = JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
+      const reply = await post(await getServer(), AUTHORIZER, body.padEnd(size), JSON_TYPE);
+      return (JSON.parse(reply.body) as { readonly status: { readonly reason?: string } }).status.reason;
+    },
+  },
+  identityBytes: {
+    within: { status: 200, code: 413 },
+    beyond: { status: 413 },
+    async send(size) {
+      const { uid, operation, kind, resource } = podReview({}).request;
+      const identity = JSON.stringify({ padding: 'PADDING', uid, kind, resource, operation }).slice(0, -1);
+      const start = `{"request":${identity}`;
+      const padding = 'x'.repeat(size - start.length + 'PADDING'.length);
+      const text = `${start.replace('PADDING', padding)},"object":{"x":"${'x'.repeat(200_000)}","y":${nested(200)}}}}`;
+      const { status, code } = await sendReview(text);
+      return code === undefined ? { status } : { status, code };
+    },
+  },
+  nameCharacters: {
+    within: OK,
+    beyond: { status: 400 },
+    send: (size) => sendReview(review({ name: 'x'.repeat(size) })),
+  },
+  claimCharacters: {
+    within: OK,
+    beyond: { status: 400 },
+    send: (size) => sendReview(review({ userInfo: { username: 'alice', groups: ['x'.repeat(size)] } })),
+  },
+  reviewValues: {
+    within: OK,
+    beyond: tooLarge('the fields that decisions read contain more than 250000 values'),
+    // The review contains 31 other values.
+    send: (size) => sendReview(review(LARGE, `[${'0,'.repeat(size - 32)}0]`)),
+  },
+  relevantBytes: {
+    within: OK,
+    beyond: tooLarge('the fields that decisions read exceed 8 MiB'),
+    send(size) {
+      const { oldObject: _oldObject, options: _options, ...request } = podReview({}).request;
+      const whole = JSON.stringify({ ...podReview({}), request: { ...request, object: { sized: '' } } });
+      return sendReview(review({ object: { sized: 'SIZED' } }, `"${'x'.repeat(size - whole.length - NULL_LENGTH)}"`));
+    },
+  },
+  nestingLevels: {
+    within: OK,
+    beyond: tooLarge('the review is nested more than 100 levels deep'),
+    send: (size) => sendReview(review(LARGE, nested(size - 1))),
+  },
+  ignoredNestingLevels: {
+    within: OK,
+    beyond: tooLarge('the review is nested more than 10000 levels deep'),
+    send: (size) =>
+      sendReview(review({ ...LARGE, object: { padding: LARGE.object.padding }, other: 'SIZED' }, nested(size - 2))),
+  },
+  fieldNameBytes: {
+    within: OK,
+    beyond: tooLarge('a field name is longer than 4096 bytes'),
+    send: (size) => sendReview(review({ ...LARGE, ['x'.repeat(size)]: 0 })),
+  },
+  messageCharacters: {
+    within: 'complete',
+    beyond: 'truncated',
+    send: (size) => sendMessage(size, ({ message }) => message),
+  },
+  loggedCharacters: {
+    within: 'complete',
+    beyond: 'truncated',
+    send: (size) => sendMessage(size, (_outcome, { log }) => log.at(-1)?.['reason']),
+  },
+  malformedCharacters: {
+    within: 'complete',
+    beyond: 'truncated',
+    async send(size) {
+      const reason = 'unexpected AdmissionReview kind: admission.k8s.io/v1, Kind=';
+      const body = JSON.stringify({ kind: 'x'.repeat(size - reason.length) });
+      return (await post(await getServer(), '/probe', body, JSON_TYPE)).body.endsWith('x…\n')
+        ? 'truncated'
+        : 'complete';
+    },
+  },
+  probeConnections: {
+    within: 0,
+    beyond: 1,
+    async send(size) {
+      const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '' }) });
+      await app.listen({ host: '127.0.0.1', port: 0 });
+      try {
+        return await openConnections(app, size);
+      } finally {
+        await app.close();
+      }
+    },
+  },
+  containers: {
+    within: 'evaluated',
+    beyond: 'spec.containers: Too many: 5001: must have at most 5000 items',
+    send: (size) => podError({ containers: Array.from({ length: size }, () => ({ name: 'c' })) }),
+  },
+  podItems: {
+    within: 'evaluated',
+    beyond: 'spec.volumes: Too many: 20001: must have at most 20000 items',
+    send: (size) => podError({ containers: [], volumes: Array.from({ length: size }, () => ({ name: 'v' })) }),
+  },
+  annotationBytes: { within: 'evaluated', beyond: 'FieldValueTooLong', send: annotated },
+  exceptionSpecBytes: {
+    within: false,
+    beyond: true,
+    async send(size) {
+      const { exceptions } = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
+      const webhook = createExceptionsValidateWebhook({
+        settings: () => exceptions,
+        cluster: { reviewAccess: () => Promise.reject(new Error('no review')) },
+        takeAccessReview: () => true,
+        date: () => new Date(),
+      });
+      const exempted = [
+        { check: 'capabilities_baseline', container: 'c', image: 'r.example/i', values: ['NET_ADMIN'] },
+      ];
+      const rest = { serviceAccountName: 'a', allow: exempted, expiresAt: '2027-01-15T00:00:00Z' };
+      const spec = { ...rest, reason: 'x'.repeat(size - JSON.stringify({ ...rest, reason: '' }).length) };
+      const request = { ...podReview({}).request, object: { metadata: { name: 'e' }, spec } };
+      const decision = (await webhook.decide(request, {} as never)) as Decision;
+      return !decision.allowed && decision.status.message.includes('spec: Too long');
+    },
+  },
+  eventReferenceCharacters: {
+    within: true,
+    beyond: false,
+    send: (size) => isRecordable({ apiVersion: 'x'.repeat(size), kind: 'Pod', metadata: {} }),
+  },
+  eventBucketsBytes: cacheProbe('eventBucketsBytes'),
+  eventSeriesBytes: cacheProbe('eventSeriesBytes'),
+  pendingEvents: { within: 'written', beyond: 'Error: too many events are being written', send: recordEvents },
+  accessReviewBucketsBytes: cacheProbe('accessReviewBucketsBytes'),
+  accessReviewResultsBytes: cacheProbe('accessReviewResultsBytes'),
+  ownWritesBytes: cacheProbe('ownWritesBytes'),
+  listPages: {
+    within: 'read',
+    beyond: 'listing /api/v1/pods does not terminate: it has more than 10000 pages',
+    async send(size) {
+      let page = 0;
+      const request = () => {
+        const token = ++page === size ? {} : { continue: String(page) };
+        return Promise.resolve({ kind: 'PodList', metadata: { resourceVersion: '1', ...token }, items: [] });
+      };
+      const pages = readPages({ request }, { path: '/api/v1/pods' }, () => () => undefined);
+      return await pages.then(
+        () => 'read',
+        (error: unknown) => (error as Error).message,
+      );
+    },
+  },
+  watchEventBytes: {
+    within: 'read',
+    beyond: 'a line is longer than 16777216 bytes',
+    send(size) {
+      try {
+        createLineSplitter(LIMITS.watchEventBytes).push(Buffer.alloc(size, 'x'));
+        return 'read';
+      } catch (error) {
+        return (error as Error).message;
+      }
+    },
+  },
+  manifestFileBytes: {
+    within: 'not a text file in UTF-8',
+    beyond: 'larger than 256 MiB',
+    async send(size) {
+      const chunk = Buffer.alloc(1 << 20, ' ').fill(0xff, 0, 1);
+      const chunks = function* (): Generator<Buffer> {
+        for (let sent = 0; sent < size; sent += chunk.length) yield chunk.subarray(0, size - sent);
+      };
+      const stdin = Readable.from(chunks());
+      const { errors } = await readManifests(['-'], { stdin });
+      return errors[0]?.message;
+    },
+  },
+  guideFileBytes: {
+    within: true,
+    beyond: false,
+    send: (size) =>
+      inFolder(async (folder) => {
+        await writeFile(join(folder, 'a.yaml'), 'kind: Pod'.padStart(size, '\n'));
+        process.chdir(folder);
+        const { stdout } = await runProgram([], { env: { KUBECONFIG: '' } });
+        return stdout.includes('check -f a.yaml');
+      }),
+  },
+  yamlNestingLevels: {
+    within: 'read',
+    beyond: 'nested more than 500 levels deep',
+    send: (size) => documentError(nested(size + 1)),
+  },
+  aliasedValues: {
+    within: 'read',
+    beyond: 'excessive aliasing: the aliases expand to more than 10,000 values',
+    // The list itself is also a value.
+    send: (size) => documentError(`a: &a [${'0,'.repeat(size - 2)}0]\nb: *a\n`),
+  },
+  playgroundCharacters: {
+    within: undefined,
+    beyond: 'the manifests have 262145 characters, but the limit is 262144: use portcullis check -f',
+    send: (size) => evaluateManifests('\n'.repeat(size), 'latest').errors[0]?.message,
+  },
+  fragmentCharacters: {
+    within: 'it is damaged or incomplete',
+    beyond: 'it is too long',
+    send: async (size) => {
+      const state = (await decodeState('#v1.'.padEnd(size, 'A'))) as { readonly problem: string };
+      return /it is (?:damaged or incomplete|too long)/.exec(state.problem)?.[0];
+    },
+  },
+};
+
+/** Length of the member `"oldObject":null,`, which the worker keeps. */
+const NULL_LENGTH = '"oldObject":null,'.length;
