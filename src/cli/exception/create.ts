@@ -1,5 +1,5 @@
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
-import { effectivePodSecurity } from '../../cluster/rollout.ts';
+import { effectivePodSecurity, namespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { manifestNamespace } from '../../config/objects.ts';
 import type { Settings } from '../../config/settings.ts';
@@ -9,15 +9,17 @@ import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import type { PodFields } from '../../policy/pod/pod.ts';
+import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import { findShadow } from '../../policy/psa/exceptions.ts';
-import { type Policies, resolvePolicies } from '../../policy/psa/policy.ts';
+import { isStricter } from '../../policy/psa/policy.ts';
 import { suggestEntries } from '../../policy/pss/exceptions.ts';
 import type { Policy } from '../../policy/pss/policy.ts';
+import { type ManagementSettings, managementSettings } from '../../policy/rollout/label-sync.ts';
 import { getTemplatePod } from '../../policy/rollout/template-pod.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { findSettings, sccReviewOptions } from '../inventory/settings.ts';
+import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
 import { parseReference, readWorkloads, listWorkloads, type Workload } from '../inventory/workloads.ts';
 import { lifetimeMs, nonEmpty, oneOf, option, UsageError } from '../options.ts';
 import { printObjects } from '../output/print.ts';
@@ -53,8 +55,20 @@ function defaultedPod(workload: Workload, { store, settings, namespace }: Scope)
   return template?.pod.pod;
 }
 
-function defaultPolicies({ store, settings }: Scope): Policies {
-  return effectivePodSecurity({ store, namespace: INSTALLATION.namespace, version: VERSION }, settings).defaults;
+function getPodSecurity({ store, settings }: Scope): PodSecurity {
+  return effectivePodSecurity({ store, namespace: INSTALLATION.namespace, version: VERSION }, settings);
+}
+
+const SHARED_ACCOUNT =
+  'the exception applies to all pods with the default service account, so give the workload its own service account';
+
+/** Returns the stricter of the policy in force and, during a rollout, the planned policy. */
+function strictestPolicy(scope: Scope, management: ManagementSettings): Policy {
+  const { store, settings, namespace } = scope;
+  const podSecurity = getPodSecurity(scope);
+  const { current, planned } = namespacePolicies(namespace, store, { podSecurity, management });
+  const isPlanned = settings.rollout.phase !== 'Disabled' && planned !== undefined;
+  return isPlanned && isStricter(planned.level, current.level) ? planned : current;
 }
 
 export const command = defineCommand({
@@ -66,7 +80,7 @@ export const command = defineCommand({
     reason: option('TEXT', nonEmpty, undefined, { help: 'Reason for the exception, for example a ticket number' }),
     name: option('NAME', nonEmpty, undefined, { help: 'Name of the exception. Default: the name of the workload' }),
     level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
-      help: 'Level to evaluate. Default: the enforced level of the namespace',
+      help: 'Level to evaluate. Default: the enforced level of the namespace or, during a rollout, the planned level if that is stricter',
     }),
     output: option('FORMAT', oneOf(['yaml', 'json'] as const), 'yaml', { short: 'o', help: 'Output format' }),
   },
@@ -76,14 +90,15 @@ export const command = defineCommand({
     const { inventory, subjects } = await readWorkloads([parseReference(resource)], values, io);
     const { store } = inventory;
     const name = manifestNamespace(subjects[0]?.value ?? {}) ?? inventory.namespace;
-    const { settings } = await findSettings({ config: values.config, store });
+    const found = await findSettings({ config: values.config, store });
+    const { settings } = found;
     const scope = { store, settings, namespace: findNamespace(store, name) };
     const [workload] = listWorkloads(subjects, name);
     const pod = workload && defaultedPod(workload, scope);
     if (workload === undefined || pod === undefined) throw new UserError(`${resource} has no pod template`);
     const policy: Policy =
       level === undefined
-        ? resolvePolicies(scope.namespace.metadata?.labels, defaultPolicies(scope)).enforce
+        ? strictestPolicy(scope, managementSettings(expectedSettings(found, values['scc-mode'])))
         : { level, version: 'latest' };
     const emulationVersion = settings.emulationVersion ?? store.emulationVersion;
     const { entries, uncovered } = suggestEntries(pod, { ...policy, emulationVersion });
@@ -103,7 +118,8 @@ export const command = defineCommand({
     };
     printObjects(io, values.output, [exception]);
     const { labels = {} } = scope.namespace.metadata ?? {};
-    const shadow = findShadow({ namespace: name, spec: exception.spec }, labels, defaultPolicies(scope));
+    const shadow = findShadow({ namespace: name, spec: exception.spec }, labels, getPodSecurity(scope).defaults);
+    if (exception.spec.serviceAccountName === 'default') io.stderr.write(`warning: ${SHARED_ACCOUNT}\n`);
     if (shadow !== undefined) io.stderr.write(`warning: ${shadow}\n`);
     return EXIT.passed;
   },

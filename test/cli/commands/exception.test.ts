@@ -17,6 +17,32 @@ metadata: {name: web, namespace: shop}
 spec: {template: {spec: {hostNetwork: true, containers: [{name: web, image: nginx}]}}}
 `;
 
+const SHARED =
+  'warning: the exception applies to all pods with the default service account, so give the workload its own service account\n';
+
+describe('exception create evaluates the stricter of the level in force and the level that the rollout plans', () => {
+  const settings = (phase: string): string => `
+apiVersion: config.portcullis.dev/v1alpha1
+kind: PortcullisConfiguration
+metadata: {name: cluster}
+spec: {rollout: {phase: ${phase}}}
+---`;
+  const cases: readonly (readonly [phase: string, labels: string, code: number, stdout: RegExp, stderr: string])[] = [
+    ['Disabled', '', 2, /^$/, 'error: deployment/web needs no exception: its pods satisfy the privileged level\n'],
+    ['Evaluate', '', 0, /\n {4}- check: hostNamespaces\n[^]*\n {4}- check: runAsNonRoot\n/, SHARED],
+    ['Evaluate', 'portcullis.dev/enforce: baseline', 0, /\n {4}- check: hostNamespaces\n/, SHARED],
+  ];
+  for (const [phase, labels, code, stdout, stderr] of cases) {
+    test(`phase ${phase}, labels ${labels}`, async () => {
+      const stdin = settings(phase) + manifests(labels);
+      const args = ['exception', 'create', 'deployment/web', '-f', '-', '--offline', '-n', 'shop', '--for=1h'];
+      const outcome = await runProgram([...args, '--reason=SEC-1'], { stdin });
+      assert.deepEqual([outcome.code, outcome.stderr], [code, stderr]);
+      assert.match(outcome.stdout, stdout);
+    });
+  }
+});
+
 describe('namespaces where the PodSecurity plugin ignores exceptions', () => {
   const create = (labels: string) =>
     runProgram(
@@ -30,9 +56,9 @@ describe('namespaces where the PodSecurity plugin ignores exceptions', () => {
     assert.match(stdout, /\n {4}- check: hostNamespaces\n {6}values:\n {8}- hostNetwork\n/);
     assert.equal(
       stderr,
-      'warning: the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the baseline level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace shop portcullis.dev/enforce=baseline pod-security.kubernetes.io/enforce=privileged --overwrite\n',
+      `${SHARED}warning: the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the baseline level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace shop portcullis.dev/enforce=baseline pod-security.kubernetes.io/enforce=privileged --overwrite\n`,
     );
-    assert.equal((await create('portcullis.dev/enforce: baseline')).stderr, '');
+    assert.equal((await create('portcullis.dev/enforce: baseline')).stderr, SHARED);
   });
 
   test('the next step of rollout plan changes both labels', async () => {

@@ -37,9 +37,13 @@ function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
   const cause = `Service account ${quoteName(serviceAccountName)} may not use it`;
   if (search.mutable === 'everything') {
     const effect = other ? `get SCC ${quoteName(other.name)}` : 'fail';
+    const remedy =
+      other && search.input.isReported !== true
+        ? ` If Pod Security denies the pod, annotate it with ${POD_SCC_ANNOTATIONS.requiredScc}=${other.name}.`
+        : '';
     const [verb, result] = search.input.isReported ? [`would admit`, `would ${effect}`] : ['admits', effect];
     return formatWarning(
-      `SCC ${quoteName(scc.name)} ${verb} the pod only because the pod's creator may use the SCC. ${cause}, so such pods ${result} when a controller creates them.`,
+      `SCC ${quoteName(scc.name)} ${verb} the pod only because the pod's creator may use the SCC. ${cause}, so such pods ${result} when a controller creates them.${remedy}`,
     );
   }
   const recorded = annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
