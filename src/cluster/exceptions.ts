@@ -161,7 +161,8 @@ function listException(
     expiresAt: spec?.expiresAt ?? '',
     specHash: exception?.specHash,
     authors: exception?.authors ?? [],
-    approvedBy: status?.approval?.by,
+    // An approval applies to the spec that was approved.
+    approvedBy: unapproved(problem) ? undefined : status?.approval?.by,
     uses: status?.uses ?? 0,
     lastUsed: status?.lastUsed,
     reason: spec?.reason ?? '',

@@ -187,7 +187,7 @@ function describe(
   const shadow = problem === undefined ? findShadow(exception, labels, defaults) : undefined;
   const isExpired = nowMs >= rule.expiresAtMs;
   const isUnused = problem === undefined && pods.length === 0 && nowMs - lastUseMs >= UNUSED_MS;
-  const unusedReason = problem ? 'NotActive' : isUnused ? 'NoPods' : 'InUse';
+  const unusedReason = problem ? 'NotActive' : isUnused ? 'NoPods' : pods.length > 0 ? 'InUse' : 'RecentlyActive';
   return [
     missing || approval === undefined
       ? condition('Approved', false, missing?.reason ?? 'NotApproved', missing?.message ?? 'it is not approved')

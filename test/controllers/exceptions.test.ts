@@ -182,12 +182,12 @@ suite('the status of exceptions', () => {
     };
     assert.equal(await unused('2026-01-05T09:00:00Z'), 'Unused=False InUse: running pods that need it: 1');
     await cluster.remove('Pod', 'gateway', 'shop');
-    assert.equal(await unused('2026-01-05T09:01:00Z'), 'Unused=False InUse: running pods that need it: 0');
+    assert.equal(await unused('2026-01-05T09:01:00Z'), 'Unused=False RecentlyActive: running pods that need it: 0');
     assert.equal((await status())['lastUsed'], '2026-01-05T09:01:00Z');
-    assert.equal(await unused('2026-01-06T09:00:00Z'), 'Unused=False InUse: running pods that need it: 0');
+    assert.equal(await unused('2026-01-06T09:00:00Z'), 'Unused=False RecentlyActive: running pods that need it: 0');
     assert.equal(await unused('2026-01-06T09:01:00Z'), 'Unused=True NoPods: running pods that need it: 0');
     await approve(spec, '2026-01-06T09:02:00Z');
-    assert.equal(await unused('2026-01-06T09:03:00Z'), 'Unused=False InUse: running pods that need it: 0');
+    assert.equal(await unused('2026-01-06T09:03:00Z'), 'Unused=False RecentlyActive: running pods that need it: 0');
   });
 
   test('a workload whose name would be too long for the status is not the owner of its pod', async () => {

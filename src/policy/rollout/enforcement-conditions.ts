@@ -129,7 +129,11 @@ function progressing(facts: EnforcementFacts): State {
     return yes('RollingOutConfiguration', 'replicas are switching to the restricted default level');
   }
   if (want && enforce === 'privileged') {
-    return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabeled)}`);
+    const message =
+      unlabeled?.length === 0
+        ? 'all managed namespaces have labels, and the default level is raised after spec.rollout.raiseSettleTime'
+        : `namespaces are being labeled${missing(unlabeled)}`;
+    return yes('LabelingNamespaces', message);
   }
   if (!want && unreleased.length > 0) {
     return yes('ReleasingLabels', `enforce labels are being removed from ${summarizeNames(unreleased)}`);

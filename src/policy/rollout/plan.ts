@@ -263,7 +263,9 @@ function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]
   const pods = list((kind) => kind === 'Pod');
   const command = `kubectl rollout restart -n ${namespace} ${restarted}`;
   return [
-    ...(restarted === '' ? [] : [{ text: 'Restart the workloads', command }]),
+    ...(restarted === ''
+      ? []
+      : [{ text: 'Restart the workloads, unless their rolling update is in progress', command }]),
     ...(controlled === ''
       ? []
       : [{ text: `Delete the running pods so their controllers recreate them: ${controlled}.` }]),

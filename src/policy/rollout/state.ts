@@ -240,7 +240,7 @@ function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTi
     ]);
   }
   const earliest = nextRaiseTime === undefined ? '' : `, and not before ${nextRaiseTime}`;
-  return outlook('the labels are new', [
+  return outlook('the default level is raised after a wait', [
     `Wait. The default becomes restricted after all labels have existed for ${raiseSettleMs / 1000}s${earliest}.`,
   ]);
 }

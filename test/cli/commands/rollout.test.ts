@@ -303,7 +303,7 @@ older (restricted)
   Deployment web (2 running pods): to restart, new pods comply
   Pod tool: to restart, new pods comply
   ReplicaSet lone (1 running pod): to restart, new pods comply
-  Next: Restart the workloads: kubectl rollout restart -n older deployment/web.
+  Next: Restart the workloads, unless their rolling update is in progress: kubectl rollout restart -n older deployment/web.
   Next: Delete the running pods so their controllers recreate them: replicaset/lone.
   Next: Delete the pods and recreate them from their manifests: pod/tool.
 
@@ -683,11 +683,11 @@ describe('the blockers of enforcement, and the next steps', () => {
     ],
     [{ ...DECIDED, gate: false }, {}, [FEATURE_OFF], ['Enable the OpenShiftPodSecurityAdmission feature.']],
     [{ ...DECIDED, unlabeled: ['b', 'a'] }, {}, ['2 namespaces without a label: a, b'], [AWAIT]],
-    [DECIDED, {}, ['the labels are new'], [`${WAIT}.`]],
+    [DECIDED, {}, ['the default level is raised after a wait'], [`${WAIT}.`]],
     [
       { ...DECIDED, nextRaiseTime: '2026-11-22T12:05:00Z' },
       {},
-      ['the labels are new'],
+      ['the default level is raised after a wait'],
       [`${WAIT}, and not before 2026-11-22T12:05:00Z.`],
     ],
     [RAISED, {}, ['not every replica enforces the restricted default yet'], ['Wait for the replicas.']],
