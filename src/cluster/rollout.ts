@@ -9,10 +9,11 @@ import {
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
+  POD_SECURITY_LABELS,
 } from '../kube/well-known.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
-import { isSamePolicy, resolvePolicies } from '../policy/psa/policy.ts';
-import type { Level, Version } from '../policy/pss/policy.ts';
+import { isSamePolicy, type Labels, resolvePolicies } from '../policy/psa/policy.ts';
+import type { Level, Policy, Version } from '../policy/pss/policy.ts';
 import {
   type DefaultLevel,
   isEnforcementDesired,
@@ -165,16 +166,19 @@ export function namespacePolicies(
   store: Store,
   { podSecurity, management }: { readonly podSecurity: PodSecurity; readonly management: ManagementSettings },
 ): Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'> {
-  const { enforce: current } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
+  const { labels } = namespace.metadata ?? {};
+  const { enforce: current } = resolvePolicies(labels, podSecurity.defaults);
+  // Other labels of the namespace, such as a version, also apply to a label that it gets later.
+  const resolveWith = (added: Labels | undefined): Policy => {
+    const { enforce } = resolvePolicies({ ...labels, ...added }, podSecurity.defaults);
+    return isSamePolicy(enforce, current) ? current : enforce;
+  };
   if (isSelected(namespace, podSecurity.exemptions)) {
     const level = predictNamespaceLevel(namespace, store, management);
-    // The version label of a namespace also applies to a level that it gets later.
-    return { current, planned: level && { level, version: current.version }, isSelected: true };
+    return { current, planned: level && resolveWith({ [POD_SECURITY_LABELS.enforce]: level }), isSelected: true };
   }
   const { apply } = createLabelPlanner(store, { mode: 'Enforce', settings: management })(namespace);
-  const labels = { ...namespace.metadata?.labels, ...apply?.metadata?.labels };
-  const { enforce: planned } = resolvePolicies(labels, podSecurity.defaults);
-  return { current, planned: isSamePolicy(planned, current) ? current : planned, isSelected: false };
+  return { current, planned: resolveWith(apply?.metadata?.labels), isSelected: false };
 }
 
 /** Creates a function that plans namespace labels based on the current objects in the store. */

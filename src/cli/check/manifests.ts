@@ -54,10 +54,11 @@ export interface CheckSettings {
 /** Evaluates SCC admission for a pod from the manifests in the given namespace. */
 export type SccReviewer = (pod: PodLike, located: LocatedPod, namespace: string) => SccReview;
 
-/** The denial, or the pod as SCC admission defaults it. */
-type SccReview =
-  | { readonly denial: RepairableViolation; readonly mode: Mode }
-  | { readonly pod: PodLike; readonly denial?: never };
+/** The pod as Pod Security admission receives it, and the denial by SCC admission in the given mode. */
+interface SccReview {
+  readonly pod: PodLike;
+  readonly denial?: RepairableViolation & { readonly mode: Mode };
+}
 
 /**
  * Checks all manifests. Objects of other kinds are only counted. Objects that no API server accepts are reported as
@@ -223,16 +224,17 @@ interface CountedViolation extends RepairableViolation {
 }
 
 /**
- * Returns the distinct violations of a pod. If SCC admission admits the pod, its defaults are set before the
- * evaluation.
+ * Returns the distinct violations of a pod. If SCC admission is enforced and admits the pod, its defaults are set
+ * before the evaluation.
  */
 function findViolations(
   pod: PodLike,
   located: LocatedPod,
   { namespace, context }: { readonly namespace: string; readonly context: CheckContext },
 ): readonly CountedViolation[] {
-  const review = context.reviewScc?.(pod, located, namespace) ?? { pod };
-  if (review.denial) return [{ ...review.denial, mode: review.mode }];
+  const review: SccReview = context.reviewScc?.(pod, located, namespace) ?? { pod };
+  // An SCC that admits the pod would also set its defaults.
+  if (review.denial?.mode === 'enforce') return [review.denial];
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const found = new Map<string, CountedViolation>();
   for (const mode of MODES_BY_STRENGTH) {
@@ -243,7 +245,7 @@ function findViolations(
       if (!found.has(key)) found.set(key, { ...violation, mode, policy });
     }
   }
-  return [...found.values()];
+  return [...(review.denial ? [review.denial] : []), ...found.values()];
 }
 
 /**

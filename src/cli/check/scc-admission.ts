@@ -57,16 +57,15 @@ export async function createSccReviewer(options: SccReviewOptions): Promise<SccR
     const created = workloadPod(podCreator(pod, located, name), context);
     if (created === undefined) return { pod };
     const { verdict, decision, sccs } = explainPod(created.input);
-    if (decision.allowed) return { pod: decision.object as PodLike };
+    // In report mode, SCC admission neither denies nor changes pods.
+    if (decision.allowed) return { pod: mode === 'enforce' ? (decision.object as PodLike) : pod };
     const { closest, grantable } = verdict.outcome === 'denied' ? verdict : {};
-    return {
-      mode: mode === 'enforce' ? 'enforce' : 'warn',
-      denial: createDenial(
-        decision.status.message,
-        findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest?.scc),
-        grantable && grantCommand(grantable, name, created.serviceAccount),
-      ),
-    };
+    const denial = createDenial(
+      decision.status.message,
+      findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest?.scc),
+      grantable && grantCommand(grantable, name, created.serviceAccount),
+    );
+    return { pod, denial: { ...denial, mode: mode === 'enforce' ? 'enforce' : 'warn' } };
   };
 }
 

@@ -384,9 +384,10 @@ function addPod(
   }
   finding.violatingPods++;
   finding.causes.add(isUsers ? 'user' : 'serviceAccount');
-  const isRestart = !isUsers && !finding.hasDeniedTemplate && isReplaceable(pod, finding, input, policies);
-  if (isRestart) finding.restart = merge(finding.restart, denial, false);
-  else finding.fix = merge(finding.fix, denial, false);
+  const isRestart = !isUsers && isReplaceable(pod, finding, input, policies);
+  if (!isRestart) finding.fix = merge(finding.fix, denial, false);
+  // If the template is denied, its denial applies to replacements of the pod.
+  else if (!finding.hasDeniedTemplate) finding.restart = merge(finding.restart, denial, false);
 }
 
 /** Lists the violations of all templates, but of only one pod. */

@@ -288,6 +288,15 @@ suite('the decision for a workload', () => {
       ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
     ],
     [
+      'only enforcement denies the template, but the level in force denies an older pod',
+      {
+        current: BASELINE,
+        pods: [ofWeb({ ...PLAIN, ...HOST })],
+        templates: [{ ...getTemplate('web', PLAIN), kind: 'StatefulSet' }],
+      },
+      ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
+    ],
+    [
       'one of its pods cannot be replaced',
       {
         complete,

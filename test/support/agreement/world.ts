@@ -1,0 +1,195 @@
+/**
+ * Generates clusters whose readers must agree: namespaces with levels, versions and SCC modes, settings, grants, and
+ * workloads of all kinds with running pods of the current or of an older template.
+ */
+import fc, { type Arbitrary } from 'fast-check';
+import { POD_SOURCES } from '../../../src/cluster/workloads.ts';
+import { getControllerPod } from '../../../src/kube/controller-pod.ts';
+import type { Kind } from '../../../src/kube/kinds.ts';
+import { podTemplatePath } from '../../../src/kube/pod.ts';
+import { getApiVersion, RESOURCES } from '../../../src/kube/resources.ts';
+import { type JsonObject, type KubeObject, type PodLike, withValueAt } from '../../../src/kube/types.ts';
+import { pods } from '../../policy/pss/arbitrary.ts';
+import { RANGES } from '../controllers.ts';
+
+const one = fc.constantFrom;
+const LEVELS = ['privileged', 'baseline', 'restricted', 'restricted'] as const;
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+
+export interface Workload {
+  readonly kind: Kind;
+  readonly object: KubeObject;
+  /** A running pod of the workload. */
+  readonly pod?: KubeObject | undefined;
+}
+
+export interface World {
+  readonly settings: JsonObject;
+  readonly objects: readonly KubeObject[];
+  readonly workloads: readonly Workload[];
+}
+
+const labels = fc.record(
+  {
+    [ENFORCE]: one(...LEVELS),
+    [`${ENFORCE}-version`]: one('latest', 'v1.0', 'v1.18', 'v1.22', 'v1.28', 'v1.34', 'v1.99'),
+    'portcullis.dev/enforce': one(...LEVELS),
+    'portcullis.dev/scc': one('enforce', 'enforce', 'report', 'off'),
+  },
+  { requiredKeys: [] },
+);
+
+const settings = fc.record(
+  {
+    podSecurity: fc.record({
+      defaults: fc.record({ enforce: one(...LEVELS) }, { requiredKeys: [] }),
+      exemptions: fc.constant({ runtimeClasses: ['kata'] }),
+    }),
+    scc: fc.record({ mode: one('enforce', 'report', 'off') }),
+    defaults: fc.record({ mode: one('off', 'apply') }),
+  },
+  { requiredKeys: ['podSecurity', 'scc'] },
+);
+
+/** Pod fields outside of the container security contexts. */
+const more = fc.record(
+  {
+    serviceAccountName: one('builder', 'builder', 'default'),
+    runtimeClassName: one('kata', 'other'),
+    automountServiceAccountToken: fc.boolean(),
+    hostNetwork: one(false, false, true),
+    os: one({ name: 'linux' }, { name: 'windows' }),
+  },
+  { requiredKeys: [] },
+);
+
+const template: Arbitrary<PodLike> = fc
+  .tuple(pods(), more, one(undefined, undefined, undefined, 'anyuid', 'missing'))
+  .map(([{ metadata = {}, spec }, fields, scc]) => {
+    const required = scc === undefined ? {} : { 'openshift.io/required-scc': scc };
+    const annotations = { ...metadata.annotations, ...required };
+    return { metadata: { annotations }, spec: { ...spec, ...fields, ...withValidLists(spec) } } as PodLike;
+  });
+
+/** Gives containers and volumes unique names, and volumes one source. */
+function withValidLists(spec: PodLike['spec']): object {
+  const containers = spec?.containers ?? [];
+  const initContainers = spec?.initContainers ?? [];
+  const volumes = spec?.volumes ?? [];
+  const image = 'registry.example.com/app:1';
+  return {
+    ephemeralContainers: undefined,
+    initContainers: initContainers.map((one, index) => ({ ...one, name: `init-${index}`, image })),
+    containers: (containers.length === 0 ? [{}] : containers).map((one, index) => ({
+      ...one,
+      name: `c-${index}`,
+      image,
+    })),
+    volumes: volumes.map((volume, index) => {
+      const [source] = Object.entries(volume).filter(([key]) => key !== 'name');
+      return { name: `v-${index}`, ...Object.fromEntries(source ? [source] : []) };
+    }),
+  };
+}
+
+interface Draft {
+  readonly kind: (typeof POD_SOURCES)[number];
+  readonly namespace: string;
+  readonly template: PodLike;
+  readonly pod: 'none' | 'current' | 'debugged' | 'older';
+  /** Fields of the pod spec that the template had earlier. */
+  readonly older: object;
+  readonly isFinished: boolean;
+}
+
+const NAMESPACES = Array.from({ length: 12 }, (_unused, index) => `team-${index}`);
+
+const draft: Arbitrary<Draft> = fc.record({
+  kind: one(...POD_SOURCES),
+  namespace: one(...NAMESPACES),
+  template,
+  pod: one('none', 'current', 'debugged', 'older'),
+  older: one({ hostPID: true }, { hostIPC: true }, { securityContext: { runAsUser: 0 } }, { securityContext: {} }),
+  isFinished: one(false, false, false, true),
+});
+
+export const world: Arbitrary<World> = fc
+  .record({
+    settings,
+    labels: fc.array(labels, { minLength: NAMESPACES.length, maxLength: NAMESPACES.length }),
+    granted: fc.subarray(['anyuid', 'privileged', 'nonroot-v2', 'hostnetwork-v2'], { maxLength: 2 }),
+    drafts: fc.array(draft, { minLength: 40, maxLength: 40 }),
+  })
+  .map(({ settings, labels, granted, drafts }) => {
+    const given: World = {
+      settings,
+      objects: NAMESPACES.flatMap((name, index) => namespaceObjects(name, labels[index] ?? {}, granted)),
+      workloads: drafts.map(createWorkload),
+    };
+    return JSON.parse(JSON.stringify(given)) as World;
+  });
+
+function namespaceObjects(name: string, given: object, granted: readonly string[]): readonly KubeObject[] {
+  const accounts = ['default', 'builder'].map((account) => ({
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: account, namespace: name },
+  }));
+  const bindings = granted.map((scc) => ({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { name: `builder-${scc}`, namespace: name },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: `system:openshift:scc:${scc}` },
+    subjects: [{ kind: 'ServiceAccount', name: 'builder', namespace: name }],
+  }));
+  const metadata = { name, labels: { ...given }, annotations: RANGES };
+  return [{ apiVersion: 'v1', kind: 'Namespace', metadata }, ...accounts, ...bindings];
+}
+
+function createWorkload({ kind, namespace, template, pod, older, isFinished }: Draft, index: number): Workload {
+  const name = `${kind.toLowerCase()}-${index}`;
+  const metadata = { name, namespace, uid: `uid-${index}` };
+  const type = { apiVersion: getApiVersion(kind), kind };
+  if (kind === 'Pod') {
+    const status = { phase: isFinished ? 'Succeeded' : 'Running' };
+    const annotations = template.metadata?.annotations;
+    return {
+      kind,
+      object: { ...type, metadata: { ...metadata, annotations }, spec: template.spec, status } as KubeObject,
+    };
+  }
+  const finished = kind === 'Job' && isFinished;
+  const base = {
+    ...type,
+    metadata,
+    ...(kind === 'StatefulSet' ? { spec: { volumeClaimTemplates: [{ metadata: { name: 'data' } }] } } : {}),
+    ...(finished ? { status: { conditions: [{ type: 'Complete', status: 'True' }] } } : {}),
+  };
+  const path = podTemplatePath(RESOURCES[kind].group, kind) ?? [];
+  const withTemplate = (one: PodLike): KubeObject => withValueAt(base, path, one) as KubeObject;
+  const object = withTemplate(template);
+  if (pod === 'none' || finished) return { kind, object };
+  const before = { ...template, spec: { ...template.spec, ...older } } as PodLike;
+  return { kind, object, pod: runningPod(kind, withTemplate(pod === 'older' ? before : template), pod === 'debugged') };
+}
+
+/** Returns a pod that the workload created before the policies of the namespace applied. */
+function runningPod(kind: Kind, object: KubeObject, isDebugged: boolean): KubeObject {
+  const { name = '', namespace, uid = '' } = object.metadata ?? {};
+  const created = getControllerPod({ kind, object })?.pod;
+  const owner = { apiVersion: getApiVersion(kind), kind, name, uid, controller: true };
+  const metadata = {
+    annotations: created?.metadata?.annotations,
+    name: `${name}-x`,
+    namespace,
+    ownerReferences: [owner],
+  };
+  const debug = isDebugged ? { ephemeralContainers: [{ name: 'debugger', image: 'busybox' }] } : {};
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata,
+    spec: { ...created?.spec, ...debug },
+    status: { phase: 'Running' },
+  } as KubeObject;
+}
