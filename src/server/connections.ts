@@ -81,7 +81,7 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
     table.remove(excess);
     excess.socket.destroy();
   };
-  listen(server, { open, table, deadline });
+  listen(server, { open, table, deadline, logger: deps.logger });
   return {
     /** Marks the connection as busy with a complete request. */
     start(socket: Socket): void {
@@ -140,13 +140,13 @@ function describeUse(states: Readonly<Record<State, ReadonlySet<Connection>>>, l
   return `at the limit: ${open} of ${limit} connections are open, ${states.new.size} of them without a valid review`;
 }
 
-interface ListenOptions {
+interface ListenOptions extends Pick<ConnectionDeps, 'logger'> {
   open(socket: Socket): void;
   readonly table: ReturnType<typeof createConnectionTable>;
   readonly deadline: ReturnType<typeof limitFirstRequests>;
 }
 
-function listen(server: Server, { open, table, deadline }: ListenOptions): void {
+function listen(server: Server, { open, table, deadline, logger }: ListenOptions): void {
   server.on('connection', open);
   server.on('secureConnection', table.secure);
   // A connection whose handshake failed cannot carry a response and would remain open.
@@ -160,7 +160,10 @@ function listen(server: Server, { open, table, deadline }: ListenOptions): void 
     // API servers send the next request only after the response. Otherwise, one read could contain thousands of
     // requests, which all occupy the same turn of the event loop.
     if (last?.response.writableEnded === false || last?.bytesRead === bytesRead) {
-      request.destroy(new Error('the request arrived before the response to the previous request'));
+      const reason = 'the request arrived before the response to the previous request';
+      const fields = { logger: 'connections', reason, remoteAddress: socket.remoteAddress };
+      if (!socket.destroyed) logger.warn(fields, 'malformed review');
+      request.destroy();
       return;
     }
     previous.set(socket, { response, bytesRead });
