@@ -347,7 +347,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
     },
     {
       name: 'a namespace for networking',
-      fix: /^kubectl label namespace calico-system portcullis\.dev\/admission=fail-open --overwrite$/m,
+      fix: /^kubectl label namespace calico-system portcullis\.dev\/admission=fail-open --overwrite # only if /m,
       damage: () => send('POST', '/api/v1/namespaces', { metadata: { name: 'calico-system' } }),
     },
   ];

@@ -334,7 +334,7 @@ suite('exceptions', () => {
     ]);
     assert.match(
       explained.stdout,
-      /violates PodSecurity "restricted:latest": unrestricted capabilities; allowed by gateway$/m,
+      /^Deployment shop\/gateway: admitted\n(?:.*\n)*? {2}Exceptions {7}allowed by gateway$/m,
       explained.stderr,
     );
     const audited = await runProgram(['audit', 'exemptions', '--kubeconfig', kubeconfigs['bob'] ?? '']);
