@@ -101,7 +101,7 @@ async function startShell() {
     PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}`,
   };
   const execute = (command: string): void => {
-    const { status, stderr } = spawnSync('sh', ['-c', command], { env, encoding: 'utf8', timeout: 60_000 });
+    const { status, stderr } = spawnSync('sh', ['-c', command], { env, encoding: 'utf8', timeout: 120_000 });
     assert.equal(status, 0, `${command}\n${stderr}`);
   };
   const diagnose = async (): Promise<readonly PrintedFinding[]> => {
