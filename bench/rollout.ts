@@ -9,6 +9,7 @@ import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
 import { evaluateNamespaces, type EvaluationSettings, listNamespaces } from '../src/controllers/readiness-evaluator.ts';
 import type { Kinds } from '../src/kube/kinds.ts';
+import { finishSteps } from '../src/kube/steps.ts';
 import type { Namespace, PodSpec } from '../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../src/policy/psa/configuration.ts';
 import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';
@@ -119,14 +120,16 @@ function planAll(store: WritableStore): void {
   for (const namespace of store.list('Namespace')) {
     const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
     const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
-    planLabels({
-      namespace,
-      serviceAccounts,
-      sccLevels,
-      canUse: canUseScc(store),
-      mode: 'Enforce',
-      settings: MANAGEMENT,
-    });
+    finishSteps(
+      planLabels({
+        namespace,
+        serviceAccounts,
+        sccLevels,
+        canUse: canUseScc(store),
+        mode: 'Enforce',
+        settings: MANAGEMENT,
+      }),
+    );
   }
 }
 

@@ -44,7 +44,7 @@ const storeAccess = memoize((store: Store): StoreAccess => {
   const mayUse = (subject: Subject, name: string, namespace: string): boolean =>
     isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
   const namesFor: CanUse['namesFor'] = (subject, namespace) =>
-    isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
+    isMaster(subject) ? 'any' : rbac.namesFor(subject, USE_SCC, namespace);
   return {
     access: (user, action) => isMaster(user) || rbac.allows(user, action),
     canUse: Object.assign(mayUse, { namesFor }),

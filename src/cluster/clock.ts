@@ -15,6 +15,20 @@ export const systemClock: Clock = {
   },
 };
 
+/** Creates the function that waits for the next turn of the event loop. Each turn serves only one caller. */
+export function createTurn(): () => Promise<void> {
+  const waiting: (() => void)[] = [];
+  const serve = (): void => {
+    waiting.shift()?.();
+    if (waiting.length > 0) setImmediate(serve);
+  };
+  return () =>
+    new Promise((resolve) => {
+      waiting.push(resolve);
+      if (waiting.length === 1) setImmediate(serve);
+    });
+}
+
 /** Resolves after the delay, or when the signal is aborted. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

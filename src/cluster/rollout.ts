@@ -24,7 +24,7 @@ import { isSelected, type NamespaceInput, predictLevel } from '../policy/rollout
 import { ENFORCEMENT_GATE, isFeatureOn } from '../policy/rollout/feature-gate.ts';
 import {
   createSccLevels,
-  getNeededLevel,
+  findNeededLevel,
   isManaged,
   type LabelSyncInput,
   type LabelSyncPlan,
@@ -140,12 +140,12 @@ export function effectivePodSecurity(
   return created;
 }
 
-/** Predicts a namespace's level under enforcement. Returns `undefined` if it is unknown. */
-export function predictNamespaceLevel(
+/** Predicts a namespace's level under enforcement. Returns `undefined` if it is unknown. Yields often. */
+export function* predictNamespaceLevel(
   namespace: Namespace,
   store: Store,
   management: ManagementSettings,
-): Level | undefined {
+): Generator<undefined, Level | undefined> {
   const owners = getMetadataOwners(namespace.metadata);
   // If SCC admission is off, another component manages the labels. If the field owners are unknown, so is the level.
   if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
@@ -153,19 +153,21 @@ export function predictNamespaceLevel(
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
   const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
   const sccLevels = getSccLevels(store);
-  const need = getNeededLevel({ namespace, serviceAccounts, sccLevels, canUse: canUseScc(store) });
+  const need = yield* findNeededLevel({ namespace, serviceAccounts, sccLevels, canUse: canUseScc(store) });
   return predictLevel(namespace, { isManaged: true, need });
 }
 
+export type NamespacePolicies = Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'>;
+
 /**
  * Returns a namespace's current policy and its policy under enforcement. Labels stay unchanged unless the label syncer
- * manages them. @param podSecurity the effective configuration
+ * manages them. Yields often. @param podSecurity the effective configuration
  */
-export function namespacePolicies(
+export function* namespacePolicies(
   namespace: Namespace,
   store: Store,
   { podSecurity, management }: { readonly podSecurity: PodSecurity; readonly management: ManagementSettings },
-): Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'> {
+): Generator<undefined, NamespacePolicies> {
   const { labels } = namespace.metadata ?? {};
   const { enforce: current } = resolvePolicies(labels, podSecurity.defaults);
   // Other labels of the namespace, such as a version, also apply to a label that it gets later.
@@ -174,18 +176,18 @@ export function namespacePolicies(
     return isSamePolicy(enforce, current) ? current : enforce;
   };
   if (isSelected(namespace, podSecurity.exemptions)) {
-    const level = predictNamespaceLevel(namespace, store, management);
+    const level = yield* predictNamespaceLevel(namespace, store, management);
     return { current, planned: level && resolveWith({ [POD_SECURITY_LABELS.enforce]: level }), isSelected: true };
   }
-  const { apply } = createLabelPlanner(store, { mode: 'Enforce', settings: management })(namespace);
+  const { apply } = yield* createLabelPlanner(store, { mode: 'Enforce', settings: management })(namespace);
   return { current, planned: resolveWith(apply?.metadata?.labels), isSelected: false };
 }
 
-/** Creates a function that plans namespace labels based on the current objects in the store. */
+/** Creates a function that plans namespace labels based on the current objects in the store. Its plans yield often. */
 export function createLabelPlanner(
   store: Store,
   options: Pick<LabelSyncInput, 'mode' | 'settings'>,
-): (namespace: Namespace) => LabelSyncPlan {
+): (namespace: Namespace) => Generator<undefined, LabelSyncPlan> {
   const input = { ...options, sccLevels: getSccLevels(store), canUse: canUseScc(store) };
   return (namespace) => {
     const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');

@@ -1,7 +1,6 @@
 /** The controller interfaces, and helpers that controllers share. */
-import { setImmediate } from 'node:timers/promises';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
-import type { Clock } from '../cluster/clock.ts';
+import { type Clock, createTurn } from '../cluster/clock.ts';
 import type { Cluster, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
@@ -120,13 +119,11 @@ export interface Controller extends Pick<ControllerDefinition, 'name' | 'runsOn'
 }
 
 /** The context of a reconcile. On the leader, writes fail as soon as leadership is lost. */
-export interface ReconcileContext {
+export interface ReconcileContext extends YieldContext {
   readonly cluster: Cluster;
   readonly logger: Logger;
   /** Aborted when the controller stops. */
   readonly signal: AbortSignal;
-  /** Returns monotonic time in milliseconds. */
-  now(): number;
   /** Enqueues a key, optionally after a delay. A key that is being processed is processed again afterwards. */
   enqueue(key: string, delayMs?: number): void;
   readonly recordEvent: RecordEvent;
@@ -196,26 +193,48 @@ export function watchValue<T>(observable: Observable<T>, keys: (value: T) => rea
   return { subscribe: (enqueue) => observable.subscribe((value) => enqueue(keys(value))) };
 }
 
-/** Loops yield after this time, because they share the thread with reviews. */
-const SLICE_MS = 5;
+/** Controllers yield after this time, because they share the thread with reviews. */
+export const SLICE_MS = 5;
+
+/** Waits for a turn of the event loop. All controllers together use one slice of each turn. */
+export const nextTurn = createTurn();
+
+/** The context of a loop that yields. */
+export interface YieldContext {
+  /** Returns monotonic time in milliseconds. */
+  now(): number;
+  readonly signal: AbortSignal;
+  /** Called with the duration of each slice. */
+  onSlice?(ms: number): void;
+}
 
 /**
- * Visits all items, but yields to other work whenever a time budget is used up. Items may change between visits.
+ * Runs steps to their end, but yields to other work whenever a time budget is used up. Returns the result of the steps.
  * Rejects with the signal's reason if it is aborted.
  */
-export async function forEachYielding<T>(
-  items: Iterable<T>,
-  visit: (item: T) => void,
-  { now, signal }: { now(): number; readonly signal: AbortSignal },
-): Promise<void> {
-  let endMs = now() + SLICE_MS;
-  for (const item of items) {
-    visit(item);
-    if (now() < endMs) continue;
-    await setImmediate();
+export async function runYielding<T>(steps: Iterator<unknown, T>, context: YieldContext): Promise<T> {
+  const { now, signal } = context;
+  for (let startMs = now(); ;) {
+    const step = steps.next();
+    const sliceMs = now() - startMs;
+    if (step.done !== true && sliceMs < SLICE_MS) continue;
+    context.onSlice?.(sliceMs);
+    if (step.done === true) return step.value;
+    await nextTurn();
     signal.throwIfAborted();
-    endMs = now() + SLICE_MS;
+    startMs = now();
   }
+}
+
+/** Visits all items, but yields like `runYielding`. Items may change between visits. */
+export function forEachYielding<T>(items: Iterable<T>, visit: (item: T) => void, context: YieldContext): Promise<void> {
+  const steps = function* (): Generator<void, void> {
+    for (const item of items) {
+      visit(item);
+      yield;
+    }
+  };
+  return runYielding(steps(), context);
 }
 
 /**

@@ -26,6 +26,7 @@ import {
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
+  runYielding,
   watch,
   watchChanges,
 } from './controller.ts';
@@ -76,11 +77,10 @@ function createReconciler(context: ControllerContext): Reconciler {
       }
       const nowMs = date().getTime();
       const problem = findExceptionProblem(exception, settings.value.exceptions, nowMs);
-      const pods = problem === undefined ? findUsers(exception, context, store) : [];
-      const added = uses.count(
-        key,
-        readExemptionUses(store.list('Lease', context.service.namespace))?.counts ?? new Map(),
-      );
+      const users = findUsers(exception, context, store);
+      const pods = problem === undefined ? await runYielding(users, reconcileContext) : [];
+      const counted = readExemptionUses(store.list('Lease', context.service.namespace));
+      const added = uses.count(key, counted?.counts ?? new Map());
       if (problem === undefined) metrics.podSecurity.exceptionExpiry.set(labels, exception.rule.expiresAtMs / 1000);
       else metrics.podSecurity.exceptionExpiry.remove(labels);
       await writeStatus(object, { exception, problem, pods, added, nowMs }, context, reconcileContext);
@@ -96,7 +96,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Creates a function that returns how often an exception was used since the previous call. */
+/** The uses of each exception that exists. */
 function createUseCounter() {
   const seen = new Map<string, number>();
   return {
@@ -121,17 +121,24 @@ function findPolicies(name: string, { settings, service, version }: ControllerCo
   };
 }
 
-/** Returns the running pods that the policy would deny without the exception. */
-function findUsers({ namespace, rule }: PreparedException, context: ControllerContext, store: Store): readonly Pod[] {
+/** Returns the running pods that the policy would deny without the exception. Yields after each pod. */
+function* findUsers(
+  { namespace, rule }: PreparedException,
+  context: ControllerContext,
+  store: Store,
+): Generator<undefined, readonly Pod[]> {
   const { labels, defaults } = findPolicies(namespace, context, store);
   const { level, version } = resolvePolicies(labels, defaults).enforce;
   const options = { level, version, emulationVersion: store.emulationVersion };
   const index = indexExceptions([rule]);
-  return store.list('Pod', namespace).filter((pod) => {
-    if ((pod.spec?.serviceAccountName ?? 'default') !== rule.serviceAccountName) return false;
+  const users: Pod[] = [];
+  for (const pod of store.list('Pod', namespace)) {
+    if ((pod.spec?.serviceAccountName ?? 'default') !== rule.serviceAccountName) continue;
     const decoded = decodePod(pod).pod;
-    return decoded !== undefined && evaluateExcepted(decoded, options, index).exceptions.length > 0;
-  });
+    if (decoded !== undefined && evaluateExcepted(decoded, options, index).exceptions.length > 0) users.push(pod);
+    yield;
+  }
+  return users;
 }
 
 interface Observation {

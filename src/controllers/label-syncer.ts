@@ -18,10 +18,10 @@ import { isBreakGlassOn, watchBreakGlass } from './admission-policies.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
-  forEachYielding,
   getAffectedNamespaces,
   type ReconcileContext,
   type Reconciler,
+  runYielding,
   type Source,
   watch,
   watchValue,
@@ -103,14 +103,19 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   };
 }
 
-/** Returns a function that plans the labels of a namespace based on the current cluster state. */
-function createPlanner({ settings, service, version }: Syncer, store: Store): (namespace: Namespace) => LabelSyncPlan {
+type Planner = (namespace: Namespace) => Generator<undefined, LabelSyncPlan>;
+
+/** Returns a function that plans the labels of a namespace based on the current cluster state. Yields often. */
+function createPlanner({ settings, service, version }: Syncer, store: Store): Planner {
   const { rollout, scc } = settings.value;
   const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
   if (rollout.phase === 'Disabled') {
     // If there was never a rollout, the labels belong to OpenShift's controller, which has the same name.
     const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
-    return (namespace) => ({ isManaged: false, apply: release(namespace), events: [] });
+    // oxlint-disable-next-line require-yield
+    return function* plan(namespace) {
+      return { isManaged: false, apply: release(namespace), events: [] };
+    };
   }
   return createLabelPlanner(store, { mode, settings: managementSettings(scc) });
 }
@@ -125,29 +130,30 @@ async function syncAll(syncer: Syncer, context: ReconcileContext): Promise<void>
   const counts = new Map<Level, number>(LEVELS.map((level) => [level, 0]));
   let unlabeled = 0;
   const plan = createPlanner(syncer, store);
-  await forEachYielding(
-    store.list('Namespace'),
-    (namespace) => {
+  const planAll = function* (): Generator<undefined, void> {
+    for (const namespace of store.list('Namespace')) {
       const { name = '', labels } = namespace.metadata ?? {};
-      const planned = plan(namespace);
+      const planned = yield* plan(namespace);
+      yield;
       if (planned.apply || planned.patch || events.hasNew(name, planned.events)) context.enqueue(name);
-      if (!planned.isManaged) return;
+      if (!planned.isManaged) continue;
       if (planned.need) counts.set(planned.need.level, (counts.get(planned.need.level) ?? 0) + 1);
       if (labels?.[POD_SECURITY_LABELS.enforce] === undefined) unlabeled++;
-    },
-    context,
-  );
+    }
+  };
+  await runYielding(planAll(), context);
   for (const [level, count] of counts) metrics.namespaces.set({ level }, count);
   metrics.unlabeledManaged.set(unlabeled);
 }
 
-async function sync(syncer: Syncer, name: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
+async function sync(syncer: Syncer, name: string, context: ReconcileContext): Promise<void> {
+  const { cluster, logger, recordEvent } = context;
   const namespace = cluster.store.get('Namespace', name);
   if (!namespace) {
     syncer.events.takeNew(name, []);
     return;
   }
-  const planned = createPlanner(syncer, cluster.store)(namespace);
+  const planned = await runYielding(createPlanner(syncer, cluster.store)(namespace), context);
   if (planned.apply) {
     await cluster.apply('Namespace', planned.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });
     logger.info({ name, labels: planned.apply.metadata?.labels ?? {}, level: planned.need?.level }, 'labels applied');

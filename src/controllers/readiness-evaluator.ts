@@ -2,7 +2,7 @@
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { isNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import type { namespacePolicies } from '../cluster/rollout.ts';
+import type { NamespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodCreators, POD_SOURCES } from '../cluster/workloads.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
@@ -26,7 +26,7 @@ import { createSccAccess, type ManagementSettings } from '../policy/rollout/labe
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { completePod, getTemplatePod } from '../policy/rollout/template-pod.ts';
 import { sccMode } from '../policy/scc/mode.ts';
-import { forEachYielding, type ReconcileContext } from './controller.ts';
+import { type ReconcileContext, runYielding } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
@@ -38,10 +38,12 @@ export interface EvaluationSettings {
   readonly defaults?: PodDefaults;
   /** Pod templates of kinds that are not in the store. */
   readonly customSources?: readonly CustomPodSource[];
-  /** Returns a namespace's current and planned policies. */
-  policies(namespace: Namespace, store: Store): ReturnType<typeof namespacePolicies>;
+  /** Returns a namespace's current and planned policies. Yields often. */
+  policies(namespace: Namespace, store: Store): Generator<undefined, NamespacePolicies>;
   /** Returns the exceptions that apply in a namespace. If absent, no exceptions apply. */
   exceptions?(namespace: string, store: Store): ExceptionIndex;
+  /** Limit for evaluations that are kept. */
+  readonly detailCharacters?: number;
   /** Kubernetes version to emulate. Defaults to the store's version. */
   readonly emulationVersion?: Version;
 }
@@ -55,7 +57,7 @@ export function* evaluateFromStore(
   const { management, defaults, customSources = [], emulationVersion = store.emulationVersion } = settings;
   const name = namespace.metadata?.name ?? '';
   const podSecurity = settings.podSecurity();
-  const { current, planned, isSelected: isOpen } = settings.policies(namespace, store);
+  const { current, planned, isSelected: isOpen } = yield* settings.policies(namespace, store);
   const { mode } = sccMode(namespace, management.scc);
   const pods = store.list('Pod', name);
   const sccs = store.list('SecurityContextConstraints');
@@ -80,6 +82,7 @@ export function* evaluateFromStore(
   };
   return yield* evaluateStepwise({
     ...{ namespace, current, planned, isSelected: isOpen, emulationVersion, pods },
+    detailCharacters: settings.detailCharacters,
     complete: (pod) => completePod(pod, context),
     templates: workloads.values().flatMap((workload) => {
       const template = getTemplatePod(workload, context);
@@ -90,7 +93,7 @@ export function* evaluateFromStore(
     exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
     sccMode: mode,
     mayUse(account, sccName) {
-      const scc = store.get('SecurityContextConstraints', sccName);
+      const scc = context.sccs.byName.get(sccName);
       return scc !== undefined && createSccAccess(account, name, canUse)(scc);
     },
   });
@@ -118,7 +121,7 @@ export async function evaluateNamespaces(
   onEvaluation: OnEvaluation,
 ): Promise<void> {
   const { store } = context.cluster;
-  function* steps(): Generator<undefined> {
+  function* steps(): Generator<undefined, void> {
     for (const name of names) {
       const namespace = store.get('Namespace', name);
       const isPresent = namespace !== undefined && isEvaluated(namespace, settings.podSecurity().exemptions);
@@ -126,7 +129,7 @@ export async function evaluateNamespaces(
       yield;
     }
   }
-  await forEachYielding(steps(), () => undefined, context);
+  await runYielding(steps(), context);
 }
 
 export function listNamespaces(store: Store): readonly string[] {
@@ -196,7 +199,7 @@ async function evaluateByDryRun(
   };
   const namespace = cluster.store.get('Namespace', name);
   if (!namespace || !isSelected(namespace, exemptions)) return await evaluate();
-  const { current: inForce, planned } = settings.policies(namespace, cluster.store);
+  const { current: inForce, planned } = await runYielding(settings.policies(namespace, cluster.store), context);
   const base = { name, current: inForce.level, currentVersion: inForce.version, isSelected: true } as const;
   if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
   const { level, version } = planned;

@@ -24,7 +24,7 @@ import {
   type ReportedWorkload,
   type ReportOwner,
 } from '../policy/rollout/reports.ts';
-import type { ReconcileContext, ReconcileResult } from './controller.ts';
+import { type ReconcileContext, type ReconcileResult, runYielding } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
@@ -98,7 +98,7 @@ function refresh(writer: ReportWriter): void {
 }
 
 async function writeBatch(writer: ReportWriter, context: ReconcileContext): Promise<ReconcileResult> {
-  const { cluster, now } = context;
+  const { now } = context;
   const { queue } = writer;
   if (writer.isStale && now() >= writer.dueMs) await writeClusterReport(writer, context);
   const { api } = writer;
@@ -108,7 +108,7 @@ async function writeBatch(writer: ReportWriter, context: ReconcileContext): Prom
   }
   for (const name of [...queue].slice(0, REPORTS_PER_BATCH)) {
     try {
-      await writeReport(writer, name, { api, cluster });
+      await writeReport(writer, name, api, context);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       // The namespace was deleted, or the cluster no longer serves the API.
@@ -121,10 +121,12 @@ async function writeBatch(writer: ReportWriter, context: ReconcileContext): Prom
 }
 
 /** Writes the cluster report in the first API that the cluster serves. */
-async function writeClusterReport(writer: ReportWriter, { cluster, logger, now }: ReconcileContext): Promise<void> {
+async function writeClusterReport(writer: ReportWriter, context: ReconcileContext): Promise<void> {
+  const { cluster, logger, now } = context;
   const failures: string[] = [];
   for (const candidate of REPORT_APIS) {
-    const report = buildClusterReport(writer.evaluations(), { ...reportInput(writer, cluster), api: candidate });
+    const steps = buildClusterReport(writer.evaluations(), { ...reportInput(writer, cluster), api: candidate });
+    const report = await runYielding(steps, context);
     const digest = reportDigest(report);
     if (candidate === writer.api && writer.written.get(CLUSTER) === digest) {
       writer.isStale = false;
@@ -173,8 +175,10 @@ function reportInput({ nowMs }: ReportWriter, { store }: Cluster) {
 async function writeReport(
   writer: ReportWriter,
   name: string,
-  { api, cluster }: { readonly api: ReportApi; readonly cluster: Cluster },
+  api: ReportApi,
+  context: ReconcileContext,
 ): Promise<void> {
+  const { cluster } = context;
   const { written, owner } = writer;
   const evaluation = writer.findEvaluation(name);
   // Keep the last report while the result is unknown.
@@ -189,10 +193,9 @@ async function writeReport(
     return;
   }
   const { namespaceSubject, seconds } = reportInput(writer, cluster);
-  const report = buildReport(evaluation, {
-    ...{ api, owner, seconds, namespace: namespaceSubject(name) },
-    workloads: listReportedWorkloads(cluster.store, name, writer.exemptions()),
-  });
+  const workloads = await runYielding(listReportedWorkloads(cluster.store, name, writer.exemptions()), context);
+  const input = { api, owner, seconds, namespace: namespaceSubject(name), workloads };
+  const report = await runYielding(buildReport(evaluation, input), context);
   const digest = reportDigest(report);
   if (written.get(name) === digest) return;
   await cluster.apply(api.namespaced, report, OPTIONS);
@@ -234,12 +237,12 @@ function subject({ apiVersion, kind, metadata: { name = '', namespace, uid } }: 
   };
 }
 
-/** Returns a namespace's workloads and bare pods from the store. Omits finished Jobs and pods. */
-function listReportedWorkloads(
+/** Returns a namespace's workloads and bare pods from the store. Omits finished Jobs and pods. Yields after each object. */
+function* listReportedWorkloads(
   store: Store,
   namespace: string,
   { runtimeClass }: Pick<Exemptions, 'runtimeClass'>,
-): readonly ReportedWorkload[] {
+): Generator<undefined, readonly ReportedWorkload[]> {
   const found = new Map<string, ReportedWorkload>();
   const add = (one: ReportSubject, pod: PodLike | undefined): void => {
     const name = pod?.spec?.runtimeClassName;
@@ -250,9 +253,11 @@ function listReportedWorkloads(
   for (const { kind, object } of listPodSources(store, namespace, TEMPLATE_KINDS)) {
     const path = podTemplatePath(RESOURCES[kind].group, kind);
     add(subject({ ...typeMeta(kind), metadata: object.metadata ?? {} }), path && getPodTemplate(object, path));
+    yield;
   }
   for (const pod of store.list('Pod', namespace)) {
     if (!hasFinished(pod)) add(subject(findPodWorkload(pod, store)), pod);
+    yield;
   }
   return [...found.values()];
 }

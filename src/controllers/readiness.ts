@@ -3,6 +3,7 @@ import { effectivePodSecurity, getRolloutView, namespacePolicies } from '../clus
 import type { Store } from '../cluster/store.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
@@ -166,9 +167,11 @@ function createReadiness(given: ControllerContext, store: Store): Readiness {
     metrics: metrics.rollout.readiness,
     evaluation: {
       ...{ podSecurity, management, defaults },
+      detailCharacters: LIMITS.evaluationCharacters,
       exceptions: (name, store) => activeExceptions(store, settings.value.exceptions, name, date().getTime()),
-      policies(namespace, store) {
-        if (isPlanned(given)) return namespacePolicies(namespace, store, { podSecurity: podSecurity(), management });
+      *policies(namespace, store) {
+        if (isPlanned(given))
+          return yield* namespacePolicies(namespace, store, { podSecurity: podSecurity(), management });
         const { enforce } = resolvePolicies(namespace.metadata?.labels, podSecurity().defaults);
         return { current: enforce, planned: enforce, isSelected: false };
       },

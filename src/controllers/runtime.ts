@@ -6,7 +6,16 @@ import type { Kind, Kinds } from '../kube/kinds.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Controller, ReconcileContext, Reconciler, Source } from './controller.ts';
+import {
+  type Controller,
+  forEachYielding,
+  nextTurn,
+  type ReconcileContext,
+  type Reconciler,
+  SLICE_MS,
+  type Source,
+  type YieldContext,
+} from './controller.ts';
 import { createEventRecorder } from './events.ts';
 
 const FIRST_RETRY_MS = 5;
@@ -46,16 +55,18 @@ interface WorkQueueOptions extends Pick<RuntimeOptions, 'clock' | 'metrics'> {
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/queue.go
  */
 function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQueueOptions) {
-  let ready: string[] = [];
+  const ready = createFifo();
   /** Keys to process and keys that are being processed, with the time when each was added. */
   const added = new Map<string, number>();
   const processing = new Map<string, number>();
+  /** Processed keys that are not processed again yet, with the functions that cancel their rest. */
+  const resting = new Map<string, () => void>();
   const adds = workQueue.adds.cell({ name });
   const queueDuration = workQueue.queueDuration(name);
   const workDuration = workQueue.workDuration(name);
   const secondsSince = (startMs = clock.now()): number => (clock.now() - startMs) / 1000;
   const stopMetrics = workQueue.follow(name, () => ({
-    depth: ready.length,
+    depth: ready.size(),
     runningSeconds: Array.from(processing.values(), secondsSince),
   }));
   let isClosed = false;
@@ -64,12 +75,16 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
     ready.push(key);
     onReady();
   };
-  /** Adds a key. A key that is being processed is queued again after `done`. */
+  /** Adds a key. A key that is being processed is queued again after `done` and its rest. */
   const add = (key: string): void => {
     if (isClosed || added.has(key)) return;
     adds.count++;
     added.set(key, clock.now());
-    if (!processing.has(key)) makeReady(key);
+    if (!processing.has(key) && !resting.has(key)) makeReady(key);
+  };
+  const endRest = (key: string): void => {
+    resting.delete(key);
+    if (added.has(key)) makeReady(key);
   };
   const delayed = createDelayedKeys(clock, add);
   return {
@@ -77,27 +92,58 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
     addAfter(key: string, delayMs: number): void {
       if (!isClosed) delayed.addAfter(key, delayMs);
     },
-    /** Takes the next key. Call `done` when the key has been processed. */
+    /**
+     * Takes the next key, whose delay ends because it is processed now. Call `done` when the key has been processed.
+     */
     take(): string | undefined {
       const key = ready.shift();
       if (key === undefined) return undefined;
+      delayed.cancel(key);
       queueDuration.observe(secondsSince(added.get(key)));
       added.delete(key);
       processing.set(key, clock.now());
       return key;
     },
-    done(key: string): void {
+    /** Ends the processing of a key, which then rests for a time. */
+    done(key: string, restMs: number): void {
       workDuration.observe(secondsSince(processing.get(key)));
       processing.delete(key);
-      if (added.has(key)) makeReady(key);
+      if (restMs > 0 && !isClosed)
+        resting.set(
+          key,
+          clock.after(restMs, () => endRest(key)),
+        );
+      else endRest(key);
     },
     /** Drops all keys and ignores new keys. */
     close(): void {
       isClosed = true;
       delayed.clear();
+      for (const cancel of resting.values()) cancel();
+      resting.clear();
       added.clear();
-      ready = [];
+      ready.clear();
       stopMetrics();
+    },
+  };
+}
+
+/** A list of keys, the first of which is removed without moving the others. */
+function createFifo() {
+  let keys: string[] = [];
+  let first = 0;
+  const clear = (): void => {
+    keys = [];
+    first = 0;
+  };
+  return {
+    clear,
+    size: () => keys.length - first,
+    push: (key: string) => keys.push(key),
+    shift(): string | undefined {
+      const key = keys[first++];
+      if (first >= keys.length) clear();
+      return key;
     },
   };
 }
@@ -116,6 +162,10 @@ function createDelayedKeys(clock: Clock, add: (key: string) => void) {
         add(key);
       });
       delayed.set(key, { dueMs, cancel });
+    },
+    cancel(key: string): void {
+      delayed.get(key)?.cancel();
+      delayed.delete(key);
     },
     clear(): void {
       for (const { cancel } of delayed.values()) cancel();
@@ -181,9 +231,16 @@ export function startController({ name, create }: Controller, options: RuntimeOp
   const { sources, resyncMs } = reconciler;
   const logger = options.logger.child({ logger: 'controller', controller: name });
   const workers = createWorkers({ ...reconciler, name }, { ...options, logger });
-  const startedSources = sources.map((source) => startSource(source, { cluster, logger, add: workers.add }));
+  const { add, signal } = workers;
+  const startedSources = sources.map((source) =>
+    startSource(source, { cluster, logger, add, now: () => clock.now(), signal }),
+  );
   const syncAll = (): void => {
-    for (const { sync } of startedSources) sync();
+    const sync = async (): Promise<void> => {
+      for (const source of startedSources) await source.sync();
+    };
+    // Rejects only if the controller stops.
+    workers.track(sync().catch(() => undefined));
   };
   let cancelResync: (() => void) | undefined;
   const resyncEvery = (everyMs: number): void => {
@@ -209,14 +266,14 @@ export function startController({ name, create }: Controller, options: RuntimeOp
   };
 }
 
-interface SourceOptions extends Pick<RuntimeOptions, 'cluster' | 'logger'> {
+interface SourceOptions extends Pick<RuntimeOptions, 'cluster' | 'logger'>, YieldContext {
   add(key: string): void;
 }
 
 /** Subscribes to a source. `sync` adds the keys of all existing objects. */
-function startSource(source: Source, { cluster: { store }, logger, add }: SourceOptions) {
+function startSource(source: Source, { cluster: { store }, logger, add, ...context }: SourceOptions) {
   if ('subscribe' in source) {
-    return { sync: () => undefined, stop: source.subscribe((keys) => keys.forEach(add)) };
+    return { sync: () => Promise.resolve(), stop: source.subscribe((keys) => keys.forEach(add)) };
   }
   const { kind, isChangesOnly } = source;
   const addKeys = (object: Kinds[Kind], event: Parameters<typeof source.keys>[2]): void => {
@@ -228,15 +285,22 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
     }
   };
   return {
-    sync() {
+    async sync() {
       if (isChangesOnly) return;
-      for (const object of store.list(kind)) addKeys(object, { type: 'sync' });
+      await forEachYielding(store.list(kind), (object) => addKeys(object, { type: 'sync' }), context);
     },
     stop: store.subscribe((change) => {
       if (change.kind === kind) addKeys(change.object, change);
     }),
   };
 }
+
+/**
+ * After work that was long enough to yield, a key rests for this multiple of the work's duration, so the events of one
+ * namespace cannot occupy more than a tenth of the thread.
+ */
+const REST_FACTOR = 9;
+const MAX_REST_MS = 60_000;
 
 interface NamedReconciler extends Reconciler, Pick<Controller, 'name'> {}
 
@@ -246,7 +310,6 @@ function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, 
   const stopping = new AbortController();
   const pending = createPending();
   const queue = createWorkQueue({ name, clock, metrics, onReady: () => startWorker() });
-  const slices = createSlices(clock);
   let workers = 0;
 
   const context: ReconcileContext = {
@@ -260,22 +323,28 @@ function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, 
 
   const retry = createRetry(controller, queue, { logger, metrics, clock });
   const process = async (key: string): Promise<void> => {
+    let busyMs = 0;
+    const onSlice = (ms: number): void => void (busyMs += ms);
     try {
-      const result = await controller.reconcile(key, context);
+      const result = await controller.reconcile(key, { ...context, onSlice });
       retry.reset(key);
       if (result) queue.addAfter(key, result.requeueAfterMs);
     } catch (error) {
       if (stopping.signal.aborted) retry.reset(key);
       else retry.add(key, error);
     } finally {
-      queue.done(key);
+      queue.done(key, busyMs < SLICE_MS ? 0 : Math.min(busyMs * REST_FACTOR, MAX_REST_MS));
     }
   };
   const work = async (): Promise<void> => {
     // First, let the code that changed the store and other waiting work continue.
-    await slices.next();
+    await nextTurn();
+    let startMs = clock.now();
     for (;;) {
-      while (slices.isOver()) await slices.next();
+      if (clock.now() - startMs >= SLICE_MS) {
+        await nextTurn();
+        startMs = clock.now();
+      }
       const key = queue.take();
       if (key === undefined) break;
       await process(key);
@@ -289,6 +358,8 @@ function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, 
   };
   return {
     add: queue.add,
+    track: pending.add,
+    signal: stopping.signal,
     idle: pending.ended,
     async stop(): Promise<void> {
       stopping.abort();
@@ -352,23 +423,4 @@ const WEBHOOK_START_MS = 1000;
  */
 function isWebhookStarting(err: unknown): boolean {
   return err instanceof ApiError && err.status.code === 500 && err.message.includes('failed calling webhook');
-}
-
-/** All workers of a controller together yield to reviews after this time. */
-const SLICE_MS = 10;
-
-/** Time slices on the thread, which all workers of a controller share. */
-function createSlices(clock: Clock): { next(): Promise<void>; isOver(): boolean } {
-  let startMs = clock.now();
-  let next: Promise<void> | undefined;
-  return {
-    next() {
-      next ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
-        next = undefined;
-        startMs = clock.now();
-      });
-      return next;
-    },
-    isOver: () => clock.now() - startMs >= SLICE_MS,
-  };
 }

@@ -28,6 +28,7 @@ import {
   forEachYielding,
   type ReconcileContext,
   type Reconciler,
+  runYielding,
   watchChanges,
 } from './controller.ts';
 import { statusRule } from './permissions.ts';
@@ -82,7 +83,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     const { store } = reconcileContext.cluster;
     const lease = isStarted ? undefined : findTakenLease(store, context.service.namespace);
     const sinceMs = parseTimestamp(lease?.metadata?.annotations?.[FORMER_LEADER_ANNOTATION]) ?? Infinity;
-    const admitted = listAdmitted(store, { sinceMs, startMs });
+    const admitted = await runYielding(findAdmitted(store, { sinceMs, startMs }), reconcileContext);
     if (!isStarted) report.add(store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? []);
     const pods = new Map([...admitted, ...report.listPods(store)]);
     const evaluate = ([pod, isUnreviewed]: readonly [Pod, boolean]): void =>
@@ -129,22 +130,25 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
 
 /**
  * Returns the pods that may have been admitted since the given time. The flag is true if no replica is known to have
- * reviewed the pod.
+ * reviewed the pod. Yields after each pod.
  */
-function listAdmitted(
+function* findAdmitted(
   store: Store,
   { sinceMs, startMs }: { readonly sinceMs: number; readonly startMs: number },
-): readonly (readonly [Pod, boolean])[] {
-  if (sinceMs === Infinity) return [];
+): Generator<undefined, readonly (readonly [Pod, boolean])[]> {
+  const admitted: (readonly [Pod, boolean])[] = [];
+  if (sinceMs === Infinity) return admitted;
   // Pod timestamps have second precision.
   const since = Math.floor(sinceMs / 1000) * 1000;
-  return store.list('Pod').flatMap((pod) => {
+  for (const pod of store.list('Pod')) {
     const createdMs = parseTimestamp(pod.metadata?.creationTimestamp) ?? 0;
     const isCreated = createdMs >= since;
     const isChanged = ephemeralTimes(pod).some((timeMs) => timeMs === undefined || timeMs >= since);
     // This replica has reviewed pods that were created after it started.
-    return isCreated || isChanged ? [[pod, isChanged || createdMs <= startMs] as const] : [];
-  });
+    if (isCreated || isChanged) admitted.push([pod, isChanged || createdMs <= startMs]);
+    yield;
+  }
+  return admitted;
 }
 
 /**

@@ -127,6 +127,10 @@ export const LIMITS = {
   accessReviewBucketsBytes: 4 * MIB,
   /** Results of SubjectAccessReviews. Reviews can name any number of users. */
   accessReviewResultsBytes: 10 * MIB,
+  /** Details of violations in the evaluation of a namespace, which the leader keeps. Reports contain as much. */
+  evaluationCharacters: 256 * KIB,
+  /** Predicted levels of namespaces with many service accounts, for one second. */
+  predictedLevelsBytes: 1 * MIB,
   /** A replica's own writes of one kind that its watch has not delivered yet. */
   ownWritesBytes: 16 * MIB,
 

@@ -49,9 +49,9 @@ export function printable(text: string): string {
 /** Maximum length of a value in a message. Otherwise, the value could be as long as the request. */
 const MAX_SHOWN = 16_384;
 
-/** Truncates a string for a message. */
+/** Truncates a string for a message. The result is a copy, because a slice would keep the whole string in memory. */
 export function truncate(text: string, maxLength = MAX_SHOWN): string {
-  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
+  return text.length <= maxLength ? text : Array.from(`${text.slice(0, maxLength)}…`).join('');
 }
 
 /**

@@ -1,11 +1,17 @@
 /** Warnings about pods that planned enforcement will deny, and about namespace labels that controllers revert. */
+import { createCache } from '../cluster/cache.ts';
+import { systemClock } from '../cluster/clock.ts';
 import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import { finishSteps } from '../kube/steps.ts';
+import type { Namespace } from '../kube/types.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
+import type { Level } from '../policy/pss/policy.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
 import {
   formatPreviewWarning,
@@ -43,6 +49,7 @@ export function createEnforcementPreview(
   getSettings: () => PreviewSettings,
   today = () => new Date(),
 ): PreviewEnforcement {
+  const predictLevel = createPrediction();
   return (request, { allowed, warnings = [] }, { store, exemptions, workload }) => {
     // SCC admission cannot default the template until the namespace has ranges.
     if (!allowed || workload?.isPending === true) return undefined;
@@ -58,11 +65,33 @@ export function createEnforcementPreview(
       exemptions,
       emulationVersion: store.emulationVersion,
       findNamespace: (name) => store.get('Namespace', name),
-      predictLevel: (namespace) => predictNamespaceLevel(namespace, store, managementSettings(scc)),
+      predictLevel: (namespace) => predictLevel(namespace, store, scc),
     });
     const { enforcementDate } = settings;
     const date = enforcementDate !== undefined && isPastDate(enforcementDate, today()) ? undefined : enforcementDate;
     return found && formatPreviewWarning(found, { date, warnings });
+  };
+}
+
+/** A namespace with more service accounts is not evaluated for every review. */
+const MANY_ACCOUNTS = 100;
+const PREDICTION_MS = 1000;
+
+/** Creates a function that predicts levels, but only once per second for a namespace with many service accounts. */
+function createPrediction() {
+  const maxBytes = LIMITS.predictedLevelsBytes;
+  const levels = createCache<{ readonly level: Level | undefined }>({
+    maxBytes,
+    ttlMs: PREDICTION_MS,
+    now: systemClock.now,
+  });
+  return (namespace: Namespace, store: Store, scc: SccSettings): Level | undefined => {
+    const { name = '' } = namespace.metadata ?? {};
+    const known = levels.get(name);
+    if (known) return known.level;
+    const level = finishSteps(predictNamespaceLevel(namespace, store, managementSettings(scc)));
+    if (store.list('ServiceAccount', name).length > MANY_ACCOUNTS) levels.set(name, { level });
+    return level;
   };
 }
 
@@ -80,7 +109,7 @@ export function createLabelPreview(installation: Installation, getSettings: () =
       if (rollout.phase === 'Disabled' || scc.mode === 'off') return undefined;
       const { syncer: mode } = getRolloutView({ ...installation, store }, rollout);
       const plan = createLabelPlanner(store, { mode, settings: managementSettings(scc) });
-      const synced = disabled.includes(LABEL_SYNC_MANAGER) ? undefined : plan(namespace).apply;
+      const synced = disabled.includes(LABEL_SYNC_MANAGER) ? undefined : finishSteps(plan(namespace)).apply;
       if (synced || scc.mode !== 'enforce' || disabled.includes(RUN_LEVEL_ZERO_MANAGER)) return synced;
       return planRunLevelZero(namespace);
     });

@@ -1,5 +1,5 @@
 /** Evaluates existing pods for warnings without delaying reviews. A small review can cause a long evaluation. */
-import { setImmediate } from 'node:timers/promises';
+import { createTurn } from '../cluster/clock.ts';
 import type { MaybePromise, WebhookContext } from './webhook.ts';
 
 /** Maximum time without yielding to other reviews. */
@@ -58,9 +58,3 @@ export function createEvaluations(now: () => number, areClientsKnown = false) {
 }
 
 type Evaluation<T> = Generator<void, T, boolean>;
-
-/** Creates the function that waits for the next turn of the event loop. Each turn serves only one caller. */
-export function createTurn(): () => Promise<void> {
-  let last = Promise.resolve();
-  return () => (last = last.then(() => setImmediate()));
-}

@@ -1,8 +1,8 @@
+import { createTurn } from '../cluster/clock.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import type { Namespace } from '../kube/types.ts';
-import { createTurn } from './evaluations.ts';
 import type { Postponed, WebhookContext } from './webhook.ts';
 
 /**

@@ -20,8 +20,9 @@ import { completePod, createPod } from '../../src/kube/controller-pod.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { hasFinished } from '../../src/kube/pod.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
+import { finishSteps } from '../../src/kube/steps.ts';
 import type { KubeObject, PortcullisConfiguration } from '../../src/kube/types.ts';
-import { finishEvaluation, type NamespaceEvaluation } from '../../src/policy/rollout/evaluation.ts';
+import type { NamespaceEvaluation } from '../../src/policy/rollout/evaluation.ts';
 import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
 import { buildReport, REPORT_APIS } from '../../src/policy/rollout/reports.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
@@ -160,7 +161,7 @@ function evaluate(settings: Settings, store: WritableStore): readonly NamespaceE
   const { podSecurity, defaults } = settings;
   const management = managementSettings(settings.scc);
   return store.list('Namespace').map((namespace) =>
-    finishEvaluation(
+    finishSteps(
       evaluateFromStore(namespace, store, {
         ...{ podSecurity: () => podSecurity, management, defaults },
         exceptions: (name) => activeExceptions(store, settings.exceptions, name, Date.now()),
@@ -174,7 +175,8 @@ function evaluate(settings: Settings, store: WritableStore): readonly NamespaceE
 function listReported(evaluations: readonly NamespaceEvaluation[]): ReadonlyMap<string, string> {
   const reports = evaluations.map((evaluation) => {
     const namespace = { apiVersion: 'v1', kind: 'Namespace', name: evaluation.name };
-    return buildReport(evaluation, { api: REPORT_APIS[0], owner: undefined, seconds: 1, namespace, workloads: [] });
+    const input = { api: REPORT_APIS[0], owner: undefined, seconds: 1, namespace, workloads: [] };
+    return finishSteps(buildReport(evaluation, input));
   });
   return new Map(
     reports.flatMap(({ metadata, results }) =>

@@ -6,6 +6,7 @@ import {
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
+  runYielding,
   watch,
 } from '../../src/controllers/controller.ts';
 import { type RunningController, startController, startControllers } from '../../src/controllers/runtime.ts';
@@ -271,6 +272,86 @@ suite('the controller runtime', () => {
     assert.equal(seen.length, 2);
     await pass(running, 1000);
     assert.equal(seen.length, 3);
+    await running.stop();
+  });
+
+  /** Produces one key from changes to namespaces whose names have the prefix. */
+  const byName = (prefix: string) =>
+    watch('Namespace', ({ metadata }) => (metadata?.name?.startsWith(prefix) ? ['busy'] : []), true);
+
+  test('a key that is processed because of an event is not processed again after its earlier delay', async () => {
+    const running = start(
+      controller(() => Promise.resolve(seen.length === 1 ? { requeueAfterMs: 1000 } : undefined), {
+        initialKeys: ['busy'],
+        sources: [byName('early-event')],
+      }),
+    );
+    await running.idle();
+    await createNamespace('early-event', '');
+    await running.idle();
+    assert.deepEqual(seen, ['busy', 'busy']);
+    assert.equal(clock.pending(), 0);
+    await running.stop();
+  });
+
+  test('after long work, a key rests for nine times as long, and its events in between are merged', async () => {
+    const work = function* (): Generator<void, void> {
+      for (let step = 0; step < 10; step++) {
+        clock.advance(2);
+        yield;
+      }
+    };
+    const running = start(
+      controller(
+        async (_key, context) => {
+          await runYielding(work(), context);
+          return undefined;
+        },
+        { initialKeys: ['busy'], sources: [byName('rest-')] },
+      ),
+    );
+    await running.idle();
+    assert.equal(clock.now(), 20);
+    await createNamespace('rest-1', '');
+    await createNamespace('rest-2', '');
+    await pass(running, 179);
+    assert.deepEqual(seen, ['busy']);
+    await pass(running, 1);
+    assert.deepEqual(seen, ['busy', 'busy']);
+    await running.stop();
+    assert.equal(clock.pending(), 0);
+  });
+
+  test('controllers together run one slice in each turn of the event loop', async () => {
+    const turns: number[] = [];
+    let turn = 0;
+    let isOver = false;
+    const count = (): void => {
+      turn++;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const work = function* (): Generator<void, void> {
+      for (let slice = 0; slice < 10; slice++) {
+        clock.advance(5);
+        turns.push(turn);
+        yield;
+      }
+    };
+    const reconcile = async (_key: string, context: ReconcileContext): Promise<undefined> => {
+      await runYielding(work(), context);
+      return undefined;
+    };
+    const many = ['one', 'two', 'three'].map((name) => controller(reconcile, { name, initialKeys: [name] }));
+    const running = startControllers(many, { ...recorder, cluster, clock });
+    await running.idle();
+    isOver = true;
+    assert.equal(turns.length, 30);
+    const perTurn = Map.groupBy(turns.slice(3), (one) => one);
+    assert.deepEqual(
+      [...perTurn.values()].filter(({ length }) => length > 1),
+      [],
+    );
     await running.stop();
   });
 

@@ -22,7 +22,9 @@ import { readDocuments } from '../../src/config/yaml.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../src/kube/admission.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import { createStatus } from '../../src/kube/status.ts';
+import { finishSteps } from '../../src/kube/steps.ts';
 import { decodePod, findCompletionError } from '../../src/policy/pod/pod.ts';
+import { evaluateStepwise } from '../../src/policy/rollout/evaluation.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import { createBodyReader } from '../../src/server/body.ts';
 import { createPodReads } from '../../src/server/pod-reads.ts';
@@ -444,6 +446,8 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   pendingEvents: { within: 'written', beyond: 'Error: too many events are being written', send: recordEvents },
   accessReviewBucketsBytes: cacheProbe('accessReviewBucketsBytes'),
   accessReviewResultsBytes: cacheProbe('accessReviewResultsBytes'),
+  evaluationCharacters: { within: true, beyond: false, send: keepsAllDetails },
+  predictedLevelsBytes: cacheProbe('predictedLevelsBytes'),
   ownWritesBytes: cacheProbe('ownWritesBytes'),
   listPages: {
     within: 'read',
@@ -525,3 +529,33 @@ export const PROBES: Readonly<Record<string, Probe>> = {
 
 /** Length of the member `"oldObject":null,`, which the worker keeps. */
 const NULL_LENGTH = '"oldObject":null,'.length;
+
+/** Evaluates pods whose violations have details of the given size. Returns true if the evaluation keeps all details. */
+function keepsAllDetails(size: number): boolean {
+  const policy = { level: 'baseline', version: 'latest' } as const;
+  const evaluate = (volumes: readonly string[]) => {
+    const pods = volumes.map((name, index) => ({
+      metadata: { name: `pod-${String(index).padStart(6, '0')}`, namespace: 'shop' },
+      spec: { containers: [], volumes: [{ name, hostPath: { path: '/' } }] },
+    }));
+    const { workloads } = finishSteps(
+      evaluateStepwise({
+        ...{ namespace: { metadata: { name: 'shop' } }, current: policy, planned: policy, isSelected: false },
+        ...{ pods, templates: [], exemptions: { runtimeClass: () => false }, sccMode: 'off' },
+        detailCharacters: LIMITS.evaluationCharacters,
+        complete: (pod) => pod,
+        exists: () => false,
+        mayUse: () => true,
+      }),
+    );
+    return workloads.flatMap(({ violations }) => violations);
+  };
+  const base = evaluate(['']).reduce((sum, { detail, fields }) => sum + detail.length + fields.join('').length, 0);
+  const names: string[] = [];
+  for (let left = size; left > 0;) {
+    const cost = left < 1000 ? left : Math.min(500, left - base);
+    names.push('v'.repeat(cost - base));
+    left -= cost;
+  }
+  return evaluate(names).every(({ detail }) => detail !== '');
+}

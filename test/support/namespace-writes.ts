@@ -6,6 +6,7 @@ import type { ApiObject } from '../../src/dev-cluster/index.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import type { JsonPatchOp } from '../../src/kube/json-patch.ts';
 import type { FieldOwner } from '../../src/kube/managed-fields.ts';
+import { finishSteps } from '../../src/kube/steps.ts';
 import { draft, type Namespace } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
 import { type LabelSyncInput, type LabelSyncPlan, planLabels } from '../../src/policy/rollout/label-sync.ts';
@@ -77,7 +78,7 @@ export function syncUntilDone(input: LabelSyncInput): Synced {
   const plans: LabelSyncPlan[] = [];
   const writes: Namespace[] = [];
   for (let pass = 0; pass < MAX_PASSES; pass++) {
-    const plan = planLabels({ ...input, namespace });
+    const plan = finishSteps(planLabels({ ...input, namespace }));
     plans.push(plan);
     if (plan.apply) namespace = applyAs(LABEL_SYNC_MANAGER, namespace, plan.apply);
     else if (plan.patch) namespace = patchAs(LABEL_SYNC_MANAGER, namespace, plan.patch);

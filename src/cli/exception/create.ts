@@ -4,6 +4,7 @@ import type { Store } from '../../cluster/store.ts';
 import { manifestNamespace } from '../../config/objects.ts';
 import type { Settings } from '../../config/settings.ts';
 import { typeMeta } from '../../kube/resources.ts';
+import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -66,7 +67,7 @@ const SHARED_ACCOUNT =
 function strictestPolicy(scope: Scope, management: ManagementSettings): Policy {
   const { store, settings, namespace } = scope;
   const podSecurity = getPodSecurity(scope);
-  const { current, planned } = namespacePolicies(namespace, store, { podSecurity, management });
+  const { current, planned } = finishSteps(namespacePolicies(namespace, store, { podSecurity, management }));
   const isPlanned = settings.rollout.phase !== 'Disabled' && planned !== undefined;
   return isPlanned && isStricter(planned.level, current.level) ? planned : current;
 }

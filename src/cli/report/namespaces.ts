@@ -1,12 +1,13 @@
 /** Plans enforcement for the namespaces of an inventory. */
-import { namespacePolicies } from '../../cluster/rollout.ts';
+import { namespacePolicies, type NamespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
-import { evaluateFromStore, type EvaluationSettings } from '../../controllers/readiness-evaluator.ts';
+import { evaluateFromStore } from '../../controllers/readiness-evaluator.ts';
+import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { ENFORCE_LABEL } from '../../kube/well-known.ts';
 import { resolvePolicies } from '../../policy/psa/policy.ts';
 import { type Policy, PRIVILEGED, type Version } from '../../policy/pss/policy.ts';
-import { finishEvaluation, type NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
+import type { NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import {
   choosePolicies,
@@ -39,7 +40,7 @@ export async function planNamespaces(
 function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): PlannedNamespace {
   const { store, podSecurity, management, serverless } = facts;
   if (podSecurity.exemptions.namespace(namespace.metadata?.name)) return planExempt(namespace);
-  const computed = namespacePolicies(namespace, store, { podSecurity, management });
+  const computed = finishSteps(namespacePolicies(namespace, store, { podSecurity, management }));
   // The policies in the API server determine the current level. Their settings may differ from the settings in a file.
   const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
@@ -83,15 +84,19 @@ export function evaluatePolicy(
 function evaluate(
   namespace: Namespace,
   { store, podSecurity, management, defaults, customSources, exceptions }: RolloutFacts,
-  policies: ReturnType<EvaluationSettings['policies']>,
+  policies: NamespacePolicies,
   emulationVersion?: Version,
 ): NamespaceEvaluation {
   const settings = {
-    ...{ podSecurity: () => podSecurity, policies: () => policies, management, defaults, customSources },
+    ...{ podSecurity: () => podSecurity, management, defaults, customSources },
+    // oxlint-disable-next-line require-yield
+    *policies() {
+      return policies;
+    },
     exceptions,
     ...(emulationVersion && { emulationVersion }),
   };
-  return finishEvaluation(evaluateFromStore(namespace, store, settings));
+  return finishSteps(evaluateFromStore(namespace, store, settings));
 }
 
 /** Returns the planned namespaces that `-n` and `-l` select. */

@@ -20,8 +20,11 @@ export interface Rbac {
   /** Removes an object, which must be identical (`===`) to the added one. */
   remove(kind: RbacKind, object: unknown): void;
   readonly allows: Authorizer;
-  /** Returns the names of the objects that the user may perform the action on. Ignores the name in the action. */
-  namesFor(user: User, action: Action): Names;
+  /**
+   * Returns the names of the objects in the namespace that the user may perform the action on. Ignores the name and the
+   * namespace in the action, which must be the same object in all calls.
+   */
+  namesFor(user: User, action: Action, namespace: string): Names;
 }
 
 /** The name and namespace of a role. The namespace is empty for a ClusterRole. */
@@ -30,11 +33,18 @@ interface RoleRef {
   readonly name: string;
 }
 
-/** The bindings of a subject and the roles that they refer to. The roles might not exist. */
-type Bindings = Map<unknown, RoleRef>;
+/** The bindings of a subject in a scope. */
+interface Bindings {
+  /** The roles that the bindings refer to. The roles might not exist. */
+  readonly roles: Map<unknown, RoleRef>;
+  /** The names that the bindings grant for an action, which are valid until a role or binding changes. */
+  names?: { readonly action: Action; readonly isCurrent: () => boolean; readonly names: Names };
+}
 
 /** Rules by role and bindings by subject, for one namespace or for the whole cluster. */
 interface Scope {
+  /** Increases with every change. */
+  revision: number;
   readonly roles: Map<string, readonly Rule[]>;
   readonly users: Map<string, Bindings>;
   readonly groups: Map<string, Bindings>;
@@ -43,16 +53,20 @@ interface Scope {
 const CLUSTER = '';
 
 /**
- * Creates an empty authorizer. The cost of a query depends only on the user's bindings. The cost of a change depends
+ * Creates an empty authorizer. The cost of a query depends only on the user's bindings, and the names for an action are
+ * computed only once for each subject until a role or binding of the namespace or of the cluster changes. The cost of a change depends
  * only on the changed object, because bindings refer to roles instead of copying their rules.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
 export function createRbac(): Rbac {
   const scopes = new Map<string, Scope>();
+  let clusterRevision = 0;
   const update = (kind: RbacKind, object: unknown, isPut: boolean): void => {
     const namespace = grantNamespace(kind, object);
     if (namespace === undefined || !isObject(object)) return;
-    const scope = scopes.get(namespace) ?? { roles: new Map(), users: new Map(), groups: new Map() };
+    const scope = scopes.get(namespace) ?? { revision: 0, roles: new Map(), users: new Map(), groups: new Map() };
+    scope.revision++;
+    if (namespace === CLUSTER) clusterRevision++;
     if (kind === 'RoleBinding' || kind === 'ClusterRoleBinding') updateBinding(scope, object, namespace, isPut);
     else updateRole(scope, object, isPut);
     if (scope.roles.size + scope.users.size + scope.groups.size > 0) scopes.set(namespace, scope);
@@ -60,7 +74,7 @@ export function createRbac(): Rbac {
   };
   const someBoundRule = (bindings: Bindings | undefined, test: (rule: Rule) => boolean): boolean => {
     if (!bindings) return false;
-    for (const { namespace, name } of bindings.values()) {
+    for (const { namespace, name } of bindings.roles.values()) {
       if (scopes.get(namespace)?.roles.get(name)?.some(test)) return true;
     }
     return false;
@@ -79,21 +93,43 @@ export function createRbac(): Rbac {
     // Non-resource URLs have no namespace.
     (nonResourceURL == null && Boolean(namespace) && someRuleIn(namespace ?? CLUSTER, user, test));
 
+  const computeNames = (bindings: Bindings, scope: Scope, action: Action): Names => {
+    const known = bindings.names;
+    if (known?.action === action && known.isCurrent()) return known.names;
+    const found = new Set<string>();
+    const isAny = someBoundRule(bindings, (rule) => {
+      if (!ruleCovers(rule, action)) return false;
+      for (const name of rule.resourceNames) found.add(name);
+      return rule.resourceNames.length === 0;
+    });
+    const names = isAny ? 'any' : found;
+    const [revision, rolesRevision] = [scope.revision, clusterRevision];
+    const isCurrent = (): boolean => scope.revision === revision && clusterRevision === rolesRevision;
+    bindings.names = { action, isCurrent, names };
+    return names;
+  };
+
   return {
     put: (kind, object) => update(kind, object, true),
     remove: (kind, object) => update(kind, object, false),
     allows: (user, action) => someRule(user, action, (rule) => ruleAllows(rule, action)),
-    namesFor(user, action) {
+    namesFor({ username = '', groups = [] }, action, namespace) {
       const names = new Set<string>();
-      const isAny = someRule(user, action, (rule) => {
-        if (!ruleCovers(rule, action)) return false;
-        for (const name of rule.resourceNames) names.add(name);
-        return rule.resourceNames.length === 0;
-      });
-      return isAny ? 'any' : names;
+      for (const key of namespace === CLUSTER ? [CLUSTER] : [CLUSTER, namespace]) {
+        const scope = scopes.get(key);
+        if (!scope) continue;
+        for (const bindings of [scope.users.get(username), ...groups.map((group) => scope.groups.get(group))]) {
+          const granted = bindings ? computeNames(bindings, scope, action) : NO_NAMES;
+          if (granted === 'any') return 'any';
+          for (const name of granted) names.add(name);
+        }
+      }
+      return names;
     },
   };
 }
+
+const NO_NAMES: Names = new Set();
 
 function updateRole({ roles }: Scope, role: JsonObject, isPut: boolean): void {
   const { name } = objectMember(role, 'metadata');
@@ -109,10 +145,10 @@ function updateBinding(scope: Scope, binding: JsonObject, namespace: string, isP
     const indexed = readSubject(subject, namespace);
     if (!indexed) continue;
     const subjects = scope[indexed.list];
-    const bindings: Bindings = subjects.get(indexed.name) ?? new Map<unknown, RoleRef>();
-    if (isPut) bindings.set(binding, ref);
-    else bindings.delete(binding);
-    if (bindings.size > 0) subjects.set(indexed.name, bindings);
+    const bindings: Bindings = subjects.get(indexed.name) ?? { roles: new Map<unknown, RoleRef>() };
+    if (isPut) bindings.roles.set(binding, ref);
+    else bindings.roles.delete(binding);
+    if (bindings.roles.size > 0) subjects.set(indexed.name, bindings);
     else subjects.delete(indexed.name);
   }
 }

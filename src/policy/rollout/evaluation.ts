@@ -9,7 +9,7 @@ import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { hasFinished, withoutEphemeralContainers } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { compareBy, sortedSet } from '../../kube/text.ts';
+import { sortedSet, truncate } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
@@ -233,18 +233,15 @@ export interface NamespaceInput extends ProvenanceContext {
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
   /** Exceptions that apply to new pods. */
   readonly exceptions?: ExceptionIndex | undefined;
+  /**
+   * Characters of details and fields that the evaluation contains, for callers that keep it. The violations of further
+   * workloads have neither. If absent, there is no limit.
+   */
+  readonly detailCharacters?: number | undefined;
   /** Returns the pod that admission would produce if this pod were recreated. */
   complete(pod: PodFields): PodFields;
   /** Returns true if the namespace contains an object with this kind and name. */
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
-}
-
-/** Runs an evaluation to completion without yielding. */
-export function finishEvaluation<T>(steps: Iterator<undefined, T>): T {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
 }
 
 /** Evaluates a namespace. Yields after each pod and each template so the caller can yield to the event loop. */
@@ -265,9 +262,19 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
       yield;
     }
   }
-  const results = [...findings.values()].flatMap(concludeFinding);
-  const blocking = results.filter(({ isBlocking }) => isBlocking).map(({ workload }) => workload);
-  const workloads = results.map(({ workload }) => workload).sort(compareOwners);
+  const blocking: ViolatingWorkload[] = [];
+  const workloads: ViolatingWorkload[] = [];
+  const excepted: ExceptedWorkload[] = [];
+  const limit = createDetailLimit(input);
+  yield;
+  // Names are ASCII, and a space precedes all of their characters.
+  for (const [, finding] of [...findings].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const { workload, isBlocking } = concludeFinding(finding, limit) ?? {};
+    if (workload) workloads.push(workload);
+    if (workload && isBlocking) blocking.push(workload);
+    excepted.push(...concludeExcepted(finding, input, limit));
+    yield;
+  }
   return {
     ...base,
     level: planned.level,
@@ -275,7 +282,7 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
     verdict: namespaceVerdict(workloads),
     categories: isSelected && blocking.length > 0 ? classify(namespace, blocking) : [],
     workloads,
-    excepted: [...findings.values()].flatMap((finding) => concludeExcepted(finding, input)).sort(compareOwners),
+    excepted,
   };
 }
 
@@ -431,7 +438,7 @@ function listParts({ containers, volumes }: PodFields): readonly string[] {
 }
 
 function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
-  const key = `${owner.kind}/${owner.name}`;
+  const key = `${owner.kind} ${owner.name}`;
   const known = findings.get(key);
   if (known) return known;
   const finding = {
@@ -446,7 +453,7 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
 function findDenial(
   decoded: DecodedPod,
   prefix: string,
-  { exemptions, emulationVersion, exceptions = NO_EXCEPTIONS }: NamespaceInput,
+  { exemptions, emulationVersion, exceptions = NO_EXCEPTIONS, detailCharacters }: NamespaceInput,
   policies: readonly EvaluatedPolicy[],
 ): Denial | undefined {
   if (exemptions.runtimeClass(decoded.pod?.runtimeClassName)) return undefined;
@@ -478,10 +485,26 @@ function findDenial(
     violations: violations.map(({ check, reason, detail, fields = [] }) => ({
       check,
       reason,
-      detail,
-      fields: fields.map(({ path }) => prefix + path),
+      detail: detailCharacters === undefined ? detail : truncate(detail, MAX_DETAIL),
+      fields: (detailCharacters === undefined ? fields : fields.slice(0, MAX_FIELDS)).map(({ path }) => prefix + path),
       fix: checkFix(check),
     })),
+  };
+}
+
+/** Length of a detail and number of fields that reports and events of controllers contain. */
+const MAX_DETAIL = 1024;
+const MAX_FIELDS = 20;
+
+type DetailLimit = (violations: readonly FixableViolation[]) => readonly FixableViolation[];
+
+/** Creates the function that removes details and fields as soon as those of earlier workloads reach the limit. */
+function createDetailLimit({ detailCharacters: left = Infinity }: NamespaceInput): DetailLimit {
+  return (violations) => {
+    for (const { detail, fields } of violations) {
+      left -= detail.length + fields.reduce((sum, path) => sum + path.length, 0);
+    }
+    return left >= 0 ? violations : violations.map((violation) => ({ ...violation, detail: '', fields: [] }));
   };
 }
 
@@ -492,29 +515,29 @@ interface Conclusion {
 }
 
 /** Attribute a template violation to users only if the pods show that they need a user's permissions. */
-function concludeFinding(finding: Finding): readonly Conclusion[] {
+function concludeFinding(finding: Finding, limit: DetailLimit): Conclusion | undefined {
   const { owner, fix, restart, violatingPods, userPods, hasDeniedTemplate } = finding;
   const denial = fix ?? restart;
-  if (denial === undefined) return [];
-  const { level, version, isCurrent, violations } = denial;
+  if (denial === undefined) return undefined;
+  const { level, version, isCurrent } = denial;
   const ofTemplate = hasDeniedTemplate ? [userPods > 0 ? ('user' as const) : ('serviceAccount' as const)] : [];
   const causes = [...new Set([...finding.causes, ...ofTemplate])].sort();
   const verdict = fix === undefined ? 'restart' : isCurrent ? 'deniedNow' : 'wouldBeDenied';
+  const violations = limit(denial.violations);
   const workload = { ...owner, verdict, level, version, pods: violatingPods, causes, violations } as const;
-  return [{ workload, isBlocking: fix?.isPlanned === true }];
+  return { workload, isBlocking: fix?.isPlanned === true };
 }
 
 /** Do not list a workload as excepted if it is also denied. */
 function concludeExcepted(
   { owner, fix, excepted }: Finding,
   { exceptions = NO_EXCEPTIONS }: NamespaceInput,
+  limit: DetailLimit,
 ): readonly ExceptedWorkload[] {
   if (fix !== undefined || excepted === undefined) return [];
   const { level, version, violations } = excepted;
   const applied = exceptions.rules
     .filter(({ name }) => excepted.exceptions.includes(name))
     .map(({ name, expiresAtMs }) => ({ name, expiresAt: formatTimestamp(expiresAtMs) }));
-  return [{ ...owner, level, version, exceptions: applied, violations }];
+  return [{ ...owner, level, version, exceptions: applied, violations: limit(violations) }];
 }
-
-const compareOwners = compareBy(({ kind, name }: Owner) => [kind, name]);

@@ -19,7 +19,7 @@ import { isLevel, type Level, parseVersion } from '../pss/policy.ts';
 import { type CanUse, serviceAccountSubject } from '../scc/access.ts';
 import { sccMode, type SccSettings } from '../scc/mode.ts';
 import { readNamespaceRanges } from '../scc/namespace.ts';
-import { prepareScc } from '../scc/scc.ts';
+import { type PreparedScc, prepareScc } from '../scc/scc.ts';
 import type { SyncerMode } from './enforcement.ts';
 import {
   classifyOwner,
@@ -139,20 +139,17 @@ export function createSccAccess(
   serviceAccount: string,
   namespace: string,
   canUse: CanUse,
-): (scc: SecurityContextConstraints) => boolean {
+): (scc: PreparedScc) => boolean {
   const subject = serviceAccountSubject(namespace, serviceAccount, 'accurate');
   const granted = canUse.namesFor?.(subject, namespace);
-  return (scc) => {
-    const { name, users, groups } = prepareScc(scc);
+  return ({ name, users, groups }) => {
     if (users.includes(subject.username) || subject.groups.some((group) => groups.includes(group))) return true;
     return granted === undefined ? canUse(subject, name, namespace) : granted === 'any' || granted.has(name);
   };
 }
 
 /** Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. */
-export type SccLevels = (
-  namespace: Namespace,
-) => readonly { readonly scc: SecurityContextConstraints; readonly level: Level }[];
+export type SccLevels = (namespace: Namespace) => readonly { readonly scc: PreparedScc; readonly level: Level }[];
 
 /**
  * One UID range that excludes root, and one that includes it. No other property of a namespace affects an SCC's level.
@@ -165,7 +162,7 @@ const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
 export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
   const [withoutRoot = [], withRoot = []] = EXAMPLES.map((namespace) =>
     sccs
-      .map((scc) => ({ scc, level: psaLevel(scc, namespace, options).level ?? 'privileged' }))
+      .map((scc) => ({ scc: prepareScc(scc), level: psaLevel(scc, namespace, options).level ?? 'privileged' }))
       .sort((a, b) => Number(isStricter(a.level, b.level)) - Number(isStricter(b.level, a.level))),
   );
   return (namespace) => {
@@ -195,18 +192,29 @@ export interface LabelSyncInput {
 /**
  * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
  * restricted if they may not use any SCC. Returns `undefined` until the namespace has a UID range and a service
- * account.
+ * account. Yields after each service account.
  */
-export function getNeededLevel(input: Omit<LabelSyncInput, 'mode' | 'settings'>): NeededLevel | undefined {
+export function* findNeededLevel(
+  input: Omit<LabelSyncInput, 'mode' | 'settings'>,
+): Generator<undefined, NeededLevel | undefined> {
   const { namespace, serviceAccounts, sccLevels, canUse } = input;
   if (!canRunPods(namespace, serviceAccounts)) return undefined;
   const namespaceName = namespace.metadata?.name ?? '';
-  const accounts = serviceAccounts.map((name) => ({ name, mayUse: createSccAccess(name, namespaceName, canUse) }));
-  for (const { scc, level } of sccLevels(namespace)) {
-    const account = accounts.find(({ mayUse }) => mayUse(scc));
-    if (account) return { level, cause: { serviceAccount: account.name, scc: scc.metadata?.name ?? '' } };
+  const levels = sccLevels(namespace);
+  let first = levels.length;
+  let needed: NeededLevel = { level: 'restricted' };
+  for (const serviceAccount of serviceAccounts) {
+    if (first === 0) break;
+    const mayUse = createSccAccess(serviceAccount, namespaceName, canUse);
+    const index = levels.findIndex(({ scc }, at) => at >= first || mayUse(scc));
+    const found = index < first ? levels[index] : undefined;
+    if (found) {
+      first = index;
+      needed = { level: found.level, cause: { serviceAccount, scc: found.scc.name } };
+    }
+    yield;
   }
-  return { level: 'restricted' };
+  return needed;
 }
 
 export function canRunPods({ metadata }: Namespace, serviceAccounts: readonly string[]): boolean {
@@ -247,13 +255,14 @@ interface LabelState {
 
 type Fields = Readonly<Record<string, string>>;
 
-export function planLabels(input: LabelSyncInput): LabelSyncPlan {
+/** Plans the labels of a namespace. Yields like `findNeededLevel`. */
+export function* planLabels(input: LabelSyncInput): Generator<undefined, LabelSyncPlan> {
   const { namespace, settings, mode } = input;
   const owners = getMetadataOwners(namespace.metadata);
   const managed = isManaged(namespace, owners, settings);
   if (owners === undefined || isTerminating(namespace) || isRelaxed(namespace))
     return { isManaged: managed, events: [] };
-  const need = managed ? getNeededLevel(input) : undefined;
+  const need = managed ? yield* findNeededLevel(input) : undefined;
   const isWarnedByWebhook = warnsByWebhook(namespace, settings.scc);
   const state: LabelState = { namespace, owners, mode, isManaged: managed, need, isWarnedByWebhook };
   const labels = plannedLabels(state);

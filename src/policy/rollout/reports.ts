@@ -55,54 +55,59 @@ interface NamespaceReportInput extends ReportInput {
 /**
  * Builds the report for a namespace. It contains a `fail` result for each violation, a `warn` result for each workload
  * to restart, a `skip` result for each violation that exceptions allow, and a `pass` or `skip` result for each other
- * workload.
+ * workload. Yields after each workload.
  */
-export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceReportInput): Report {
+export function* buildReport(
+  evaluation: NamespaceEvaluation,
+  input: NamespaceReportInput,
+): Generator<undefined, Report> {
   const { api, namespace, workloads } = input;
-  const subjects = new Map(workloads.map(({ subject }) => [`${subject.kind}/${subject.name}`, subject]));
+  const results = createResults(MAX_RESULTS);
+  const subjects = new Map<string, ReportSubject>();
+  for (const { subject } of workloads) {
+    subjects.set(`${subject.kind}/${subject.name}`, subject);
+    yield;
+  }
   const reported = new Set<ReportSubject>();
   const findSubject = ({ kind, name }: Pick<ReportSubject, 'kind' | 'name'>): ReportSubject => {
     const subject = subjects.get(`${kind}/${name}`) ?? { kind, namespace: evaluation.name, name };
     reported.add(subject);
     return subject;
   };
-  const failures = evaluation.workloads.flatMap((workload) => {
+  for (const workload of evaluation.workloads) {
     const base = baseResult(workload.level, findSubject(workload), input);
-    if (workload.verdict === 'restart') return [restartResult(workload, base)];
-    return workload.violations.map((violation) => failure(violation, workload, base));
-  });
-  const skipped = evaluation.excepted.flatMap((workload) => {
+    if (workload.verdict === 'restart') results.add(restartResult(workload, base));
+    else for (const violation of workload.violations) results.add(failure(violation, workload, base));
+    yield;
+  }
+  for (const workload of evaluation.excepted) {
     const base = baseResult(workload.level, findSubject(workload), input);
-    return workload.violations.map((violation) => exceptedResult(violation, workload, base));
-  });
-  const others = workloads
-    .filter(({ subject }) => !reported.has(subject))
-    .map((workload) => otherResult(workload, evaluation, input));
+    for (const violation of workload.violations) results.add(exceptedResult(violation, workload, base));
+    yield;
+  }
+  for (const workload of workloads) {
+    if (!reported.has(workload.subject)) results.add(otherResult(workload, evaluation, input));
+    yield;
+  }
   return {
     ...typeMeta(api.namespaced),
     metadata: metadata(input.owner, evaluation.name),
     scope: namespace,
-    ...content(api, [...failures.sort(compareResults), ...skipped, ...others], MAX_RESULTS),
+    ...results.content(api),
   };
 }
 
-/** Builds the report for the cluster, with one result for each evaluated namespace. */
-export function buildClusterReport(
+/** Builds the report for the cluster, with one result for each evaluated namespace. Yields after each namespace. */
+export function* buildClusterReport(
   evaluations: readonly NamespaceEvaluation[],
   input: ReportInput & { namespaceSubject(name: string): ReportSubject },
-): Report {
-  const results = evaluations.map((evaluation) => namespaceResult(evaluation, input));
-  return {
-    ...typeMeta(input.api.cluster),
-    metadata: metadata(input.owner),
-    ...content(input.api, results.sort(compareResults), MAX_CLUSTER_RESULTS),
-  };
-}
-
-/** Failures come first because the number of results is limited. */
-function compareResults(a: ReportResult, b: ReportResult): number {
-  const order = ['fail', 'error', 'warn', 'skip', 'pass'];
-  return order.indexOf(a.result) - order.indexOf(b.result);
+): Generator<undefined, Report> {
+  const results = createResults(MAX_CLUSTER_RESULTS);
+  for (const evaluation of evaluations) {
+    results.add(namespaceResult(evaluation, input));
+    yield;
+  }
+  return { ...typeMeta(input.api.cluster), metadata: metadata(input.owner), ...results.content(input.api) };
 }
 
 function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMeta {
@@ -114,18 +119,35 @@ function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMet
   };
 }
 
-/** The summary counts all results, but the report lists only the results within the limits. */
-function content(api: ReportApi, results: readonly ReportResult[], maxResults: number) {
+/** Failures come first because the number of results is limited. */
+const RESULT_ORDER = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
+
+/**
+ * Creates the content of a report. The summary counts all results, but the report lists only the results within the
+ * limits.
+ */
+function createResults(maxResults: number) {
   const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
-  for (const { result } of results) summary[result]++;
-  let bytes = 0;
-  const kept = results.slice(0, maxResults).filter((result) => {
-    const size = Buffer.byteLength(JSON.stringify(result));
-    const fits = bytes + size <= MAX_BYTES;
-    if (fits) bytes += size;
-    return fits;
-  });
-  return { ...(api.namespaced === 'Report' ? { source: PART_OF } : {}), summary, results: kept };
+  const first = new Map<ReportResult['result'], ReportResult[]>();
+  return {
+    add(result: ReportResult): void {
+      const same = first.get(result.result) ?? [];
+      first.set(result.result, same);
+      if (same.length < maxResults) same.push(result);
+      summary[result.result]++;
+    },
+    content(api: ReportApi) {
+      const sorted = RESULT_ORDER.flatMap((result) => first.get(result) ?? []);
+      let bytes = 0;
+      const results = sorted.slice(0, maxResults).filter((result) => {
+        const size = Buffer.byteLength(JSON.stringify(result));
+        const fits = bytes + size <= MAX_BYTES;
+        if (fits) bytes += size;
+        return fits;
+      });
+      return { ...(api.namespaced === 'Report' ? { source: PART_OF } : {}), summary, results };
+    },
+  };
 }
 
 type BaseResult = ReturnType<typeof baseResult>;

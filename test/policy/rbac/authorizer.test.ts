@@ -158,16 +158,26 @@ test('removed bindings and roles grant nothing, and namesFor agrees with allows'
       for (const one of [...given.roleBindings, ...removed.roleBindings]) put('RoleBinding', one);
       for (const one of given.clusterRoleBindings) put('ClusterRoleBinding', one);
       for (const one of removed.roleBindings) remove('RoleBinding', one);
+      const isNamed = (who: User, what: Action): boolean => {
+        const names = namesFor(who, what, what.namespace ?? '');
+        return names === 'any' || names.has(what.name ?? '');
+      };
       const authorize = createAuthorizer(given);
       for (const [who, what] of asked) {
         const expected = authorize(who, what);
         assert.equal(allows(who, what), expected);
-        const names = what.nonResourceURL === undefined ? namesFor(who, what) : undefined;
-        if (names) assert.equal(names === 'any' || names.has(what.name ?? ''), expected);
+        if (what.nonResourceURL === undefined) assert.equal(isNamed(who, what), expected);
       }
       for (const one of given.roles) remove('Role', one);
       for (const one of given.clusterRoles) remove('ClusterRole', one);
-      for (const [who, what] of asked) assert.equal(allows(who, what), false);
+      for (const [who, what] of asked) {
+        assert.equal(allows(who, what), false);
+        if (what.nonResourceURL === undefined) assert.equal(isNamed(who, what), false);
+      }
+      for (const one of given.clusterRoles) put('ClusterRole', one);
+      for (const one of given.roles) put('Role', one);
+      for (const [who, what] of asked)
+        if (what.nonResourceURL === undefined) assert.equal(isNamed(who, what), authorize(who, what));
     }),
   );
 });

@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
+import { finishSteps } from '../../../src/kube/steps.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import {
   FORMER_LABEL_SYNC_MANAGER,
@@ -14,7 +15,7 @@ import {
 import { SYNCER_MODES, type SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import {
   createSccLevels,
-  getNeededLevel,
+  findNeededLevel,
   type LabelSyncInput,
   planLabels,
 } from '../../../src/policy/rollout/label-sync.ts';
@@ -31,6 +32,9 @@ import {
   updateLabelsAs,
 } from '../../support/namespace-writes.ts';
 import { canUseBy, type Grant, laxScc } from '../../support/scc.ts';
+
+const plan = (input: LabelSyncInput) => finishSteps(planLabels(input));
+const needed = (input: LabelSyncInput) => finishSteps(findNeededLevel(input));
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const ENFORCE_VERSION = 'pod-security.kubernetes.io/enforce-version';
@@ -141,7 +145,7 @@ suite('the warn label, where the webhook warns', () => {
   test('set by a user is kept, without an event', () => {
     const namespace = owned('kubectl', { [WARN]: 'baseline' });
     assert.deepEqual(state(synced(namespace, WARNS)), { ...SILENT, [WARN]: 'baseline' });
-    assert.deepEqual(planLabels(inputFor(namespace, WARNS)).events, []);
+    assert.deepEqual(plan(inputFor(namespace, WARNS)).events, []);
   });
   test('keeps the last level if SCCs are no longer enforced', () => {
     const { level, ...labels } = labelsFor('restricted');
@@ -177,7 +181,7 @@ suite('the labels of a managed namespace', () => {
 
   test('are applied together, and only to the resource version that was read', () => {
     const { metadata, ...rest } = namespaceWith();
-    const { apply: document } = planLabels(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
+    const { apply: document } = plan(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
     const { level, ...labels } = labelsFor('restricted');
     assert.deepEqual(document, {
       apiVersion: 'v1',
@@ -194,20 +198,14 @@ suite('the labels of a managed namespace', () => {
 
   test('consider the groups of all service accounts, including groups that the SCC lists', () => {
     for (const group of ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:demo']) {
-      assert.equal(
-        getNeededLevel(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level,
-        'baseline',
-      );
+      assert.equal(needed(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level, 'baseline');
       const sccLevels = createSccLevels([laxScc({ name: 'own', groups: [group] })], { profile: 'accurate' });
-      assert.equal(
-        getNeededLevel({ ...inputFor(namespaceWith()), sccLevels, canUse: () => false })?.level,
-        'privileged',
-      );
+      assert.equal(needed({ ...inputFor(namespaceWith()), sccLevels, canUse: () => false })?.level, 'privileged');
     }
   });
 
   test('state the service account and the SCC that require the level', () => {
-    assert.deepEqual(getNeededLevel(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
+    assert.deepEqual(needed(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
       level: 'privileged',
       cause: { serviceAccount: 'deployer', scc: 'privileged' },
     });
@@ -291,7 +289,7 @@ suite('fields of other managers', () => {
   });
 
   test('an outdated version label that the syncer owns is updated', () => {
-    const { apply: document } = planLabels(inputFor(namespaceWith()));
+    const { apply: document } = plan(inputFor(namespaceWith()));
     assert.ok(document);
     const labels = { ...document.metadata?.labels, [WARN_VERSION]: 'v1.24' };
     const early = applyAs(LABEL_SYNC_MANAGER, namespaceWith(), {
@@ -345,7 +343,7 @@ suite('modes', () => {
     const { annotations, ...metadata } = enforced.metadata ?? {};
     const kept = { [SUFFICIENT_LEVEL_ANNOTATION]: annotations?.[SUFFICIENT_LEVEL_ANNOTATION] ?? '' };
     const lost = { ...enforced, metadata: { ...metadata, annotations: kept } };
-    assert.equal(planLabels(inputFor(lost)).apply, undefined);
+    assert.equal(plan(inputFor(lost)).apply, undefined);
     assert.equal(state(synced(lost, { mode: 'Advise' }))[ENFORCE], undefined);
   });
 });
@@ -363,7 +361,7 @@ suite('namespaces whose level is unknown', () => {
   ];
   for (const { name, namespace, given } of cases) {
     test(name, () => {
-      const { apply: document, patch, events } = planLabels(inputFor(namespace, given));
+      const { apply: document, patch, events } = plan(inputFor(namespace, given));
       assert.deepEqual([document, patch, events], [undefined, undefined, []]);
     });
   }
@@ -376,7 +374,7 @@ suite('namespaces whose level is unknown', () => {
 
 suite('events', () => {
   test('no service account may use any SCC', () => {
-    const { events, need } = planLabels({ ...inputFor(namespaceWith()), canUse: () => false });
+    const { events, need } = plan({ ...inputFor(namespaceWith()), canUse: () => false });
     assert.deepEqual(need, { level: 'restricted' });
     assert.deepEqual(events, [
       {
@@ -389,19 +387,19 @@ suite('events', () => {
 
   test('a label that another manager owns is overwritten in a namespace that opts in', () => {
     const given = updateLabelsAs('helm', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), { [ENFORCE]: 'privileged' });
-    assert.deepEqual(planLabels(inputFor(given)).events, [
+    assert.deepEqual(plan(inputFor(given)).events, [
       {
         type: 'Warning',
         reason: 'LabelForced',
         message: `label ${ENFORCE}=privileged belongs to "helm" and is changed to restricted because the namespace has label ${LABEL_SYNC_LABEL}=true`,
       },
     ]);
-    assert.deepEqual(planLabels(inputFor(synced(given))).events, []);
+    assert.deepEqual(plan(inputFor(synced(given))).events, []);
   });
 
   test('a label that another manager owns is kept', () => {
     const given = updateLabelsAs('helm', namespaceWith(), { [ENFORCE]: 'privileged', [WARN]: 'restricted' });
-    assert.deepEqual(planLabels(inputFor(given)).events, [
+    assert.deepEqual(plan(inputFor(given)).events, [
       {
         type: 'Normal',
         reason: 'LabelKept',
@@ -695,7 +693,7 @@ suite('labels', () => {
 
   test('of a managed namespace have the required level unless another manager owns them', () => {
     always((world, { namespace }) => {
-      const { isManaged, need } = planLabels(worldInput({ ...world, namespace }));
+      const { isManaged, need } = plan(worldInput({ ...world, namespace }));
       if (!isManaged || need === undefined) return;
       assert.equal(need.level, world.level);
       const enforced = world.mode === 'Enforce' ? MODES : ['audit', 'warn'];

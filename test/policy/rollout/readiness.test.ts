@@ -3,6 +3,7 @@ import { suite, test } from 'node:test';
 import { parseDryRunWarnings } from '../../../src/controllers/readiness-evaluator.ts';
 import type { Condition } from '../../../src/kube/conditions.ts';
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
+import { finishSteps } from '../../../src/kube/steps.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
@@ -10,7 +11,6 @@ import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import { DEFAULT_FIELDS } from '../../../src/policy/psa/defaults.ts';
 import {
   evaluateStepwise,
-  finishEvaluation,
   isSelected,
   type NamespaceEvaluation,
   type NamespaceInput,
@@ -100,7 +100,7 @@ function inputFor(given: Partial<NamespaceInput>): NamespaceInput {
 }
 
 function evaluate(given: Partial<NamespaceInput>): NamespaceEvaluation {
-  return finishEvaluation(evaluateStepwise(inputFor(given)));
+  return finishSteps(evaluateStepwise(inputFor(given)));
 }
 
 /** Workloads as `kind/name pods causes checks`. */
@@ -210,11 +210,28 @@ suite('a namespace', () => {
     );
   });
 
-  test('pauses after each pod', () => {
+  test('limits details and fields for callers that keep it', () => {
+    const templates = Array.from({ length: 30 }, (_, index) => {
+      const containers = Array.from({ length: 200 }, (_unused, at) => ({ name: `container-${at}`, image: 'app:1' }));
+      return { ...getTemplate(`web-${10 + index}`), pod: decodePod({ spec: { containers } }) };
+    });
+    const { workloads } = finishSteps(evaluateStepwise({ ...inputFor({ templates }), detailCharacters: 20_000 }));
+    assert.equal(workloads.length, 30);
+    const violations = workloads.flatMap((workload) => workload.violations);
+    const size = violations.reduce((sum, { detail, fields }) => sum + detail.length + fields.join('').length, 0);
+    assert.ok(size > 10_000 && size <= 20_000, `${size} characters`);
+    assert.ok(violations.every(({ detail, fields }) => detail.length <= 1025 && fields.length <= 20));
+    assert.notEqual(workloads[0]?.violations[0]?.detail, '');
+    assert.deepEqual(workloads[29]?.violations[0]?.fields, []);
+    const [complete] = finishSteps(evaluateStepwise(inputFor({ templates }))).workloads;
+    assert.equal(complete?.violations[0]?.fields.length, 200);
+  });
+
+  test('pauses after each template, pod and workload', () => {
     const steps = [
       ...evaluateStepwise(inputFor({ pods: [buildPod({}), buildPod({})], templates: [getTemplate('a')] })),
     ];
-    assert.equal(steps.length, 3);
+    assert.equal(steps.length, 5);
   });
 });
 

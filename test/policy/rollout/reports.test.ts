@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { finishSteps } from '../../../src/kube/steps.ts';
 import type { Report } from '../../../src/kube/types.ts';
 import type {
   ExceptedWorkload,
@@ -68,9 +69,9 @@ interface Case {
 }
 
 const namespaced = (evaluation: NamespaceEvaluation, workloads: readonly ReportedWorkload[] = []) =>
-  buildReport(evaluation, { ...COMMON, namespace: NAMESPACE, workloads });
+  finishSteps(buildReport(evaluation, { ...COMMON, namespace: NAMESPACE, workloads }));
 const cluster = (...evaluations: readonly NamespaceEvaluation[]) =>
-  buildClusterReport(evaluations, { ...COMMON, namespaceSubject: (name) => ({ ...NAMESPACE, name }) });
+  finishSteps(buildClusterReport(evaluations, { ...COMMON, namespaceSubject: (name) => ({ ...NAMESPACE, name }) }));
 
 const CASES: readonly Case[] = [
   { name: 'an empty namespace', report: () => namespaced(CLEAN), summary: {}, results: '' },
@@ -173,7 +174,9 @@ suite('reports', () => {
   });
 
   test('in wgpolicyk8s.io reports, only results have a source', () => {
-    const report = buildReport(CLEAN, { ...COMMON, api: WGPOLICY, namespace: NAMESPACE, workloads: passed(1) });
+    const report = finishSteps(
+      buildReport(CLEAN, { ...COMMON, api: WGPOLICY, namespace: NAMESPACE, workloads: passed(1) }),
+    );
     assert.deepEqual(
       [report.source, report.results[0]?.source, report.kind],
       [undefined, 'portcullis', 'PolicyReport'],

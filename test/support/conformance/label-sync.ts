@@ -16,6 +16,7 @@ import {
   type LabelSyncInput,
   managementSettings,
 } from '../../../src/policy/rollout/label-sync.ts';
+import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
 import { laxScc } from '../scc.ts';
 import { type Area, area } from './cases.ts';
@@ -206,7 +207,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     for (const one of objects.clusterRoleBindings) rbac.put('ClusterRoleBinding', getObject(one));
     const use = { verb: 'use', apiGroup: 'security.openshift.io', resource: 'securitycontextconstraints' };
     const mayUse = createSccAccess(name, namespace, (user, scc) => rbac.allows(user, { ...use, name: scc, namespace }));
-    const usable = constraints.filter((scc) => mayUse(buildScc(scc)));
+    const usable = constraints.filter((scc) => mayUse(prepareScc(buildScc(scc))));
     assert.deepEqual(usable.map((scc) => scc.name).sort(), [...expect.constraints].sort());
   }),
 

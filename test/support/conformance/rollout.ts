@@ -3,6 +3,7 @@ import { parseWarnings } from '../../../src/cluster/connection.ts';
 import { parseDryRunWarnings } from '../../../src/controllers/readiness-evaluator.ts';
 import { warningHeader } from '../../../src/dev-cluster/server.ts';
 import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
+import { finishSteps } from '../../../src/kube/steps.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import type { Level } from '../../../src/policy/pss/policy.ts';
@@ -15,13 +16,7 @@ import {
   planEnforcement,
   type SyncerMode,
 } from '../../../src/policy/rollout/enforcement.ts';
-import {
-  classify,
-  evaluateStepwise,
-  finishEvaluation,
-  isSelected,
-  predictLevel,
-} from '../../../src/policy/rollout/evaluation.ts';
+import { classify, evaluateStepwise, isSelected, predictLevel } from '../../../src/policy/rollout/evaluation.ts';
 import { podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
 import { readinessCondition, readinessConditions } from '../../../src/policy/rollout/readiness.ts';
 import type { RolloutPhase } from '../../../src/policy/rollout/settings.ts';
@@ -130,7 +125,7 @@ function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly s
   if (byName.length > 0) return byName;
   // The pods of a namespace are read from the synchronized store, so the read cannot fail.
   if (!pods) return ['inconclusive'];
-  const { verdict, categories } = finishEvaluation(
+  const { verdict, categories } = finishSteps(
     evaluateStepwise({
       namespace,
       isSelected: true,
