@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- --only evaluate|assign|serve|scale|rollout|api-server] [--peers FOLDER]
+ * `npm run bench [-- --only evaluate|assign|serve|scale|rollout|controllers|api-server] [--peers FOLDER]
  * [--peer URL [--peer-pid PID]] [--previous FILE] [--json FILE]` runs benchmarks.
  */
 import { writeFile } from 'node:fs/promises';
@@ -7,6 +7,7 @@ import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { benchApiServer } from './api-server.ts';
 import { benchAssign } from './assign.ts';
+import { benchControllers } from './controllers.ts';
 import { benchEvaluate } from './evaluate.ts';
 import { benchRollout } from './rollout.ts';
 import { formatTable, isWithinTarget, type Row } from './row.ts';
@@ -38,6 +39,7 @@ const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
     }),
   scale: benchScale,
   rollout: benchRollout,
+  controllers: benchControllers,
   'api-server': () => benchApiServer(values.peers),
 };
 const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');
