@@ -16,7 +16,7 @@ import { findTools } from './tools/index.ts';
 const CHECK = 'check';
 const DEFAULT = [CHECK, 'main'];
 /** `main` includes the conformance tests. */
-const ALL = [...DEFAULT, 'e2e', 'matrix', 'kubectl', 'kubectl-1.32', 'helm-4', 'web', 'release'];
+const ALL = [...DEFAULT, 'e2e', 'matrix', 'kubectl', 'kubectl-1.32', 'helm-4', 'upstream', 'web', 'release'];
 
 /** Result of a part. `undefined` if it runs no tests. */
 type Outcome = { readonly success: boolean } & Partial<RunResults>;

@@ -78,7 +78,8 @@ function typeIssues(document: unknown, { fields, types }: DocumentShape): Issue[
 
 /** Returns an error for each duplicate key. */
 export function findDuplicateKeys({ document, path }: ConfigNode): Issue[] {
-  return document.duplicateKeys
+  return document.repetitions
+    .filter(({ isMerged = false }) => !isMerged)
     .filter((duplicate) => path.every((step, index) => duplicate.path[index] === step))
     .map((duplicate) => ({
       message: `key "${String(duplicate.path.at(-1))}" already set in map`,

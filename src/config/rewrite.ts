@@ -55,10 +55,10 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
 
 function findSplices(
   layouts: readonly Layout[],
-  { document: { source, value: before }, path, value }: FieldValue,
+  { document: { value: before }, path, value }: FieldValue,
 ): readonly Splice[] | string {
   try {
-    const layout = layouts[source.index];
+    const [layout] = layouts;
     if (layout === undefined) return AMBIGUOUS;
     return changeNode(layout.contents, before, withValueAt(before, path, value), layout);
   } catch (error) {
@@ -72,21 +72,18 @@ function readsAs(
   part: string,
   changes: readonly { readonly entry: Entry; readonly splices: readonly Splice[] }[],
 ): boolean {
-  const expected = new Map<number, unknown>();
-  for (const {
-    entry: [, { document, path, value }],
-  } of changes) {
-    const { index } = document.source;
-    expected.set(index, withValueAt(expected.get(index) ?? document.value, path, value));
-  }
+  const [first] = changes;
+  const expected = changes.reduce<unknown>(
+    (document, { entry: [, { path, value }] }) => withValueAt(document, path, value),
+    first?.entry[1].document.value,
+  );
   const changed = applySplices(
     part,
     changes.flatMap(({ splices }) => splices),
   );
   const { documents, errors } = readDocuments(changed, '');
   if (errors.length > readDocuments(part, '').errors.length) return false;
-  const read = new Map(documents.map((document) => [document.source.index, document.value]));
-  return [...expected].every(([index, value]) => deepEqual(read.get(index), value));
+  return changes.length === 0 || deepEqual(documents[0]?.value, expected);
 }
 
 /** Applies splices at the same offset in order, with insertions before replacements. */

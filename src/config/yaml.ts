@@ -1,20 +1,9 @@
 /** Reads YAML and JSON text as kubectl does, and records the position of every field. */
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseAllDocuments,
-  type ScalarTag,
-  stringify,
-  type Tags,
-  type YAMLMap,
-} from 'yaml';
+import { LineCounter, type ScalarTag, stringify, type Tags } from 'yaml';
 import { LIMITS } from '../kube/limits.ts';
 import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
+import { type Location, type Members, type ParsedYaml, parseYaml, type Repetition, TOO_DEEP } from './yaml-parser.ts';
+import { YamlError } from './yaml-scanner.ts';
 
 /** A position in a text. Lines and columns start at 1. Columns are UTF-16 code units. */
 export interface Position {
@@ -44,15 +33,16 @@ export interface ManifestDocument {
   readonly source: DocumentSource;
   /** Position of a field or of its nearest existing ancestor. A member's position is its key. */
   locate(path: Path): Position;
-  /** Keys that occur more than once in an object. The last value is used. */
-  readonly duplicateKeys: readonly (Position & { readonly path: Path })[];
+  /** Keys that occur more than once in an object. */
+  readonly repetitions: readonly (Position & Omit<Repetition, 'offset'>)[];
+  /** Position of text after the document, which kubectl ignores, for example after `...`. */
+  readonly ignored?: Position;
 }
 
 /** The part of a text that contains a document. */
 interface DocumentSource {
   readonly start: number;
   readonly end: number;
-  readonly index: number;
 }
 
 /** A syntax error in a document, or a file that cannot be read. */
@@ -89,46 +79,33 @@ interface ReadStep {
   readonly share: number;
 }
 
-/** Reads the documents in a text one by one. An unreadable document does not affect the other documents. */
+/**
+ * Reads the documents in a text one by one. An unreadable document does not affect the other documents, although kubectl
+ * reads nothing after it.
+ */
 export function* readSteps(text: string, file: string): Generator<ReadStep, void> {
   const body = text.startsWith('\ufeff') ? text.slice(1) : text;
+  const base = text.length - body.length;
   const lines = new LineCounter();
   lines.addNewLine(0);
   for (let end = body.indexOf('\n'); end >= 0; end = body.indexOf('\n', end + 1)) lines.addNewLine(end + 1);
+  const positionAt = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset);
+    return { line, column: col };
+  };
   let index = 0;
-  for (const { start, end } of splitDocuments(body)) {
-    const share = end / body.length;
-    const positionAt = (offset: number): Position => {
-      const { line, col } = lines.linePos(start + offset);
-      return { line, column: col };
-    };
-    for (const parsed of parse(body.slice(start, end))) {
-      if (parsed instanceof ReadError) {
-        yield { error: { file, ...positionAt(parsed.offset), message: shorten(parsed.message) }, share };
-      } else if (parsed.value === null) continue;
-      else
-        yield {
-          document: createDocument({ file, index }, parsed, positionAt, start + text.length - body.length),
-          share,
-        };
-      index++;
-    }
+  for (const parsed of parse(body)) {
+    const share = parsed.end / body.length;
+    if ('error' in parsed) {
+      const message = shorten(parsed.error.message);
+      yield { error: { file, ...positionAt(parsed.error.offset), message }, share };
+    } else if (parsed.value === null) continue;
+    else yield { document: createDocument({ file, index }, parsed, positionAt, base), share };
+    index++;
   }
 }
 
-/** A separator line. Text that follows `---` on the same line belongs to the next document. */
-const SEPARATOR = /(?<=^|\n)---[ \t]*(?:#[^\n]*)?\r?(?:\n|$)|(?<=\n)(?=---[ \t])/g;
-
-function* splitDocuments(text: string): Generator<{ readonly start: number; readonly end: number }> {
-  let start = 0;
-  for (const separator of text.matchAll(SEPARATOR)) {
-    yield { start, end: separator.index };
-    start = separator.index + separator[0].length;
-  }
-  yield { start, end: text.length };
-}
-
-/** Truncates messages from the library, because they may quote text of any length. */
+/** Truncates messages, because they may quote text of any length. */
 function shorten(message: string): string {
   const [line = ''] = message.split('\n');
   return line.length > 200 ? `${line.slice(0, 200)}…` : line;
@@ -136,7 +113,7 @@ function shorten(message: string): string {
 
 function createDocument(
   identity: Pick<ManifestDocument, 'file' | 'index'>,
-  { value, source, location, duplicateKeys }: Parsed,
+  { value, start, end, location, repetitions, ignoredFrom }: Parsed,
   positionAt: (offset: number) => Position,
   base: number,
 ): ManifestDocument {
@@ -144,20 +121,12 @@ function createDocument(
     ...identity,
     line: positionAt(location.offset).line,
     value,
-    source: { start: base + source.start, end: base + source.end, index: source.index },
+    source: { start: base + start, end: base + end },
     locate: (path) => positionAt(findOffset(location, path)),
-    duplicateKeys: duplicateKeys.map(({ path, offset }) => ({ path, ...positionAt(offset) })),
+    repetitions: repetitions.map(({ offset, ...repetition }) => ({ ...positionAt(offset), ...repetition })),
+    ...(ignoredFrom === undefined ? {} : { ignored: positionAt(ignoredFrom) }),
   };
 }
-
-/** Offsets of a value and its parts in the text. */
-interface Location {
-  readonly offset: number;
-  readonly members?: Members;
-  readonly items?: readonly Location[];
-}
-
-type Members = Map<string, { readonly keyOffset: number; readonly value: Location }>;
 
 function findOffset(root: Location, path: Path): number {
   let location = root;
@@ -172,76 +141,137 @@ function findOffset(root: Location, path: Path): number {
   return offset;
 }
 
-interface Parsed {
+/** A document, and the part of the text that contains it. */
+interface Parsed extends DocumentSource, Pick<ParsedYaml, 'ignoredFrom'> {
   readonly value: unknown;
-  readonly source: DocumentSource;
   readonly location: Location;
-  readonly duplicateKeys: readonly { readonly path: Path; readonly offset: number }[];
+  readonly repetitions: readonly Repetition[];
 }
 
-class ReadError extends Error {
-  readonly offset: number;
-
-  constructor(offset: number, message: string) {
-    super(message);
-    this.offset = offset;
-  }
-}
-
-/** Deeper nesting is an error, so consumers of the value can safely recurse. */
-const TOO_DEEP = `nested more than ${LIMITS.yamlNestingLevels} levels deep`;
-
-/** Calls the reader. Returns an exception as an error value. */
-function attempt(read: () => Parsed): Parsed | ReadError {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof ReadError) return error;
-    throw error;
-  }
+/** An unreadable part of the text. */
+interface Failed extends DocumentSource {
+  readonly error: YamlError;
 }
 
 /**
- * Parses text that contains no separators. Uses a separate parser for JSON, because the YAML library takes ten times as
- * long and a cluster dump can be many megabytes.
+ * Parses a text like kubectl. A text that begins with a brace is a stream of JSON values. If the first or the second
+ * value is not JSON, the rest of the text is YAML.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.37.2/pkg/util/yaml/decoder.go
  */
-function parse(text: string): readonly (Parsed | ReadError)[] {
-  if (!/^\s*\{/.test(text)) return readYaml(text, 0);
-  return splitObjects(text).flatMap(({ start, end }) => {
-    const part = text.slice(start, end);
-    try {
-      const value: unknown = JSON.parse(part);
-      return [attempt(() => locateJson(part, start, value))];
-    } catch {
-      return readYaml(part, start);
-    }
-  });
+function* parse(text: string): Generator<Parsed | Failed> {
+  if (!/^\s*\{/.test(text)) {
+    yield* parseYamlStream(text, 0);
+    return;
+  }
+  let start = 0;
+  let values = 0;
+  for (const part of splitValues(text)) {
+    const parsed = parseJson(text.slice(part.start, part.end), part.start);
+    if (parsed === undefined) break;
+    yield parsed;
+    values++;
+    start = part.end;
+  }
+  const [blank = ''] = /^[^\S\n]*/.exec(text.slice(start)) ?? [];
+  const rest = start + blank.length;
+  if (text.slice(rest).trim() === '') return;
+  // kubectl cannot read YAML of less than four bytes after JSON.
+  const isJson = values > 1 || new TextEncoder().encode(text.slice(rest, rest + MIN_REST)).length < MIN_REST;
+  if (isJson) yield { start, end: text.length, error: new YamlError(rest, 'found text that is not JSON') };
+  else yield* parseYamlStream(text, text[rest] === '\n' ? rest + 1 : rest);
 }
 
-/** Matches a brace or a string, which may be unterminated. */
-const BRACE = /"[^"\\]*(?:\\.?[^"\\]*)*(?:"|$)|[{}]/gs;
+const MIN_REST = 4;
 
-/** Splits a sequence of JSON objects, such as `{…}{…}`. Does not split text that does not consist of objects. */
-function splitObjects(text: string): readonly { readonly start: number; readonly end: number }[] {
-  const parts: { start: number; end: number }[] = [];
-  let start = 0;
-  let depth = 0;
-  for (const { 0: token, index } of text.matchAll(BRACE)) {
-    if (token === '{' && depth++ === 0 && text.slice(start, index).trim() !== '')
-      return [{ start: 0, end: text.length }];
-    if (token !== '}' || --depth > 0) continue;
-    parts.push({ start, end: index + 1 });
-    start = index + 1;
+/** A line that begins a document. */
+const SEPARATOR = /(?<![^\n])---[^\n]*/g;
+
+/** Splits YAML at its separators, and reads one document from each part. */
+function* parseYamlStream(text: string, from: number): Generator<Parsed | Failed> {
+  let start = from;
+  for (const { 0: separator, index } of text.slice(from).matchAll(SEPARATOR)) {
+    const end = from + index;
+    const next = end + separator.length + 1;
+    const content = separator.slice('---'.length).trim();
+    if (content !== '' && !content.startsWith('#')) {
+      const error = new YamlError(end, `invalid YAML document separator: ${content}`);
+      yield { start: end, end: next, error };
+    } else if (end > start) yield parsePart(text, start, end);
+    // The first separator is a part of the document.
+    else continue;
+    start = next;
   }
-  if (text.slice(start).trim() !== '') parts.push({ start, end: text.length });
-  return parts;
+  if (start < text.length) yield parsePart(text, start, text.length);
+}
+
+const TEMPLATE = 'A template must be rendered first: helm template CHART | portcullis check -f -';
+
+function parsePart(text: string, start: number, end: number): Parsed | Failed {
+  const part = text.slice(start, end);
+  try {
+    return { start, end, ...parseYaml(part, start) };
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    const message = part.includes('{{') ? `${error.message}. ${TEMPLATE}` : error.message;
+    return { start, end, error: new YamlError(error.offset, message) };
+  }
+}
+
+/** Matches the beginning of a collection, or another value. */
+const JSON_START =
+  /\s*("[^"\\]*(?:\\.?[^"\\]*)*"?|[{[]|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|\S)/sy;
+/** Matches a bracket or a string, which may be unterminated. */
+const BRACE = /"[^"\\]*(?:\\.?[^"\\]*)*(?:"|$)|[{}[\]]/gs;
+
+/** Splits a stream of JSON values, such as `{…}{…}`. */
+function* splitValues(text: string): Generator<DocumentSource> {
+  JSON_START.lastIndex = 0;
+  for (let found = JSON_START.exec(text); found !== null; found = JSON_START.exec(text)) {
+    const token = found[1] ?? '';
+    const start = found.index + found[0].length - token.length;
+    const end = token === '{' || token === '[' ? findEnd(text, start) : start + token.length;
+    yield { start, end };
+    JSON_START.lastIndex = end;
+  }
+}
+
+/** Returns the offset after the bracket that closes a collection, or the length of the text. */
+function findEnd(text: string, start: number): number {
+  let depth = 0;
+  BRACE.lastIndex = start;
+  for (let found = BRACE.exec(text); found !== null; found = BRACE.exec(text)) {
+    const [token] = found;
+    if (token === '{' || token === '[') depth++;
+    else if ((token === '}' || token === ']') && --depth === 0) return BRACE.lastIndex;
+  }
+  return text.length;
 }
 
 const JSON_TOKEN = /[\s,:]*("[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]]|[^\s,:{}[\]"]+)/y;
 
+/**
+ * Parses a JSON value that starts at `base`. Returns `undefined` for other text. JSON has its own parser, because a
+ * cluster dump can be many megabytes.
+ */
+function parseJson(text: string, base: number): Parsed | Failed | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const part = { start: base, end: base + text.length };
+  try {
+    return { ...part, value, ...locateJson(text, base) };
+  } catch (error) {
+    if (error instanceof YamlError) return { ...part, error };
+    throw error;
+  }
+}
+
 /** Finds the offsets of all fields in valid JSON text that starts at `base`. */
-function locateJson(text: string, base: number, value: unknown): Parsed {
-  const duplicateKeys: { path: Path; offset: number }[] = [];
+function locateJson(text: string, base: number): Pick<Parsed, 'location' | 'repetitions'> {
+  const repetitions: Repetition[] = [];
   const path: (string | number)[] = [];
   let token = '';
   let offset = 0;
@@ -261,7 +291,7 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
     while (advance() !== '}') {
       const key = JSON.parse(token) as string;
       const keyOffset = offset;
-      if (members.has(key)) duplicateKeys.push({ path: [...path, key], offset });
+      if (members.has(key)) repetitions.push({ path: [...path, key], offset });
       advance();
       members.set(key, { keyOffset, value: below(key) });
     }
@@ -269,7 +299,7 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
   };
   const locate = (): Location => {
     const start = offset;
-    if (path.length > LIMITS.yamlNestingLevels) throw new ReadError(start, TOO_DEEP);
+    if (path.length > LIMITS.yamlNestingLevels) throw new YamlError(start, TOO_DEEP);
     if (token === '{') return { offset: start, members: locateMembers() };
     if (token !== '[') return { offset: start };
     const items: Location[] = [];
@@ -278,12 +308,8 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
   };
   JSON_TOKEN.lastIndex = 0;
   advance();
-  const source = { start: base, end: base + text.length, index: 0 };
-  return { value, source, location: locate(), duplicateKeys };
+  return { location: locate(), repetitions };
 }
-
-/** True if the YAML library recursed too deeply. */
-const STACK_OVERFLOW = /call stack/;
 
 /** Replaces the library's tag, which would parse `e1` and `.` as numbers. */
 const FLOAT: ScalarTag = {
@@ -316,86 +342,6 @@ export const READ_OPTIONS = {
   prettyErrors: false,
   logLevel: 'error',
 } as const;
-
-const TEMPLATE = 'A template must be rendered first: helm template CHART | portcullis check -f -';
-
-function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
-  const tooDeep = new ReadError(base + Math.max(text.search(/\S/), 0), TOO_DEEP);
-  try {
-    const documents: Document.Parsed[] = parseAllDocuments(text, READ_OPTIONS);
-    if (documents.some(({ errors }) => errors.some(({ message }) => STACK_OVERFLOW.test(message)))) return [tooDeep];
-    const part = { start: base, end: base + text.length };
-    return documents.map((document, index) => {
-      const parsed = attempt(() => readContents(document, { ...part, index }));
-      if (!(parsed instanceof ReadError) || !text.includes('{{')) return parsed;
-      return new ReadError(parsed.offset, `${parsed.message}. ${TEMPLATE}`);
-    });
-  } catch (error) {
-    if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [tooDeep];
-    throw error;
-  }
-}
-
-const EXCESSIVE_ALIASING = `excessive aliasing: the aliases expand to more than ${LIMITS.aliasedValues.toLocaleString('en')} values`;
-
-/** Reads a document, expands aliases and applies merge keys. A merged field has the position of its anchor. */
-function readContents(document: Document.Parsed, source: DocumentSource): Parsed {
-  const { start: base } = source;
-  const [error] = document.errors;
-  if (error) throw new ReadError(base + error.pos[0], error.message);
-  const duplicateKeys: { path: Path; offset: number }[] = [];
-  const path: (string | number)[] = [];
-  let aliasDepth = 0;
-  let aliasedNodes = 0;
-  const below = (step: string | number, node: Node | null): Location => {
-    path.push(step);
-    const location = locate(node);
-    path.pop();
-    return location;
-  };
-  const locate = (node: Node | null): Location => {
-    const offset = nodeOffset(node);
-    if (path.length > LIMITS.yamlNestingLevels) throw new ReadError(offset, TOO_DEEP);
-    if (aliasDepth > 0 && ++aliasedNodes > LIMITS.aliasedValues) throw new ReadError(offset, EXCESSIVE_ALIASING);
-    if (isAlias(node)) {
-      aliasDepth++;
-      const target = below('*', node.resolve(document) ?? null);
-      aliasDepth--;
-      return target;
-    }
-    if (isSeq<Node | null>(node)) return { offset, items: node.items.map((item, index) => below(index, item)) };
-    return isMap<Node, Node | null>(node) ? { offset, members: locateMembers(node) } : { offset };
-  };
-  const locateMembers = ({ items }: YAMLMap<Node, Node | null>): Members => {
-    const members: Members = new Map();
-    const merged: Members = new Map();
-    for (const { key, value } of items) {
-      if (isMap(key) || isSeq(key)) throw new ReadError(nodeOffset(key), 'a key must be a string');
-      const name = isScalar(key) ? String(key.value) : '';
-      const location = below(name, value);
-      if (isScalar(key) && key.source === '<<' && key.type === 'PLAIN') {
-        for (const source of location.items ?? [location])
-          for (const [inherited, member] of source.members ?? [])
-            if (!merged.has(inherited)) merged.set(inherited, member);
-        continue;
-      }
-      if (members.has(name) && aliasDepth === 0) duplicateKeys.push({ path: [...path, name], offset: nodeOffset(key) });
-      members.set(name, { keyOffset: nodeOffset(key), value: location });
-    }
-    return new Map([...merged, ...members]);
-  };
-  const nodeOffset = (node: Node | null): number => base + (node?.range?.[0] ?? 0);
-  const location = locate(document.contents);
-  return { value: toValue(document, location.offset), source, location, duplicateKeys };
-}
-
-function toValue(document: Document.Parsed, offset: number): unknown {
-  try {
-    return document.toJS({ maxAliasCount: -1 });
-  } catch (error) {
-    throw new ReadError(offset, error instanceof Error ? error.message : String(error));
-  }
-}
 
 /** Plain scalars that kubectl does not parse as strings. */
 const AMBIGUOUS = {

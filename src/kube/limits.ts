@@ -149,8 +149,11 @@ export const LIMITS = {
   guideFileBytes: 64 * KIB,
   /** Nesting of YAML. Prevents recursion from overflowing the stack. */
   yamlNestingLevels: 500,
-  /** Values to which the YAML aliases of a document expand. Prevents exponential expansion. */
-  aliasedValues: 10_000,
+  /**
+   * Values in a YAML document up to which aliases may expand to 99 % of all values, as in kubectl. The share falls to
+   * 10 % for ten times as many values. Prevents exponential expansion.
+   */
+  aliasedNodes: 400_000,
   /** Manifests in the playground. Prevents a link from blocking the page. */
   playgroundCharacters: 256 * KIB,
   /** Fragment of a playground link, before it is decompressed. */

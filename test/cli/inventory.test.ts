@@ -144,8 +144,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     [
       'that cannot be read',
       'a: [\n---\n- 1\n',
-      'stdin:2:1: Flow sequence in block collection must be sufficiently indented and end with a ]\n' +
-        'stdin:3:1: expected an object with apiVersion and kind',
+      'stdin:2:1: did not find expected node content\n' + 'stdin:3:1: expected an object with apiVersion and kind',
     ],
     ['without anything', '', 'no objects in standard input'],
     [

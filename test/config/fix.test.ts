@@ -67,10 +67,10 @@ describe('unreadable text', () => {
     [
       'a template on a separate line',
       `${HEAD}{{- if .Values.x }}\nspec: {}\n{{- end }}\n`,
-      `Implicit keys need to be on a single line. ${template}`,
+      `could not find expected ':'. ${template}`,
     ],
     ['no object', '- a\n', 'expected an object with apiVersion and kind'],
-    ['a broken document', 'a: [\n', 'Flow sequence in block collection must be sufficiently indented and end with a ]'],
+    ['a broken document', 'a: [\n', 'did not find expected node content'],
   ];
   for (const [name, text, message] of cases) {
     test(name, () => {

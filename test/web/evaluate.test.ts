@@ -45,7 +45,7 @@ function summarize(text: string): readonly string[] {
 describe('evaluateManifests', () => {
   const cases: readonly (readonly [name: string, text: string, ...expected: string[]])[] = [
     ['nothing', ''],
-    ['broken YAML', 'a: [', '1:5: Flow sequence in block collection must be sufficiently indented and end with a ]'],
+    ['broken YAML', 'a: [', '1:6: did not find expected node content'],
     ['no object', '- a', '1:1: expected an object with apiVersion and kind'],
     [
       'text that exceeds the limit',

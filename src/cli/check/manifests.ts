@@ -17,7 +17,7 @@ import {
   type ManifestObject,
   readPod,
 } from '../../config/objects.ts';
-import { type ManifestError, parsePath } from '../../config/yaml.ts';
+import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
@@ -72,17 +72,25 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
     otherKinds: results.filter((result) => result.length === 0).length,
     notEvaluated: results.flat().filter((result) => 'message' in result),
     warnings: [
-      ...manifests.documents.flatMap(({ file, duplicateKeys }) =>
-        duplicateKeys.map(({ path, line, column }) => {
-          const message = `key ${quote(String(path.at(-1)))} is repeated, and the last value applies`;
-          return { file, line, column, message };
-        }),
-      ),
+      ...manifests.documents.flatMap(documentWarnings),
       ...manifests.objects.flatMap((object) => exceptionWarnings(object, context)),
     ],
     errors: manifests.errors,
     failOn: settings.failOn,
   };
+}
+
+/** Returns warnings for text that kubectl ignores or that other tools read differently. */
+function documentWarnings({ file, repetitions, ignored }: ManifestDocument): readonly ManifestError[] {
+  const repeated = repetitions.map(({ path, isMerged = false, line, column }) => {
+    const key = quote(String(path.at(-1)));
+    const message = isMerged
+      ? `the merge key replaces ${key}, because kubectl applies the keys of an object in order. In kustomize, the explicit key applies: put the merge key before ${key}`
+      : `key ${key} is repeated, and the last value applies`;
+    return { file, line, column, message };
+  });
+  const message = 'kubectl ignores the text from here to the next separator: put a line with --- before it';
+  return ignored ? [...repeated, { file, ...ignored, message }] : repeated;
 }
 
 /** Returns a function that finds the violations that fail the check. `--fix` uses it to fix the same manifests. */

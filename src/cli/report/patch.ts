@@ -24,7 +24,7 @@ export function findPatch(
   const { kind, object: value } = source;
   const path = source.template ?? podTemplatePath(RESOURCES[source.kind].group, kind);
   if (path === undefined || kind === 'Pod' || kind === 'Job') return undefined;
-  const place = { file: '', index: 0, line: 1, source: { start: 0, end: 0, index: 0 }, duplicateKeys: [] };
+  const place = { file: '', index: 0, line: 1, source: { start: 0, end: 0 }, repetitions: [] };
   const [object] = manifestObjects({ ...place, value, locate: () => START }).objects;
   if (object === undefined) return undefined;
   // Admission defaults fix the other violations of the template.

@@ -13,7 +13,7 @@ const SCCS =
 const ACCESS = '-f scc-access/cluster.yaml';
 const EXPLAIN = 'explain -f explain';
 const REVIEW = 'scc review -f explain';
-const YAML_ERROR = 'stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]';
+const YAML_ERROR = 'stdin:1:9: did not find expected node content';
 const NO_SUBJECT =
   'PodSecurityPolicySubjectReview "" is invalid: spec.user: Required value: at least one of user, groups or serviceAccountName must be specified';
 
