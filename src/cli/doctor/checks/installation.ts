@@ -68,6 +68,7 @@ const OBJECTS = 'objects of the installation';
 const POLICY_IMPACTS: Readonly<Record<string, string>> = {
   'portcullis-service-account': 'a stolen token of the service account can write more objects',
   'portcullis-exceptions': 'users who may write the status of exceptions can approve them',
+  'portcullis-grants': 'users who may write bindings can change the end of temporary grants',
   'portcullis-settings': 'the settings can be deleted without confirmation',
 };
 
