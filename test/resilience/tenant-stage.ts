@@ -12,7 +12,7 @@ import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import { ALL_FEATURES } from '../../src/install/index.ts';
 import { RESOURCES, resourcePath } from '../../src/kube/resources.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
+import { objectMetadata, responseObject } from '../support/answers.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import {
   type ControlPlane,
@@ -396,7 +396,9 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
         const query = `labelSelector=${ATTACK_LABEL}`;
         await plane.admin.send('DELETE', `${path}?${query}&gracePeriodSeconds=0&propagationPolicy=Background`);
         const accept = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
-        const remaining = responseItems(await plane.admin.send('GET', `${path}?${query}`, undefined, { accept }));
+        const list = responseObject(await plane.admin.send('GET', `${path}?${query}`, undefined, { accept }));
+        // API servers send null for an empty list of metadata.
+        const remaining = (list['items'] ?? []) as readonly JsonObject[];
         const patch = { metadata: { finalizers: null } };
         for (const object of remaining) {
           const { name } = objectMetadata(object);
