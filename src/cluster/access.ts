@@ -17,7 +17,7 @@ export type Access = (user: UserInfo, action: Action) => boolean;
 const MASTERS = 'system:masters';
 
 /** The `use` verb on SCCs. The caller adds the name. */
-export const USE_SCC: Action = {
+export const USE_SCC: Required<Pick<Action, 'verb' | 'apiGroup' | 'resource'>> = {
   verb: 'use',
   apiGroup: RESOURCES.SecurityContextConstraints.group,
   resource: RESOURCES.SecurityContextConstraints.resource,

@@ -9,10 +9,18 @@ import type { Wire } from '../kube/types.ts';
 import {
   EXEMPT_CONDITION,
   type InstalledConfiguration,
+  OWN_LABEL_PREFIX,
   unchangedNamespaces,
   type WebhookRegistration,
 } from '../kube/webhooks.ts';
-import { FAIL_OPEN, KUBE_SYSTEM, NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, TIER_LABEL } from '../kube/well-known.ts';
+import {
+  ENFORCE_LABEL,
+  FAIL_OPEN,
+  KUBE_SYSTEM,
+  NAMESPACE_NAME_LABEL,
+  POD_SECURITY_LABELS,
+  TIER_LABEL,
+} from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { SCC_MODE_LABEL, type SccSettings, selectEnforcedNamespaces, selectSccNamespaces } from '../policy/scc/mode.ts';
@@ -23,7 +31,7 @@ import type { ControllerContext } from './controller.ts';
 export interface Enforcement {
   /** True if the default level can deny pods in namespaces that have no Pod Security labels. */
   readonly podSecurity: boolean;
-  /** True if PodSecurityExceptions can apply. If so, Pod Security webhooks fail closed. */
+  /** True if PodSecurityExceptions are reviewed. */
   readonly exceptions: boolean;
   /** True if the rollout is not `Disabled`. */
   readonly rollout: boolean;
@@ -42,9 +50,12 @@ export interface Enforcement {
   readonly someSccs: boolean;
   /**
    * True if the floor policies apply to pods while no replica responds. In that case, the Pod Security webhooks fail
-   * open, and so do the SCC webhooks for pods that the baseline or restricted level applies to.
+   * open, except where only replicas enforce the level, and so do the SCC webhooks for pods that the baseline or
+   * restricted level applies to.
    */
   readonly floor: boolean;
+  /** True if users who may use the `privileged` SCC may enter every pod without a review. */
+  readonly privileged: boolean;
   /** Pods that neither Pod Security nor the floor evaluates. */
   readonly exemptions: PodSecurityConfiguration['exemptions'];
   /** Additional resources that the advisory webhook reviews. */
@@ -86,7 +97,7 @@ export function requiredConfigurations(
 export function requiredEnforcement(
   { exceptions, rollout, kubelet, olm, scc, podSecurity, workloadResources }: Settings,
   features: ControllerContext['features'],
-  state: Pick<Enforcement, 'podSecurity' | 'someSccs' | 'floor' | 'defaults'>,
+  state: Pick<Enforcement, 'podSecurity' | 'someSccs' | 'floor' | 'privileged' | 'defaults'>,
 ): Enforcement {
   const hasKubelet = features.kubelet && kubelet.isOn;
   return {
@@ -112,11 +123,13 @@ type Requirement = Wire<V1LabelSelectorRequirement>;
 interface Tier {
   /** Prefix of webhook names. */
   readonly prefix: string;
-  readonly failurePolicy: 'Fail' | 'Ignore';
+  /**
+   * Requests that no replica reviews are denied if the tier is `closed`, and otherwise allowed. An `exposed` tier allows
+   * requests that a review would deny, so API servers wait longer for its reviews.
+   */
+  readonly failure: 'closed' | 'exposed' | 'open';
   readonly namespaces: readonly Requirement[];
   readonly condition?: Wire<V1MatchCondition>;
-  /** True if reviews can deny pods, so a timeout might admit a forbidden pod. */
-  readonly mayDeny?: boolean;
 }
 
 function isNot(key: string, ...values: readonly string[]): Requirement {
@@ -127,25 +140,35 @@ function isIn(key: string, ...values: readonly string[]): Requirement {
   return { key, operator: 'In', values };
 }
 
-/** Returns tiers that fail closed, except in namespaces labeled for networking, DNS and storage. */
-function closedTiers(namespaces: readonly Requirement[]): readonly Tier[] {
-  return [
-    { prefix: '', failurePolicy: 'Fail', namespaces: [...namespaces, isNot(TIER_LABEL, FAIL_OPEN)] },
-    { ...openTier('fail-open.', [...namespaces, isIn(TIER_LABEL, FAIL_OPEN)]), mayDeny: true },
-  ];
+function isSet(key: string): Requirement {
+  return { key, operator: 'Exists' };
 }
 
-function openTier(prefix: string, namespaces: readonly Requirement[]): Tier {
-  return { prefix, failurePolicy: 'Ignore', namespaces };
+function isAbsent(key: string): Requirement {
+  return { key, operator: 'DoesNotExist' };
 }
 
-function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly Tier[] {
-  // Namespace labels may set levels even if no level is enforced by default.
-  if (!isEnforced) return [{ ...openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)]), mayDeny: true }];
+/** Namespaces labeled for networking, DNS and storage, and all others. */
+const [LABELED_OPEN, NOT_LABELED_OPEN] = [isIn(TIER_LABEL, FAIL_OPEN), isNot(TIER_LABEL, FAIL_OPEN)];
+
+/**
+ * Returns the same tiers in every state, so a change of state opens no tier that must remain closed. Namespaces with the
+ * own label fail closed, because only replicas enforce it. API servers enforce the upstream label with their plugin or
+ * the floor, and the default level with the floor.
+ */
+function podSecurityTiers({ podSecurity, floor }: Enforcement, { namespace }: Service): readonly Tier[] {
+  const reviewed = isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace);
+  const closed = [reviewed, NOT_LABELED_OPEN];
   return [
-    ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
+    {
+      prefix: '',
+      failure: floor ? 'open' : podSecurity ? 'closed' : 'exposed',
+      namespaces: [...closed, isAbsent(ENFORCE_LABEL)],
+    },
+    { prefix: OWN_LABEL_PREFIX, failure: 'closed', namespaces: [...closed, isSet(ENFORCE_LABEL)] },
+    { prefix: 'fail-open.', failure: 'exposed', namespaces: [reviewed, LABELED_OPEN] },
     // When a cluster starts, the pods in kube-system must be able to start first.
-    { ...openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]), mayDeny: true },
+    { prefix: `${KUBE_SYSTEM}.`, failure: 'exposed', namespaces: [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)] },
   ];
 }
 
@@ -154,14 +177,18 @@ function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: bo
   const { scc, someSccs, floor } = enforcement;
   const unchanged = unchangedNamespaces(namespace);
   const reviewed = selectSccNamespaces(scc, unchanged);
-  if (!someSccs) return [openTier('', [...reviewed, isNot(SCC_MODE_LABEL, 'off')])];
-  const unlabeled: Requirement = { key: SCC_MODE_LABEL, operator: 'DoesNotExist' };
-  const byDefault = scc.mode === 'enforce';
-  const tiers = closedTiers(selectEnforcedNamespaces(scc, unchanged));
+  const open = (prefix: string, requirement: Requirement): Tier => ({
+    ...{ prefix, failure: 'open' },
+    namespaces: [...reviewed, requirement],
+  });
+  if (!someSccs) return [open('', isNot(SCC_MODE_LABEL, 'off'))];
+  const enforced = selectEnforcedNamespaces(scc, unchanged);
+  const closed: Tier = { prefix: '', failure: 'closed', namespaces: [...enforced, NOT_LABELED_OPEN] };
   return [
-    ...(floor && hasFloor ? tiers.flatMap((tier) => splitByLevel(tier, enforcement)) : tiers),
-    openTier('report.', [...reviewed, isIn(SCC_MODE_LABEL, 'report')]),
-    ...(byDefault ? [] : [openTier('unlabeled.', [...reviewed, unlabeled])]),
+    ...(floor && hasFloor ? splitByLevel(closed, enforcement) : [closed]),
+    { prefix: 'fail-open.', failure: 'exposed', namespaces: [...enforced, LABELED_OPEN] },
+    open('report.', isIn(SCC_MODE_LABEL, 'report')),
+    ...(scc.mode === 'enforce' ? [] : [open('unlabeled.', isAbsent(SCC_MODE_LABEL))]),
   ];
 }
 
@@ -170,7 +197,6 @@ function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: bo
  * pods that are exempt from Pod Security and for pods in privileged namespaces.
  */
 function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): readonly Tier[] {
-  if (tier.failurePolicy === 'Ignore') return [tier];
   const key = POD_SECURITY_LABELS.enforce;
   const [limited, others] = podSecurity
     ? [isNot(key, 'privileged'), isIn(key, 'privileged')]
@@ -179,9 +205,8 @@ function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): rea
     ...tier,
     namespaces: [...tier.namespaces, ...namespaces],
   });
-  const closed = select(others);
-  const open: Tier = { ...select(limited), prefix: 'floor.', failurePolicy: 'Ignore' };
-  return [closed, ...exemptNamespaces(open, exemptions).flatMap((one) => exemptPods(one, exemptions))];
+  const open: Tier = { ...select(limited), prefix: 'floor.', failure: 'open' };
+  return [select(others), ...exemptNamespaces(open, exemptions).flatMap((one) => exemptPods(one, exemptions))];
 }
 
 /** Splits a fail-open tier so it fails closed for exempt namespaces. */
@@ -192,7 +217,7 @@ function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exempt
     { ...open, namespaces: select(isNot(NAMESPACE_NAME_LABEL, ...names)) },
     {
       prefix: 'exempt-namespaces.',
-      failurePolicy: 'Fail',
+      failure: 'closed',
       namespaces: select(isIn(NAMESPACE_NAME_LABEL, ...names)),
     },
   ];
@@ -205,10 +230,10 @@ function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exem
     ...(usernames.length === 0 ? [] : [`request.userInfo.username in ${celList(usernames)}`]),
     ...(runtimeClasses.length === 0 ? [] : [`has(${runtimeClass}) && ${runtimeClass} in ${celList(runtimeClasses)}`]),
   ].join(' || ');
-  if (tier.failurePolicy === 'Fail' || isExempt === '') return [tier];
+  if (tier.failure === 'closed' || isExempt === '') return [tier];
   return [
     { ...tier, condition: { name: 'not-exempt', expression: `!(${isExempt})` } },
-    { ...tier, prefix: 'exempt.', failurePolicy: 'Fail', condition: { name: EXEMPT_CONDITION, expression: isExempt } },
+    { ...tier, prefix: 'exempt.', failure: 'closed', condition: { name: EXEMPT_CONDITION, expression: isExempt } },
   ];
 }
 
@@ -220,39 +245,34 @@ function createWebhooks(
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly Webhook[] {
-  const { feature, isEnforcing, failsClosed = false, isNamespaced } = registration;
-  const { hasFloor = false, reviewsWorkloadResources = false } = registration;
-  if (!isNamespaced) {
-    const isEnforced = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
-    const failurePolicy = failsClosed || isEnforced ? 'Fail' : 'Ignore';
-    return [createWebhook(registration, { prefix: '', failurePolicy, namespaces: [] }, target)];
-  }
-  const tiers = namespaceTiers(registration, enforcement, target);
+  const { reviewsWorkloadResources = false, unlessPrivileged } = registration;
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
   const rules = [...registration.rules, ...added];
-  // The floor supports neither exceptions nor the levels that only Portcullis enforces.
-  const isOpen = feature === 'psa' && hasFloor && enforcement.floor && !enforcement.exceptions;
-  return tiers.map((tier) =>
-    createWebhook(
-      { ...registration, rules },
-      isOpen ? { ...tier, failurePolicy: 'Ignore', mayDeny: false } : tier,
-      target,
-    ),
+  const conditions = [
+    ...(registration.matchConditions ?? []),
+    ...(unlessPrivileged && enforcement.privileged ? [unlessPrivileged] : []),
+  ];
+  return findTiers(registration, enforcement, target).map((tier) =>
+    createWebhook({ ...registration, rules, matchConditions: conditions }, tier, target),
   );
 }
 
-function namespaceTiers(
-  { feature, configuration, isEnforcing, hasFloor = false }: WebhookRegistration,
+function findTiers(
+  { feature, configuration, failure, isNamespaced }: WebhookRegistration,
   enforcement: Enforcement,
   { service }: WebhookTarget,
 ): readonly Tier[] {
-  if (feature === 'scc') return sccTiers(enforcement, service, hasFloor);
-  if (configuration.kind === 'ValidatingWebhookConfiguration') {
-    return podSecurityTiers(isEnforcing && (enforcement.podSecurity || enforcement.exceptions), service);
+  if (!isNamespaced) {
+    const isClosed = failure === 'closed' && (feature !== 'scc' || enforcement.someSccs);
+    return [{ prefix: '', failure: isClosed ? 'closed' : 'open', namespaces: [] }];
   }
+  if (feature === 'scc') return sccTiers(enforcement, service, failure === 'floor');
+  if (failure !== 'open') return podSecurityTiers(enforcement, service);
+  // The policy for the service account permits mutating webhooks for pods only if they exclude all these namespaces.
+  const isMutating = configuration.kind === 'MutatingWebhookConfiguration';
+  const excluded = isMutating ? unchangedNamespaces(service.namespace) : [service.namespace];
   const selected = feature === 'defaults' ? (enforcement.defaults ?? []) : [];
-  // The policy for the service account permits mutating webhooks for pods only with this requirement.
-  return [openTier('', [...selected, isNot(NAMESPACE_NAME_LABEL, ...unchangedNamespaces(service.namespace))])];
+  return [{ prefix: '', failure: 'open', namespaces: [...selected, isNot(NAMESPACE_NAME_LABEL, ...excluded)] }];
 }
 
 function workloadRule({ group, version, resource }: WorkloadResource): WebhookRegistration['rules'][number] {
@@ -261,21 +281,22 @@ function workloadRule({ group, version, resource }: WorkloadResource): WebhookRe
 }
 
 /** Maximum timeout of other fail-open webhooks. */
-const FAIL_OPEN_SECONDS = 5;
-/**
- * Timeout of fail-open webhooks that deny pods and that the floor does not back. It is long enough for a busy
- * API server to send several large reviews.
- */
-const ENFORCING_FAIL_OPEN_SECONDS = 15;
+const OPEN_SECONDS = 5;
+/** Timeout of exposed tiers. It is long enough for a busy API server to send several large reviews. */
+const EXPOSED_SECONDS = 15;
 
 /** Returns a webhook that sets all fields that API servers would otherwise default. */
 function createWebhook(
   registration: WebhookRegistration,
-  { prefix, failurePolicy, namespaces, condition, mayDeny = false }: Tier,
+  { prefix, failure, namespaces, condition }: Tier,
   { service, url, timeoutSeconds: closedTimeout }: WebhookTarget,
 ): Webhook {
   const { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds } = registration;
-  const waitSeconds = registration.isEnforcing && mayDeny ? ENFORCING_FAIL_OPEN_SECONDS : openSeconds(timeoutSeconds);
+  const seconds = {
+    closed: closedTimeout ?? timeoutSeconds,
+    exposed: EXPOSED_SECONDS,
+    open: openSeconds(timeoutSeconds),
+  };
   const conditions = [...(matchConditions ?? []), ...(condition ? [condition] : [])];
   return {
     name: `${prefix}${name}`,
@@ -287,14 +308,14 @@ function createWebhook(
     ...(conditions.length > 0 ? { matchConditions: conditions } : {}),
     matchPolicy: 'Equivalent',
     sideEffects: 'None',
-    failurePolicy,
-    timeoutSeconds: failurePolicy === 'Fail' ? (closedTimeout ?? timeoutSeconds) : waitSeconds,
+    failurePolicy: failure === 'closed' ? 'Fail' : 'Ignore',
+    timeoutSeconds: seconds[failure],
     ...(configuration.kind === 'MutatingWebhookConfiguration' ? { reinvocationPolicy: 'IfNeeded' } : {}),
   };
 }
 
-export function openSeconds(timeoutSeconds = FAIL_OPEN_SECONDS): number {
-  return Math.min(timeoutSeconds, FAIL_OPEN_SECONDS);
+export function openSeconds(timeoutSeconds = OPEN_SECONDS): number {
+  return Math.min(timeoutSeconds, OPEN_SECONDS);
 }
 
 /** Prevents AKS from excluding its own namespaces. The selectors already ensure that a cluster can start. */

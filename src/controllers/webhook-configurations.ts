@@ -16,6 +16,7 @@ import {
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, OPTIONAL_FEATURES, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import { selectedNamespaces } from '../policy/psa/defaults.ts';
 import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
+import { mayEnterEveryPod, PRIVILEGED_SCC } from '../policy/scc/standard.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
 import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
 import {
@@ -150,6 +151,7 @@ function watchInputs({ settings, service, apiServerVersion }: ControllerContext)
         : [],
     ),
     watch('EndpointSlice', (slice) => (belongsTo(slice, service) ? KEYS : [])),
+    watch('SecurityContextConstraints', ({ metadata }) => (metadata?.name === PRIVILEGED_SCC ? KEYS : [])),
     ...ROLLOUT_KINDS.map((kind) => watch(kind, () => KEYS)),
     ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? KEYS : []))),
     ...DEFAULTS_KINDS.map((kind) => watch(kind, ({ metadata }) => (metadata?.name === DEFAULTS_POLICY ? KEYS : []))),
@@ -182,6 +184,7 @@ function createRequirements({ settings, service, version, webhooks, features }: 
       someSccs: scc.mode === 'enforce' || store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
       defaults: policies.hasDefaults ? undefined : selectedNamespaces(defaults),
       floor: policies.floor !== undefined,
+      privileged: mayEnterEveryPod(scc, store.get('SecurityContextConstraints', PRIVILEGED_SCC)),
     });
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
   };

@@ -12,7 +12,7 @@ import type { Action } from '../policy/rbac/rules.ts';
 type Program = (values: Readonly<Record<string, unknown>>) => unknown;
 
 /** Returns true if a user may perform an action. */
-type Authorize = (user: UserInfo, action: Action) => boolean;
+export type Authorize = (user: UserInfo, action: Action) => boolean;
 
 /** The `authorizer` variable. Each call adds a part of the action. */
 export class Authorizer {

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../kube/types.ts';
-import { compile, firstLine, toCelValue } from './cel.ts';
+import { type Authorize, Authorizer, compile, firstLine, toCelValue } from './cel.ts';
 import { objectAt, textAt } from './types.ts';
 
 /** Value of a CEL expression, or `error` if the expression cannot be evaluated. */
@@ -15,10 +15,13 @@ export function evaluate(expression: string, values: Readonly<Record<string, unk
   }
 }
 
+/** Inputs for match conditions. */
+const INPUTS = ['object', 'oldObject', 'request', 'authorizer'];
+
 /** Returns why a match condition cannot be compiled, or `undefined` if it can. */
 export function conditionError(expression: string): string | undefined {
   try {
-    compile(expression, ['object', 'oldObject', 'request']);
+    compile(expression, INPUTS);
     return undefined;
   } catch (cause) {
     return firstLine(cause);
@@ -38,12 +41,17 @@ export function completeRequest(request: JsonObject): JsonObject {
  * another condition cannot be evaluated.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/matchconditions/matcher.go
  */
-export function matchesConditions(conditions: readonly JsonObject[], request: JsonObject): ConditionResult {
+export function matchesConditions(
+  conditions: readonly JsonObject[],
+  request: JsonObject,
+  access: Authorize = () => false,
+): ConditionResult {
   const { object, oldObject } = request;
   const values = {
     object: toCelValue(object),
     oldObject: toCelValue(oldObject),
     request: toCelValue(completeRequest(request)),
+    authorizer: new Authorizer(access, objectAt(request, 'userInfo')),
   };
   const errors: string[] = [];
   for (const condition of conditions) {

@@ -39,6 +39,8 @@ export function webhookConfigurations(
     someSccs: true,
     defaults: selectedNamespaces(defaults),
     floor: false,
+    // Without a leader, the condition would remain after a change to the SCC.
+    privileged: false,
   });
   const enforcement = { ...required, ...state };
   const service = { namespace, name: INSTALLATION.name };

@@ -63,13 +63,15 @@ export interface WebhookRegistration {
   /** Selects the objects to review by label. If absent, the webhook reviews all objects. */
   readonly objectSelector?: Wire<V1LabelSelector>;
   readonly timeoutSeconds: number;
-  /** True if the webhook fails closed while its feature enforces. A webhook that only warns always fails open. */
-  readonly isEnforcing: boolean;
-  /** True if the webhook fails closed regardless of the settings. */
-  readonly failsClosed?: boolean;
-  /** True if the floor policies cover these requests while no replica responds. */
-  readonly hasFloor?: boolean;
-  /** True if the webhook reviews namespaced objects. */
+  /**
+   * The effect on requests while no replica responds. With `open`, they are allowed, because reviews only warn, set
+   * defaults or find mistakes. With `closed`, they are denied where the settings enforce the feature. With `floor`, pods
+   * that the floor policies restrict are allowed as well.
+   */
+  readonly failure: 'open' | 'closed' | 'floor';
+  /** Match condition that is registered while `mayEnterEveryPod`. */
+  readonly unlessPrivileged?: Wire<V1MatchCondition>;
+  /** True if namespaces determine the failure policy. */
   readonly isNamespaced: boolean;
 }
 
@@ -80,6 +82,12 @@ export function unchangedNamespaces(installation: string): readonly string[] {
 
 /** Match condition for webhooks that review only pods that are exempt from Pod Security. */
 export const EXEMPT_CONDITION = 'exempt';
+
+/** Match condition for webhooks that do not review users who may use the `privileged` SCC. */
+export const NOT_PRIVILEGED_CONDITION = 'not-privileged';
+
+/** Prefix of webhooks that review only namespaces with the label `ENFORCE_LABEL`. */
+export const OWN_LABEL_PREFIX = 'own-label.';
 
 export interface RegisteredWebhook {
   readonly name: string;

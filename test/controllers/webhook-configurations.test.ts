@@ -10,6 +10,7 @@ import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.t
 import { draft, type EndpointSlice } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, INSTALLED_CONFIGURATIONS, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { WEBHOOK_REGISTRATIONS as REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, SERVICE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
@@ -24,7 +25,9 @@ import {
 const AUTHORITY = createAuthority({ now: START_DATE, days: 365 });
 const PAIR = createServing(AUTHORITY, NAMES, { now: START_DATE, days: 30 });
 const ROLE = 'portcullis-webhook-configurations';
-const PODS = ['exec.scc', 'mutate.scc', 'validate.scc'];
+/** Fails closed even if nothing is enforced by default. */
+const OWN_LABEL = 'own-label.psa';
+const SCCS = ['exec.scc', 'mutate.scc', 'objects.scc', 'objects.scc', OWN_LABEL, 'validate.scc'];
 
 /** An EndpointSlice of the Service. */
 function slice(ready: boolean): EndpointSlice {
@@ -125,10 +128,14 @@ suite('the webhook configurations', () => {
     assert.deepEqual(names().sort(), installed.filter((name) => !off.includes(name)).sort());
     await trust();
     await running.pass(60_000);
-    assert.deepEqual(closed(), []);
+    assert.deepEqual(closed(), [OWN_LABEL]);
     const waits = list().flatMap(({ webhooks = [] }) => webhooks.map((one) => [one.name, one.timeoutSeconds] as const));
     const long = waits.filter(([, timeoutSeconds = 10]) => timeoutSeconds > 5);
-    assert.deepEqual(long, [['psa.portcullis.dev', 15]]);
+    assert.deepEqual(long, [
+      ['psa.portcullis.dev', 15],
+      ['fail-open.psa.portcullis.dev', 15],
+      ['kube-system.psa.portcullis.dev', 15],
+    ]);
   });
 
   test('fail closed for enforced namespaces once API servers trust the certificate', async () => {
@@ -141,25 +148,61 @@ suite('the webhook configurations', () => {
     await running.pass(4_000);
     assert.deepEqual(closed(), [], 'before API servers have observed the caBundle');
     await running.pass(1_000);
-    assert.deepEqual(closed(), [...PODS, 'objects.scc', 'objects.scc'].sort());
+    assert.deepEqual(closed(), SCCS);
     await change({ mode: 'report' });
-    assert.deepEqual(closed(), []);
+    assert.deepEqual(closed(), [OWN_LABEL]);
     await label('enforce');
-    assert.deepEqual(closed(), PODS);
+    assert.deepEqual(closed(), SCCS);
     await label('unknown');
-    assert.deepEqual(closed(), PODS);
+    assert.deepEqual(closed(), SCCS);
     await label('report');
-    assert.deepEqual(closed(), []);
+    assert.deepEqual(closed(), [OWN_LABEL]);
     const enforce = {
       ...DEFAULT_CONFIGURATION,
       defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' },
     } as const;
     await change({}, { podSecurity: createPodSecurity(enforce) });
-    assert.deepEqual(closed(), ['psa']);
+    assert.deepEqual(closed(), [OWN_LABEL, 'psa']);
     await change({ mode: 'off' });
     assert.deepEqual(names(), ['psa.portcullis.dev']);
     await change({}, { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION) });
-    assert.deepEqual(closed(), []);
+    assert.deepEqual(closed(), [OWN_LABEL]);
+    const { exceptions } = settings.value;
+    await change({}, { exceptions: { ...exceptions, mode: 'approved' } });
+    await trust();
+    await running.pass(5_000);
+    assert.deepEqual(closed(), ['exceptions.psa', OWN_LABEL, 'record.exceptions'], 'exceptions');
+    await change({}, { exceptions });
+    assert.deepEqual(closed(), [OWN_LABEL], 'exceptions turned off again');
+  });
+
+  test('skip exec for users of the privileged SCC only while it allows every pod', async () => {
+    const skipped = (): boolean => JSON.stringify(list()).includes('not-privileged');
+    const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'privileged')?.scc;
+    assert.ok(standard);
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    assert.equal(skipped(), false, 'missing');
+    await cluster.create('SecurityContextConstraints', standard, TEST_MANAGER);
+    await running.idle();
+    assert.equal(skipped(), true, 'standard');
+    for (const { scc, isSkipped, compatibility = {} } of [
+      { scc: { allowHostPID: false }, isSkipped: false },
+      { scc: { users: ['alice'], groups: [], priority: 5 }, isSkipped: true },
+      { scc: { volumes: ['configMap'] }, isSkipped: false },
+      { scc: {}, isSkipped: true },
+      { scc: { requiredDropCapabilities: ['KILL'] }, isSkipped: false },
+      { scc: {}, compatibility: 'openshift' as const, isSkipped: false },
+      { scc: {}, isSkipped: true },
+    ]) {
+      const { metadata = {} } = cluster.store.get('SecurityContextConstraints', 'privileged') ?? {};
+      await cluster.update('SecurityContextConstraints', { ...standard, ...scc, metadata }, TEST_MANAGER);
+      await change({ compatibility });
+      assert.equal(skipped(), isSkipped, JSON.stringify({ scc, compatibility }));
+    }
+    await cluster.remove('SecurityContextConstraints', 'privileged');
+    await running.idle();
+    assert.equal(skipped(), false, 'deleted');
   });
 
   test('exist for OLM hardening unless its mode is off, and fail open', async () => {
@@ -171,7 +214,7 @@ suite('the webhook configurations', () => {
       assert.ok(names().includes('olm.portcullis.dev'), mode);
       await trust();
       await running.pass(60_000);
-      assert.deepEqual(closed(), []);
+      assert.deepEqual(closed(), [OWN_LABEL]);
       await change({}, { olm: { ...olm, hardening: { mode: 'off' } } });
       assert.ok(!names().includes('olm.portcullis.dev'));
     }
@@ -181,7 +224,6 @@ suite('the webhook configurations', () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();
-    await label('enforce');
     await running.pass(10_000);
     const caBundle = Buffer.from(createAuthority({ now: START_DATE, days: 365 }).cert).toString('base64');
     await edit(({ webhooks = [] }) => {
@@ -189,7 +231,8 @@ suite('the webhook configurations', () => {
     });
     await change({ mode: 'enforce' });
     await running.pass(60_000);
-    assert.deepEqual(closed(), PODS);
+    // The configuration of the validating webhooks is not trusted either, because it contains one with the other CA.
+    assert.deepEqual(closed(), ['mutate.scc', OWN_LABEL]);
   });
 
   test('stay fail-closed while trust is interrupted', async () => {

@@ -1,6 +1,7 @@
 /**
- * Executes the table in docs/explanation/states.md, which contains the pods that can be created for each combination of
- * namespace, settings and state of the replicas. Each request is a dry run from a user who may create pods.
+ * Executes the tables in docs/explanation/states.md, which contain the pods that can be created for each combination of
+ * namespace, settings and state of the replicas, and the other requests that succeed while no replica responds. Each
+ * request except `exec` is a dry run from a user who may create pods.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -25,7 +26,7 @@ import { compliantPod } from '../support/pod-security.ts';
 
 // The table
 
-const RESULTS = ['reviewed', 'reviewed or rejected', 'level only', 'not reviewed', 'rejected'] as const;
+const RESULTS = ['reviewed', 'reviewed or rejected', 'upstream level only', 'not reviewed', 'rejected'] as const;
 type Result = (typeof RESULTS)[number];
 const FLOORS = ['without floor', 'floor, `Fail`', 'floor, `Ignore`'] as const;
 type Floor = (typeof FLOORS)[number];
@@ -34,35 +35,41 @@ type Floor = (typeof FLOORS)[number];
 interface Situation {
   readonly replicas: 'respond' | 'overloaded' | 'do not respond';
   readonly namespace: 'excluded' | 'fail-open' | 'fail-closed';
-  readonly 'default level': 'none' | 'set' | 'exceptions';
-  readonly level: 'none' | 'set';
+  readonly 'default level': 'none' | 'set';
+  readonly level: 'none' | 'set' | 'own';
   readonly SCCs: 'off' | 'report' | 'enforce';
 }
 
 type Row = Readonly<Record<string, string>>;
 
-function readTable(): readonly Row[] {
+/** Reads all tables of the page. */
+function readTables(): readonly (readonly Row[])[] {
   const page = readFileSync(new URL('../../docs/explanation/states.md', import.meta.url), 'utf8');
-  const [columns = [], , ...rows] = page
-    .split('\n')
-    .filter((line) => line.startsWith('|'))
-    .map((line) => line.slice(1, -1).split('|'))
-    .map((cells) => cells.map((cell) => cell.trim()));
-  return rows.map((cells) => Object.fromEntries(columns.map((column, index) => [column, cells[index] ?? ''])));
+  return page.split(/\n\n+/).flatMap((block) => {
+    if (!block.startsWith('|')) return [];
+    const [columns = [], , ...rows] = block.split('\n').map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim()),
+    );
+    return [rows.map((cells) => Object.fromEntries(columns.map((column, index) => [column, cells[index] ?? ''])))];
+  });
 }
 
-const TABLE = readTable();
+const [PODS_TABLE = [], OTHERS_TABLE = []] = readTables();
 
-function findRows(situation: Situation): readonly Row[] {
-  return TABLE.filter((row) =>
-    Object.entries(situation).every(
-      ([column, value]) => row[column] === 'any' || row[column]?.split(', ').includes(String(value)),
+/** Returns the rows whose columns contain the values. */
+function findRows(table: readonly Row[], values: Readonly<Record<string, string>>): readonly Row[] {
+  return table.filter((row) =>
+    Object.entries(values).every(
+      ([column, value]) => row[column] === 'any' || row[column]?.split(', ').includes(value),
     ),
   );
 }
 
 function findResult(situation: Situation, floor: Floor): Result {
-  const results = findRows(situation).map((row) => row[floor]);
+  const results = findRows(PODS_TABLE, { ...situation }).map((row) => row[floor]);
   const result = RESULTS.find((one) => one === results[0]);
   assert.ok(result !== undefined && results.length === 1, `${JSON.stringify(situation)} has rows: ${results.join()}`);
   return result;
@@ -70,7 +77,8 @@ function findResult(situation: Situation, floor: Floor): Result {
 
 // The settings
 
-const SOURCES = ['labels', 'exceptions', 'defaults', 'rollout'] as const;
+/** Turning exceptions off again must leave the same state as before, so `labels` follows `exceptions`. */
+const SOURCES = ['exceptions', 'labels', 'defaults', 'rollout'] as const;
 type Source = (typeof SOURCES)[number];
 
 interface Configuration {
@@ -78,10 +86,10 @@ interface Configuration {
   readonly floor: Floor;
 }
 
-/** All combinations, which take about 25 minutes. The development cluster, which shares this process, executes one. */
-const CONFIGURATIONS: readonly Configuration[] = SOURCES.flatMap((source) =>
-  FLOORS.map((floor) => ({ source, floor })),
-).slice(0, ASSETS === undefined ? 1 : undefined);
+/** All combinations, which take about 30 minutes. The development cluster, which shares this process, executes two. */
+const CONFIGURATIONS: readonly Configuration[] = FLOORS.flatMap((floor) =>
+  SOURCES.map((source) => ({ source, floor })),
+).slice(0, ASSETS === undefined ? 2 : undefined);
 
 function settings({ source, floor }: Configuration): JsonObject {
   return {
@@ -98,31 +106,34 @@ function settings({ source, floor }: Configuration): JsonObject {
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 
+/** The labels of each level, as the guides recommend them. */
+const LEVEL_LABELS = {
+  unlabeled: {},
+  restricted: { [ENFORCE]: 'restricted' },
+  own: { 'portcullis.dev/enforce': 'restricted', [ENFORCE]: 'privileged' },
+} as const;
+type LevelLabel = keyof typeof LEVEL_LABELS;
+const LEVELS = Object.keys(LEVEL_LABELS) as readonly LevelLabel[];
+
 interface Space {
   readonly name: string;
   readonly tier: Situation['namespace'];
   readonly scc: Situation['SCCs'];
-  /** True if a label sets the level. */
-  readonly isLabeled: boolean;
+  readonly label: LevelLabel;
 }
 
-const EXCLUDED: Space = { name: 'portcullis', tier: 'excluded', scc: 'off', isLabeled: true };
+const EXCLUDED: Space = { name: 'portcullis', tier: 'excluded', scc: 'off', label: 'restricted' };
 const SPACES: readonly Space[] = (['fail-open', 'fail-closed'] as const).flatMap((tier) =>
   (['off', 'report', 'enforce'] as const).flatMap((scc) =>
-    [true, false].map((isLabeled) => ({
-      name: `${tier}-scc-${scc}-${isLabeled ? 'restricted' : 'unlabeled'}`,
-      tier,
-      scc,
-      isLabeled,
-    })),
+    LEVELS.map((label) => ({ name: `${tier}-scc-${scc}-${label}`, tier, scc, label })),
   ),
 );
 
-function namespaceOf({ name, tier, scc, isLabeled }: Space): JsonObject {
+function namespaceOf({ name, tier, scc, label }: Space): JsonObject {
   const labels = {
     'portcullis.dev/scc': scc,
     ...(tier === 'fail-open' ? { 'portcullis.dev/admission': 'fail-open' } : {}),
-    ...(isLabeled ? { [ENFORCE]: 'restricted' } : {}),
+    ...LEVEL_LABELS[label],
   };
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
 }
@@ -173,8 +184,8 @@ function ephemeral(securityContext: JsonObject): JsonObject {
 }
 
 /** Large pods are sent only to namespaces with a label, because each one takes an API server up to a second. */
-function attempts({ name: namespace, isLabeled }: Space): readonly Attempt[] {
-  const sizes = isLabeled ? SIZES : [];
+function attempts({ name: namespace, label }: Space): readonly Attempt[] {
+  const sizes = label === 'restricted' ? SIZES : [];
   const pods = `/api/v1/namespaces/${namespace}/pods`;
   const post = (name: string, denied: Attempt['denied'], body: JsonObject): Attempt => ({
     ...{ name, denied, body },
@@ -196,7 +207,7 @@ function attempts({ name: namespace, isLabeled }: Space): readonly Attempt[] {
     post('forbidden pod', 'if forbidden', VIOLATING),
     ...sizes.slice(0, 1).map((size) => post(`compliant pod of ${size} MB`, 'never', padded(COMPLIANT, size))),
     ...sizes.map((size) => post(`forbidden pod of ${size} MB`, 'if forbidden', padded(VIOLATING as Pod, size))),
-    ...(isLabeled && ASSETS !== undefined
+    ...(label === 'restricted' && ASSETS !== undefined
       ? [{ ...post('forbidden pod of escaped characters', 'if forbidden', escaped(VIOLATING)), parallel: 3 }]
       : []),
     patch('update of an image', 'never', IMAGE),
@@ -363,23 +374,30 @@ suite('all combinations of settings, namespace and state', () => {
     assert.ok(isDenial(answer.status, message), `${method} ${path}: ${answer.status} ${message}`);
     return `${answer.status} ${message.slice(0, 300)}`;
   };
-  const isOpen = async (name: string): Promise<boolean> => {
+  const findWebhook = async (name: string): Promise<JsonObject | undefined> => {
     const items = responseItems(await plane.admin.send('GET', `${CONFIGURATION}/validatingwebhookconfigurations`));
     const webhooks = items.flatMap((item) => item['webhooks'] as readonly JsonObject[]);
-    return webhooks.find((one) => one['name'] === name)?.['failurePolicy'] === 'Ignore';
+    return webhooks.find((one) => one['name'] === name);
   };
+  const isOpen = async (name: string): Promise<boolean> => (await findWebhook(name))?.['failurePolicy'] === 'Ignore';
   /** Waits until the settings are in force in all API servers. */
   const configure = async (configuration: Configuration): Promise<void> => {
     const { source, floor } = configuration;
     await system.configure(settings(configuration));
     await eventually(async () => {
-      const opens = source === 'labels' || (source !== 'exceptions' && floor === 'floor, `Ignore`');
+      const opens = DEFAULT_LEVELS[source] === 'none' || floor === 'floor, `Ignore`';
       assert.equal(await isOpen('psa.portcullis.dev'), opens);
+      assert.equal(await isOpen('own-label.psa.portcullis.dev'), false);
+      if (floor === 'floor, `Ignore`') {
+        const { namespaceSelector = {} } = (await findWebhook('floor.validate.scc.portcullis.dev')) ?? {};
+        const operator = DEFAULT_LEVELS[source] === 'set' ? 'NotIn' : 'In';
+        assert.ok(JSON.stringify(namespaceSelector).includes(`"key":"${ENFORCE}","operator":"${operator}"`));
+      }
       if (floor !== 'floor, `Ignore`') assert.equal(await isOpen('validate.scc.portcullis.dev'), false);
       const { text } = await plane.admin.send('GET', `${CONFIGURATION}/validatingadmissionpolicies`);
       assert.equal(text.includes('floor.enforce-restricted.psa'), floor !== 'without floor');
       for (const space of SPACES) {
-        const expected = hasLevel(space, source) || space.scc === 'enforce';
+        const expected = getLevel(space, source) !== 'none' || space.scc === 'enforce';
         const [, forbidden] = attempts(space);
         assert.ok(forbidden);
         assert.equal((await send(forbidden)) !== '', expected, space.name);
@@ -398,7 +416,14 @@ suite('all combinations of settings, namespace and state', () => {
         {
           rules: [
             { apiGroups: [''], resources: ['pods', 'pods/ephemeralcontainers'], verbs: ['create', 'patch'] },
+            { apiGroups: [''], resources: ['pods/exec', 'pods/attach'], verbs: ['create', 'get'] },
             { apiGroups: ['apps'], resources: ['deployments'], verbs: ['create'] },
+            { apiGroups: [''], resources: ['namespaces'], verbs: ['create', 'patch', 'get'] },
+            {
+              apiGroups: ['security.openshift.io'],
+              resources: ['securitycontextconstraints'],
+              verbs: ['patch', 'get'],
+            },
           ],
         },
       ],
@@ -406,7 +431,7 @@ suite('all combinations of settings, namespace and state', () => {
         'ClusterRoleBinding',
         {
           roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'author' },
-          subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }],
+          subjects: ['alice', 'bob'].map((name) => ({ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name })),
         },
       ],
     ] as const) {
@@ -415,6 +440,21 @@ suite('all combinations of settings, namespace and state', () => {
     }
     for (const space of SPACES) assert.equal((await create(plane.admin, namespaceOf(space))).status, 201);
     await system.install();
+    // Bob may use the SCC in the namespaces.
+    for (const { name: namespace } of SPACES) {
+      const binding = {
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'RoleBinding',
+        metadata: { name: 'privileged', namespace },
+        roleRef: {
+          apiGroup: 'rbac.authorization.k8s.io',
+          kind: 'ClusterRole',
+          name: 'system:openshift:scc:privileged',
+        },
+        subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'bob' }],
+      };
+      assert.equal((await create(plane.admin, binding)).status, 201);
+    }
     await system.scale(2);
     await eventually(async () => {
       const pods = '/api/v1/namespaces/fail-closed-scc-enforce-restricted/pods?dryRun=All';
@@ -443,6 +483,7 @@ suite('all combinations of settings, namespace and state', () => {
         const leave = await state.enter(system);
         try {
           wrong.push(...(await execute(configuration, state)));
+          if (state.replicas === 'do not respond') wrong.push(...(await executeOthers(state)));
         } finally {
           await leave();
         }
@@ -453,6 +494,33 @@ suite('all combinations of settings, namespace and state', () => {
     });
   }
 
+  /** Sends all requests that are not for pods. Returns the unexpected decisions. */
+  const executeOthers = async ({ name }: State): Promise<readonly string[]> => {
+    const wrong: string[] = [];
+    for (const space of [EXCLUDED, ...SPACES].filter(({ label }) => label === 'restricted')) {
+      for (const user of ['alice', 'bob']) {
+        for (const { request, method, path, body } of otherAttempts(space)) {
+          const isCluster = request === 'create or change an SCC';
+          const values = { request, namespace: space.tier, SCCs: isCluster ? 'enforce' : space.scc };
+          const access = { 'user may use the SCC `privileged`': user === 'bob' ? 'yes' : 'no' };
+          const [row, ...others] = findRows(OTHERS_TABLE, { ...values, ...access });
+          assert.ok(row && others.length === 0, JSON.stringify(values));
+          requests++;
+          const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+          const headers = { 'impersonate-user': user, ...(body ? { 'content-type': type } : {}) };
+          const answer = await plane.admin.send(method, path, body, headers);
+          const message = String(responseMessage(answer));
+          const isDenied = answer.status >= 300 && !ADMITTED_STREAM.test(message);
+          const isFailure = answer.status === 500 && message.includes('failed calling webhook');
+          if (isDenied === (row['result'] === 'rejected') && isDenied === isFailure) continue;
+          wrong.push(
+            `${name}: ${user}: ${method} ${path} (${row['result']}): ${answer.status} ${message.slice(0, 300)}`,
+          );
+        }
+      }
+    }
+    return wrong;
+  };
   /** Sends all requests in a state. Returns the unexpected decisions. */
   const execute = async (configuration: Configuration, state: State): Promise<readonly string[]> => {
     const { source, floor } = configuration;
@@ -461,7 +529,7 @@ suite('all combinations of settings, namespace and state', () => {
         replicas: state.replicas,
         namespace: space.tier,
         'default level': DEFAULT_LEVELS[source],
-        level: hasLevel(space, source) ? 'set' : 'none',
+        level: getLevel(space, source),
         SCCs: space.scc,
       };
       const result = findResult(situation, floor);
@@ -486,6 +554,40 @@ suite('all combinations of settings, namespace and state', () => {
   };
 });
 
+/** A request that is not for a pod. */
+interface OtherAttempt {
+  readonly request: string;
+  readonly method: 'POST' | 'PATCH';
+  readonly path: string;
+  readonly body?: JsonObject;
+}
+
+function otherAttempts({ name }: Space): readonly OtherAttempt[] {
+  const pod = `/api/v1/namespaces/${name}/pods/${STORED}`;
+  const labels = { team: 'a' };
+  const scc = '/apis/security.openshift.io/v1/securitycontextconstraints/restricted-v2?dryRun=All';
+  return [
+    { request: '`exec` and `attach`', method: 'POST', path: `${pod}/exec?container=c&command=sh` },
+    { request: '`exec` and `attach`', method: 'POST', path: `${pod}/attach?container=c&stdout=true` },
+    {
+      request: 'create or change a namespace',
+      method: 'PATCH',
+      path: `/api/v1/namespaces/${name}?dryRun=All`,
+      body: { metadata: { labels } },
+    },
+    {
+      request: 'create or change a namespace',
+      method: 'POST',
+      path: '/api/v1/namespaces?dryRun=All',
+      body: { ...namespaceOf({ ...EXCLUDED, name: 'new' }), metadata: { name: 'new', labels } },
+    },
+    { request: 'create or change an SCC', method: 'PATCH', path: scc, body: { metadata: { labels } } },
+  ];
+}
+
+/** Pods in a control plane without nodes have no host, so an admitted stream fails with this error. */
+const ADMITTED_STREAM = /does not have a host assigned/;
+
 /** True if admission denied the request, including because of a limit, or if it timed out. False for a test error. */
 function isDenial(status: number, message: string): boolean {
   return (
@@ -495,13 +597,14 @@ function isDenial(status: number, message: string): boolean {
 
 const DEFAULT_LEVELS: Readonly<Record<Source, Situation['default level']>> = {
   labels: 'none',
-  exceptions: 'exceptions',
+  exceptions: 'none',
   defaults: 'set',
   rollout: 'set',
 };
 
-function hasLevel({ isLabeled }: Space, source: Source): boolean {
-  return isLabeled || DEFAULT_LEVELS[source] === 'set';
+function getLevel({ label }: Space, source: Source): Situation['level'] {
+  if (label === 'own') return 'own';
+  return label === 'restricted' ? 'set' : DEFAULT_LEVELS[source];
 }
 
 /** Returns whether the request may be denied, and whether it may succeed. */
@@ -512,8 +615,9 @@ function expectedDenials(
 ): readonly boolean[] {
   if (name === 'workload' || result === 'not reviewed') return [false];
   if (result === 'rejected') return [true];
-  const isReviewed = result !== 'level only';
-  const isForbidden = denied === 'if forbidden' && (level === 'set' || (SCCs === 'enforce' && isReviewed));
+  const isReviewed = result !== 'upstream level only';
+  const violates = level === 'set' || (isReviewed && (level === 'own' || SCCs === 'enforce'));
+  const isForbidden = denied === 'if forbidden' && violates;
   const isLarge = result === 'reviewed or rejected' && JSON.stringify(body).length > LARGE;
   return isForbidden ? [true] : isLarge ? [true, false] : [false];
 }

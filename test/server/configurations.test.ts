@@ -70,9 +70,11 @@ function hooksAt(path: string, among: readonly Hook[] = hooks): readonly Hook[] 
   return matching;
 }
 
-/** Returns the fail-closed webhook with a path. */
+/** Returns the fail-closed webhook with a path, for namespaces without the own label. */
 function hookAt(path: string): Hook {
-  const [hook, ...others] = hooksAt(path).filter(({ failurePolicy }) => failurePolicy === 'Fail');
+  const [hook, ...others] = hooksAt(path).filter(
+    ({ name, failurePolicy }) => failurePolicy === 'Fail' && !name.startsWith('own-label.'),
+  );
   assert.ok(hook, path);
   assert.deepEqual(others, []);
   return hook;
@@ -104,6 +106,9 @@ const webhooks = createWebhooks({
 /** Fail-open webhooks that deny pods. A timeout admits a forbidden pod. */
 const UNPROTECTED = /^(?:(?:fail-open|kube-system)\.|psa\.portcullis\.dev$)/;
 
+/** Webhooks that share the path of the webhook for pods. */
+const OTHERS: readonly string[] = ['advise.psa.portcullis.dev', 'namespaces.psa.portcullis.dev'];
+
 suite('names and paths', () => {
   test('configured and served webhooks are the same', () => {
     const configured = configurations.flatMap(({ kind, metadata, webhooks }) =>
@@ -125,6 +130,8 @@ suite('names and paths', () => {
       '/psa/validate: advise.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: fail-open.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: kube-system.psa.portcullis.dev of Validating psa.portcullis.dev',
+      '/psa/validate: namespaces.psa.portcullis.dev of Validating psa.portcullis.dev',
+      '/psa/validate: own-label.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: psa.portcullis.dev of Validating psa.portcullis.dev',
       '/scc/exec: exec.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/exec: fail-open.exec.scc.portcullis.dev of Validating scc.portcullis.dev',
@@ -171,6 +178,7 @@ suite('names and paths', () => {
       'fail-open.validate.scc.portcullis.dev',
       'harden.olm.portcullis.dev',
       'kube-system.psa.portcullis.dev',
+      'namespaces.psa.portcullis.dev',
       'nodes.config.openshift.io',
       'nodes.kubelet.portcullis.dev',
       'pods.defaults.portcullis.dev',
@@ -195,7 +203,7 @@ suite('names and paths', () => {
     for (const path of new Set(hooks.map(getPath))) {
       if (path.startsWith('/scc/objects/') || ['/kubelet/validate-write', '/olm/harden'].includes(path)) continue;
       const [first, ...others] = hooksAt(path)
-        .filter(({ name }) => name !== 'advise.psa.portcullis.dev')
+        .filter(({ name }) => !OTHERS.includes(name))
         .map((hook) => ({ ...hook, name: '', namespaceSelector: {}, failurePolicy: '', timeoutSeconds: 0 }));
       for (const other of others) assert.deepEqual(other, first);
     }
@@ -238,6 +246,7 @@ const anyNamespace = fc
         'portcullis.dev/scc': fc.constantFrom('enforce', 'report', 'off', 'OFF', 'Off', '', 'none'),
         'portcullis.dev/admission': fc.constantFrom('fail-open', 'fail-closed', ''),
         [ENFORCE]: fc.constantFrom('privileged', 'baseline', 'restricted', 'Baseline'),
+        'portcullis.dev/enforce': fc.constantFrom('privileged', 'baseline', 'restricted', 'Baseline'),
         team: fc.constantFrom('a', 'b'),
       },
       { requiredKeys: [] },
@@ -255,7 +264,7 @@ function failurePolicies(
   among: readonly Hook[] = hooks,
 ): readonly string[] {
   return hooksAt(path, among)
-    .filter(({ name }) => name !== 'advise.psa.portcullis.dev')
+    .filter(({ name }) => !OTHERS.includes(name))
     .filter(({ namespaceSelector }) => matchesLabelSelector(namespaceSelector, labels))
     .map(({ failurePolicy }) => failurePolicy);
 }
@@ -273,11 +282,15 @@ function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = D
     scc: { mode, exemptNamespaces },
     someSccs,
     floor: false,
+    privileged: false,
     workloads: [],
   };
 }
 
 suite('tiers', () => {
+  /** True if only replicas enforce a level, so the webhook for pods fails closed. */
+  const isOwn = ({ metadata: { name, labels } }: AnyNamespace): boolean =>
+    name !== 'kube-system' && labels['portcullis.dev/enforce'] !== undefined;
   const isFailOpen = ({ metadata: { labels } }: AnyNamespace): boolean =>
     labels['portcullis.dev/admission'] === 'fail-open';
 
@@ -296,7 +309,7 @@ suite('tiers', () => {
     const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
 
     test(`each namespace is selected once: ${name}`, () => {
-      const { scc, someSccs, podSecurity, exceptions } = enforcement;
+      const { scc, someSccs, podSecurity } = enforcement;
       fc.assert(
         fc.property(anyNamespace, (namespace) => {
           const own = namespace.metadata.name === SERVICE.namespace;
@@ -307,7 +320,7 @@ suite('tiers', () => {
             assert.deepEqual(failurePolicies(path, namespace, among), selected, path);
           }
           const isOpen =
-            !(podSecurity || exceptions) || namespace.metadata.name === 'kube-system' || isFailOpen(namespace);
+            !(podSecurity || isOwn(namespace)) || namespace.metadata.name === 'kube-system' || isFailOpen(namespace);
           assert.deepEqual(failurePolicies('/psa/validate', namespace, among), own ? [] : [isOpen ? 'Ignore' : 'Fail']);
         }),
       );
@@ -315,17 +328,16 @@ suite('tiers', () => {
 
     test(`no other webhook fails closed: ${name}`, () => {
       const closed = among.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
-      const objects = enforcement.scc.mode === 'enforce' ? ['objects.scc.portcullis.dev'] : [];
-      const pods = ['mutate.scc.portcullis.dev', 'validate.scc.portcullis.dev', 'exec.scc.portcullis.dev'];
-      const podSecurity = enforcement.podSecurity || enforcement.exceptions ? ['psa.portcullis.dev'] : [];
+      const sccs = ['mutate', 'validate', 'exec', 'objects'].map((one) => `${one}.scc.portcullis.dev`);
+      const podSecurity = enforcement.podSecurity ? ['psa.portcullis.dev'] : [];
       const exceptions = ['exceptions.psa.portcullis.dev', 'record.exceptions.portcullis.dev'];
       assert.deepEqual(
         new Set(closed),
         new Set([
+          'own-label.psa.portcullis.dev',
           ...podSecurity,
           ...(enforcement.exceptions ? exceptions : []),
-          ...(enforcement.someSccs ? pods : []),
-          ...objects,
+          ...(enforcement.someSccs ? sccs : []),
         ]),
       );
       for (const { name, failurePolicy, timeoutSeconds } of among) {
@@ -364,7 +376,8 @@ suite('tiers', () => {
             assert.deepEqual(called('/scc/mutate'), selected(true));
             assert.deepEqual(called('/scc/validate'), selected(true));
             assert.deepEqual(called('/scc/exec'), selected(false));
-            assert.deepEqual(called('/psa/validate'), own ? [] : ['Ignore']);
+            const isClosedPsa = isOwn(namespace) && !isFailOpen(namespace);
+            assert.deepEqual(called('/psa/validate'), own ? [] : [isClosedPsa ? 'Fail' : 'Ignore']);
           }),
         );
       });
@@ -431,13 +444,28 @@ suite('tiers', () => {
     assert.equal(forPods.filter((hook) => selects(hook, 'kube-public')).length, 4);
   });
 
-  test('the advisory webhook selects all namespaces except the installation namespace', () => {
-    const advice = hooks.find(({ name }) => name === 'advise.psa.portcullis.dev');
-    fc.assert(
-      fc.property(anyNamespace, ({ metadata: { name, labels } }) => {
-        assert.equal(matchesLabelSelector(advice?.namespaceSelector, labels), name !== 'portcullis');
-      }),
-    );
+  for (const other of OTHERS) {
+    test(`${other} selects all namespaces except the installation namespace, and fails open`, () => {
+      const [hook, ...more] = hooks.filter(({ name }) => name === other);
+      assert.deepEqual([hook?.failurePolicy, hook?.timeoutSeconds, more], ['Ignore', 5, []]);
+      fc.assert(
+        fc.property(anyNamespace, ({ metadata: { name, labels } }) => {
+          assert.equal(matchesLabelSelector(hook?.namespaceSelector, labels), name !== 'portcullis');
+        }),
+      );
+    });
+  }
+
+  test('exceptions do not change the failure policy of other webhooks', () => {
+    for (const floor of [false, true]) {
+      const enforcement = { ...buildEnforcement('report', true), floor };
+      const [off = [], on = []] = [false, true].map((exceptions) =>
+        requiredConfigurations(WEBHOOK_REGISTRATIONS, { ...enforcement, exceptions }, { service: SERVICE })
+          .flatMap((one) => one.webhooks)
+          .filter(({ name }) => !name.includes('exceptions.')),
+      );
+      assert.deepEqual(on, off);
+    }
   });
 });
 
@@ -620,7 +648,8 @@ function anyChange<T extends Changeable>(anyObject: fc.Arbitrary<T>): fc.Arbitra
 }
 
 suite('matchConditions of Pod Security', () => {
-  const [{ matchConditions = [] } = {}] = hooksAt('/psa/validate');
+  const conditions = (resource: string): readonly JsonObject[] =>
+    hooksAt('/psa/validate').find((hook) => isCovered(hook, 'CREATE', resource))?.matchConditions ?? [];
   const podSecurity = createPodSecurity({
     ...DEFAULT_CONFIGURATION,
     defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce: 'restricted', audit: 'restricted', warn: 'restricted' },
@@ -632,7 +661,7 @@ suite('matchConditions of Pod Security', () => {
     oldObject,
   });
   const matches = (...request: Parameters<typeof buildRequest>): unknown =>
-    matchesConditions(matchConditions, buildRequest(...request));
+    matchesConditions(conditions(request[0]), buildRequest(...request));
   const decide = (...request: Parameters<typeof buildRequest>): Decision =>
     reviewPodSecurity({
       request: {

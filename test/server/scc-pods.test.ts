@@ -4,6 +4,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { accessFromStore } from '../../src/cluster/access.ts';
+import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../src/kube/status.ts';
 import type { JsonObject, Pod, UserInfo } from '../../src/kube/types.ts';
@@ -13,6 +15,8 @@ import {
   type PodSecurityConfiguration,
 } from '../../src/policy/psa/configuration.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
+import { mayEnterEveryPod, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { SCC_EXEC } from '../../src/server/webhooks/scc-exec.ts';
 import {
   ALICE,
   buildPod,
@@ -458,6 +462,105 @@ suite('/scc/exec', () => {
       assert.deepEqual(decision.facts, facts);
     });
   }
+
+  suite('users who may use the SCC privileged', () => {
+    const bound = { username: 'bound', groups: ['system:authenticated'] };
+    const pod = buildPod({ runAsUser: 0 });
+    const annotations = { 'openshift.io/required-scc': 'missing' };
+    const requiring = { ...pod, metadata: { ...pod.metadata, annotations } };
+    const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'privileged')?.scc;
+    const without = (change: object) => ({ ...standard, ...change });
+    const cases: readonly {
+      readonly name: string;
+      readonly pod?: ReturnType<typeof buildPod>;
+      /** The SCC `privileged`. If null, it does not exist. */
+      readonly scc?: object | null;
+      readonly settings?: SccRigOptions['settings'];
+      readonly labels?: Labels;
+      readonly ranges?: boolean;
+      readonly userInfo?: typeof bound;
+      /** True if the API server skips the webhook. */
+      readonly isSkipped: boolean;
+      readonly isAllowed: boolean;
+    }[] = [
+      { name: 'a pod of anyuid', isSkipped: true, isAllowed: true },
+      { name: 'a privileged container', pod: debugged, isSkipped: true, isAllowed: true },
+      { name: 'a required SCC that does not exist', pod: requiring, isSkipped: true, isAllowed: true },
+      { name: 'a namespace without ranges', ranges: false, isSkipped: true, isAllowed: true },
+      { name: 'other users and groups', scc: without({ users: [], groups: ['x'] }), isSkipped: true, isAllowed: true },
+      { name: 'no SCC privileged', scc: null, isSkipped: false, isAllowed: false },
+      {
+        name: 'an SCC that lacks something else',
+        scc: without({ allowHostPID: false }),
+        isSkipped: false,
+        isAllowed: true,
+      },
+      {
+        name: 'an SCC that lacks what the pod needs',
+        pod: debugged,
+        scc: without({ allowPrivilegedContainer: false }),
+        isSkipped: false,
+        isAllowed: false,
+      },
+      {
+        name: 'a required SCC that does not exist, and a changed SCC',
+        pod: requiring,
+        scc: without({ allowHostPID: false }),
+        isSkipped: false,
+        isAllowed: false,
+      },
+      {
+        name: 'a required SCC that does not exist, OpenShift compatibility',
+        pod: requiring,
+        settings: { compatibility: 'openshift' },
+        isSkipped: false,
+        isAllowed: false,
+      },
+      { name: 'another user', userInfo: { ...bound, username: 'eve' }, isSkipped: false, isAllowed: false },
+      {
+        name: 'label report',
+        labels: REPORT,
+        userInfo: { ...bound, username: 'eve' },
+        isSkipped: false,
+        isAllowed: true,
+      },
+      {
+        name: 'a binding in another namespace',
+        userInfo: { ...bound, username: 'other' },
+        isSkipped: false,
+        isAllowed: false,
+      },
+    ];
+    const bind = (namespace: string, name: string) => ({
+      metadata: { name: 'privileged', namespace },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:openshift:scc:privileged' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
+    });
+    for (const { name, pod = root, scc, settings, labels, ranges = true, userInfo = bound, ...expected } of cases) {
+      test(name, async () => {
+        const rig = createSccTestWebhooks(settings ? { settings } : {});
+        const { store } = rig;
+        rig.putNamespace(labels);
+        if (!ranges) store.put('Namespace', { metadata: { name: 'shop' } });
+        store.put('Pod', pod as unknown as Pod);
+        if (scc === null) store.remove('SecurityContextConstraints', 'privileged');
+        else if (scc) store.put('SecurityContextConstraints', scc);
+        store.put('RoleBinding', bind('shop', 'bound'));
+        store.put('RoleBinding', bind('elsewhere', 'other'));
+        const request = connect(String(pod.metadata.name), { userInfo });
+        const current = store.get('SecurityContextConstraints', 'privileged');
+        const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? {} }, current);
+        const { unlessPrivileged } = SCC_EXEC;
+        const isSkipped =
+          isRegistered &&
+          matchesConditions([{ ...unlessPrivileged }], { ...request }, accessFromStore(store)) === false;
+        const { allowed } = await rig.send('/scc/exec', request, 100);
+        assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
+        // The condition changes no verdict.
+        assert.ok(!isSkipped || allowed);
+      });
+    }
+  });
 
   test('no audit annotations with OpenShift compatibility', async () => {
     for (const mode of ['enforce', 'report'] as const) {

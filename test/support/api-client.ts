@@ -31,10 +31,10 @@ export function createApiClient({ port, authority, client }: ApiClientOptions): 
   return {
     send(method, path, body, headers = {}) {
       const text = body == null ? '' : typeof body === 'string' ? body : JSON.stringify(body);
-      return new Promise((resolve, reject) => {
-        const sent = request(
-          { agent, host: '127.0.0.1', port, method, path, headers: buildHeaders(text, headers) },
-          (response) => {
+      const options = { agent, host: '127.0.0.1', port, method, path, headers: buildHeaders(text, headers) };
+      const attempt = (): Promise<ApiResponse> =>
+        new Promise((resolve, reject) => {
+          const sent = request(options, (response) => {
             const chunks: Buffer[] = [];
             response.on('data', (chunk: Buffer) => chunks.push(chunk));
             response.on('error', reject);
@@ -48,11 +48,15 @@ export function createApiClient({ port, authority, client }: ApiClientOptions): 
                 body: parse(received),
               });
             });
-          },
-        );
-        sent.on('error', reject);
-        sent.end(text);
-      });
+          });
+          sent.on('error', (error: NodeJS.ErrnoException) => {
+            // The server closed the idle connection at the same time.
+            if (sent.reusedSocket && error.code === 'ECONNRESET') resolve(attempt());
+            else reject(error);
+          });
+          sent.end(text);
+        });
+      return attempt();
     },
     close: () => agent.destroy(),
   };

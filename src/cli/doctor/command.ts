@@ -18,7 +18,7 @@ import { evaluateChecks } from './checks/index.ts';
 import type { Finding, Severity } from './facts.ts';
 import { printFix } from './fix.ts';
 import { gatherFacts } from './gather.ts';
-import { type Outage, simulateOutage } from './outage.ts';
+import { type Outage, simulateOutage, simulateSccWrites } from './outage.ts';
 import { diagnosePolicies, hasServer } from './serverless.ts';
 
 const DETAILS = `
@@ -53,11 +53,12 @@ export const command = defineCommand({
       const policies = (await readPolicyObjects(client).catch(ignoreApiError)) ?? [];
       if (policies.length > 0 && !(await hasServer(client, namespace))) {
         const findings = await diagnosePolicies(client, policies);
-        return { server, breakGlass: 'off', findings: findings.map(print), outage: [] };
+        return { server, breakGlass: 'off', findings: findings.map(print), outage: [], sccWrites: 'unaffected' };
       }
       const facts = await gatherFacts(client, { namespace, now: new Date(), serverless: policies });
       const { breakGlass } = readBreakGlass(facts);
-      return { server, breakGlass, findings: evaluateChecks(facts).map(print), outage: simulateOutage(facts) };
+      const findings = evaluateChecks(facts).map(print);
+      return { server, breakGlass, findings, outage: simulateOutage(facts), sccWrites: simulateSccWrites(facts) };
     });
     if (output === 'table') io.text.write(formatDiagnosis(diagnosis, outputStyle(io)));
     else io.stdout.write(printData(output, diagnosis));
@@ -72,6 +73,7 @@ interface Diagnosis {
   readonly server: string;
   readonly findings: readonly PrintedFinding[];
   readonly outage: readonly Outage[];
+  readonly sccWrites: ReturnType<typeof simulateSccWrites>;
   readonly breakGlass: BreakGlassStatus['breakGlass'];
 }
 
@@ -82,9 +84,10 @@ const TONES: Readonly<Partial<Record<Severity, Tone>>> = {
   info: 'dim',
 };
 
-function formatDiagnosis({ findings, outage, breakGlass }: Diagnosis, style: Style): string {
+function formatDiagnosis(diagnosis: Diagnosis, style: Style): string {
+  const { findings } = diagnosis;
   const table = printTable(findings.flatMap(findingRows), { style, gap: '  ' });
-  return `${table}${formatOutage(outage, breakGlass, style)}\n${style('bold', formatCounts(findings))}\n`;
+  return `${table}${formatOutage(diagnosis, style)}\n${style('bold', formatCounts(findings))}\n`;
 }
 
 /** Prints the message, the impact and the fix in separate rows. */
@@ -100,20 +103,21 @@ function findingRows({ severity, check, object, message, impact, fix }: PrintedF
 /** Maximum number of printed namespaces. It is higher than in findings, because users look for their own namespaces. */
 const NAMESPACE_LIMIT = 8;
 
-function formatOutage(outage: readonly Outage[], breakGlass: Diagnosis['breakGlass'], style: Style): string {
+function formatOutage({ outage, sccWrites, breakGlass }: Diagnosis, style: Style): string {
   if (outage.length === 0) return '';
-  const rows = outage.map(({ tier, pods, namespaceLabels, newNamespaces, namespaces }) => [
+  const rows = outage.map(({ tier, reasons, pods, exec, namespaceWrites, namespaces }) => [
     tier,
+    reasons.join(', '),
     pods,
-    namespaceLabels,
-    newNamespaces,
+    exec,
+    namespaceWrites,
     `${namespaces.length}`,
     summarizeNames(namespaces, NAMESPACE_LIMIT),
   ]);
   const condition = breakGlass === 'off' ? '' : ', after "portcullis break-glass off"';
   const title = `While no replica responds${condition} (the PodSecurity plugin, if enabled, still enforces labels):`;
-  const header = ['TIER', 'PODS', 'NAMESPACE LABELS', 'NEW NAMESPACES', 'COUNT', 'NAMESPACES'];
-  return `\n${style('bold', title)}\n${printTable([header, ...rows])}`;
+  const header = ['TIER', 'REASON', 'PODS', 'EXEC, ATTACH', 'NAMESPACE WRITES', 'COUNT', 'NAMESPACES'];
+  return `\n${style('bold', title)}\n${printTable([header, ...rows])}Writes of SCCs: ${sccWrites}\n`;
 }
 
 /** Formats the number of findings: `2 problems, 1 warning, 3 unknown`. */

@@ -42,7 +42,7 @@ export interface ServedCertificate {
 
 /** A dry run that makes the API server call the webhooks. */
 export interface ProbeRequest {
-  readonly id: 'a namespace' | 'a pod' | 'an SCC' | 'a violating pod';
+  readonly id: 'a pod' | 'an SCC' | 'a violating pod';
   /** Absent for cluster-scoped objects. */
   readonly namespace?: NamespaceFact;
   readonly group: string;

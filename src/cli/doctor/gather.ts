@@ -277,7 +277,6 @@ function planProbes(
   const tiers: readonly Tier[] = ['fail-closed', 'fail-open'];
   const selected = [...tiers.flatMap((tier) => selectNamespace(byTier.get(tier) ?? [])), ...(own ? [own] : [])];
   return [
-    { id: 'a namespace', group: '', resource: 'namespaces', body: probe('v1', 'Namespace', {}) },
     ...selected.map((namespace) => podProbe('a pod', namespace, RESTRICTED_POD)),
     ...(own && hasEnforceLevel(own) ? [podProbe('a violating pod', own, VIOLATING_POD)] : []),
     ...(groups.includes('security.openshift.io') ? [SCC_PROBE] : []),

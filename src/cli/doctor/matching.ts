@@ -8,9 +8,10 @@ import type { Facts, FloorObject, NamespaceFact } from './facts.ts';
 
 /** Request attributes that webhooks match. */
 export interface Request {
-  readonly operation: 'CREATE' | 'UPDATE';
+  readonly operation: 'CREATE' | 'UPDATE' | 'CONNECT';
   readonly group: string;
   readonly resource: string;
+  readonly subresource?: string;
   /** The namespace of the object, or the Namespace itself. Absent for other cluster-scoped objects. */
   readonly namespace?: NamespaceFact | undefined;
   /** Labels of the object. */
@@ -36,8 +37,11 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
  * True if API servers call the webhook for a request that is not exempt from Pod Security. Evaluates only the match
  * conditions for exemptions and break-glass. Other match conditions may exclude more requests.
  */
-export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
-  const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
+export function isCalled(
+  webhook: Webhook,
+  { operation, group, resource, subresource = '', namespace, labels = {} }: Request,
+): boolean {
+  const target = { operation, namespace: namespace?.name ?? '', subresource };
   const rules: readonly unknown[] = webhook.rules ?? [];
   return (
     !isOff(webhook) &&
@@ -87,13 +91,20 @@ export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
 /** Returns the tier that applies to new pods in a namespace. */
 export function namespaceTier(configurations: readonly Configuration[], namespace: NamespaceFact): Tier {
-  return requestTier(configurations, podCreation(namespace));
+  return getTier(calledWebhooks(configurations, podCreation(namespace)));
 }
 
-export function requestTier(configurations: readonly Configuration[], request: Request): Tier {
-  const called = ownWebhooks(configurations).filter(({ webhook }) => isCalled(webhook, request));
-  if (called.some(({ webhook }) => failsClosed(webhook))) return 'fail-closed';
+/** Returns the tier of a request for which API servers call the webhooks. */
+export function getTier(called: readonly Webhook[]): Tier {
+  if (called.some(failsClosed)) return 'fail-closed';
   return called.length > 0 ? 'fail-open' : 'excluded';
+}
+
+/** Returns the webhooks of the installation that API servers call for a request. */
+export function calledWebhooks(configurations: readonly Configuration[], request: Request): readonly Webhook[] {
+  return ownWebhooks(configurations)
+    .map(({ webhook }) => webhook)
+    .filter((webhook) => isCalled(webhook, request));
 }
 
 export function podCreation(namespace: NamespaceFact, labels: Readonly<Record<string, string>> = {}): Request {

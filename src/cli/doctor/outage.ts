@@ -1,26 +1,38 @@
 /** Predicts the effect on requests while no replica responds and break-glass is off. */
+import type { Configuration, Webhook } from '../../install/live-webhooks.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { NOT_PRIVILEGED_CONDITION, OWN_LABEL_PREFIX } from '../../kube/webhooks.ts';
+import { ENFORCE_LABEL } from '../../kube/well-known.ts';
+import { PRIVILEGED_SCC } from '../../policy/scc/standard.ts';
 import { isUnderFloor } from './checks/floor.ts';
 import { isInstalled } from './checks/installation.ts';
 import type { Facts } from './facts.ts';
-import { namespaceTier, type Request, requestTier, type Tier, withoutBreakGlass } from './matching.ts';
+import {
+  calledWebhooks,
+  failsClosed,
+  getTier,
+  podCreation,
+  type Request,
+  type Tier,
+  withoutBreakGlass,
+} from './matching.ts';
 
-type Effect = 'denied' | 'not reviewed' | 'decided by the floor' | 'unaffected';
+const ONLY_PRIVILEGED = `only with SCC ${PRIVILEGED_SCC}`;
+
+type Effect = 'denied' | typeof ONLY_PRIVILEGED | 'not reviewed' | 'decided by the floor' | 'unaffected';
 
 /** The effect on requests in the namespaces of a tier. */
 export interface Outage {
   readonly tier: Tier;
+  /** Why pods cannot be created. Empty unless the tier is `fail-closed`. */
+  readonly reasons: readonly string[];
   readonly namespaces: readonly string[];
   readonly pods: Effect;
-  readonly namespaceLabels: Effect;
-  /** Effect on new namespaces with the same labels. */
-  readonly newNamespaces: Effect;
+  /** Effect on `exec` and `attach`. */
+  readonly exec: Effect;
+  /** Effect on changes to the labels of the namespaces, and on new namespaces with the same labels. */
+  readonly namespaceWrites: Effect;
 }
-
-const EFFECTS: Readonly<Record<Tier, Effect>> = {
-  'fail-closed': 'denied',
-  'fail-open': 'not reviewed',
-  excluded: 'unaffected',
-};
 
 const TIERS: readonly Tier[] = ['fail-closed', 'fail-open', 'excluded'];
 
@@ -33,13 +45,18 @@ export function simulateOutage(current: Facts): readonly Outage[] {
   const { namespaces, webhookConfigurations: configurations } = facts;
   if (!('value' in namespaces) || !isInstalled(facts)) return [];
   const outages = namespaces.value.map((namespace) => {
-    const tier = namespaceTier(configurations, namespace);
-    const update: Request = { operation: 'UPDATE', group: '', resource: 'namespaces', namespace };
+    const called = calledWebhooks(configurations, podCreation(namespace));
+    const tier = getTier(called);
+    const effect = (request: Omit<Request, 'namespace'>): Effect =>
+      getEffect(configurations, { ...request, namespace });
+    const stream = { operation: 'CONNECT', group: '', resource: 'pods', subresource: 'exec' } as const;
     const effects = {
       tier,
-      pods: tier === 'fail-open' && isUnderFloor(facts, namespace) ? 'decided by the floor' : EFFECTS[tier],
-      namespaceLabels: EFFECTS[requestTier(configurations, update)],
-      newNamespaces: EFFECTS[requestTier(configurations, { ...update, operation: 'CREATE' })],
+      reasons: [...new Set(called.filter(failsClosed).map(explainClosed))],
+      pods: tier === 'fail-open' && isUnderFloor(facts, namespace) ? 'decided by the floor' : formatEffect(called),
+      // No webhook reviews streams in namespaces to which SCCs do not apply.
+      exec: tier === 'excluded' || effect(stream) !== 'unaffected' ? effect(stream) : 'not reviewed',
+      namespaceWrites: effect({ operation: 'UPDATE', group: '', resource: 'namespaces' }),
     } as const;
     return { effects, name: namespace.name };
   });
@@ -51,4 +68,28 @@ export function simulateOutage(current: Facts): readonly Outage[] {
     .flatMap(([, group]) =>
       group.slice(0, 1).map(({ effects }) => ({ ...effects, namespaces: group.map(({ name }) => name) })),
     );
+}
+
+/** Returns the effect of an outage of all replicas on writes of SCCs. */
+export function simulateSccWrites(facts: Facts): Effect {
+  const { group, resource } = RESOURCES.SecurityContextConstraints;
+  return getEffect(withoutBreakGlass(facts).webhookConfigurations, { operation: 'UPDATE', group, resource });
+}
+
+function getEffect(configurations: readonly Configuration[], request: Request): Effect {
+  return formatEffect(calledWebhooks(configurations, request));
+}
+
+function formatEffect(called: readonly Webhook[]): Effect {
+  const tier = getTier(called);
+  if (tier !== 'fail-closed') return tier === 'fail-open' ? 'not reviewed' : 'unaffected';
+  const isSkipped = ({ matchConditions }: Webhook): boolean =>
+    matchConditions?.some(({ name }) => name === NOT_PRIVILEGED_CONDITION) === true;
+  return called.filter(failsClosed).every(isSkipped) ? ONLY_PRIVILEGED : 'denied';
+}
+
+/** Returns what a fail-closed webhook for pods enforces. */
+function explainClosed({ name }: Webhook): string {
+  if (name.startsWith(OWN_LABEL_PREFIX)) return `label ${ENFORCE_LABEL}`;
+  return name.includes('psa') ? 'default level' : 'SCCs';
 }

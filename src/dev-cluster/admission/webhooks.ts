@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import type { Access } from '../../cluster/access.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, internalError, notFound, type Status } from '../../kube/status.ts';
@@ -186,6 +187,7 @@ function applyWebhookPatch(
 
 export interface WebhookOptions {
   readonly reader: ObjectReader;
+  readonly access: Access;
   readonly call: CallWebhook;
 }
 
@@ -298,7 +300,7 @@ function failsOpen({ definition }: Webhook): boolean {
  * Returns true if the webhook receives the request. Throws an ApiError if matching fails.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/generic/webhook.go
  */
-function isSelected(webhook: Webhook, attributes: Attributes, { reader }: WebhookOptions): boolean {
+function isSelected(webhook: Webhook, attributes: Attributes, { reader, access }: WebhookOptions): boolean {
   const { definition } = webhook;
   const labels = namespaceLabels(definition, attributes, reader);
   if (typeof labels === 'object' && !matchesLabelSelector(definition['namespaceSelector'], labels)) return false;
@@ -306,7 +308,7 @@ function isSelected(webhook: Webhook, attributes: Attributes, { reader }: Webhoo
   const rules = itemsAt(definition, 'rules');
   if (!rules.some((rule) => matchesRule(rule, attributes, attributes.resource))) return false;
   if (labels === 'missing') throw new ApiError(notFound(RESOURCES.Namespace, attributes.namespace));
-  return meetsConditions(webhook, attributes);
+  return meetsConditions(webhook, attributes, access);
 }
 
 type Labels = Readonly<Record<string, string>>;
@@ -334,10 +336,10 @@ export function matchesObject(definition: JsonObject, { object, oldObject }: Att
 }
 
 /** Throws ApiError 403 if a condition cannot be evaluated and the webhook fails closed. */
-function meetsConditions(webhook: Webhook, attributes: Attributes): boolean {
+function meetsConditions(webhook: Webhook, attributes: Attributes, access: Access): boolean {
   const conditions = itemsAt(webhook.definition, 'matchConditions');
   if (conditions.length === 0) return true;
-  const result = matchesConditions(conditions, reviewRequest('', attributes));
+  const result = matchesConditions(conditions, reviewRequest('', attributes), access);
   if (typeof result === 'boolean') return result;
   if (failsOpen(webhook)) return false;
   throw new ApiError(forbidden(attributes.resource, attributes.name, result.error));

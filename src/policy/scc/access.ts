@@ -37,14 +37,18 @@ interface SubjectsInput {
   readonly identity: NonNullable<Deviations['identity']>;
 }
 
-export function podSubjects({ userInfo, serviceAccountName, namespaceName, identity }: SubjectsInput): Subjects {
-  const { username, groups, uid, extra } = userInfo ?? {};
-  const user: Subject = {
+/** Returns the requesting user as a subject. */
+export function userSubject({ username, groups, uid, extra }: UserInfo): Subject {
+  return {
     username: typeof username === 'string' ? username : '',
     groups: Array.isArray(groups) ? groups : [],
     ...(uid == null ? {} : { uid }),
     ...(extra == null ? {} : { extra }),
   };
+}
+
+export function podSubjects({ userInfo, serviceAccountName, namespaceName, identity }: SubjectsInput): Subjects {
+  const user = userSubject(userInfo ?? {});
   if (serviceAccountName === '') return { serviceAccount: undefined, user };
   return { serviceAccount: serviceAccountSubject(namespaceName, serviceAccountName, identity), user };
 }

@@ -104,6 +104,27 @@ export function createTemporaryUseRole(scc: string): ClusterRole {
   };
 }
 
+/** The SCC that allows everything. */
+export const PRIVILEGED_SCC = 'privileged';
+
+/** Fields that determine who may use an SCC and in which order SCCs are tried, but not which pods it allows. */
+const ACCESS_FIELDS: readonly string[] = ['users', 'groups', 'priority'];
+
+/**
+ * True if users who may use the SCC `privileged` need no permission for the containers of a pod. They could enter every
+ * container of a node through a privileged pod, as long as the SCC has its standard content and so allows every pod.
+ * OpenShift nevertheless evaluates, for example, whether they may use the pod's required SCC.
+ */
+export function mayEnterEveryPod(
+  { compatibility }: { readonly compatibility?: Compatibility | undefined },
+  privileged: SecurityContextConstraints | undefined,
+): boolean {
+  const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === PRIVILEGED_SCC);
+  if (!standard || !privileged || compatibility === 'openshift') return false;
+  const { fields = [] } = planUpdate(standard.scc, defaultScc(privileged)) ?? {};
+  return fields.every((field) => ACCESS_FIELDS.includes(field));
+}
+
 /** One ClusterRole for each standard SCC. OpenShift also has one for `hostmount`, although no such SCC exists. */
 export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...NAMES, 'hostmount'].map(createUseRole);
 

@@ -33,8 +33,7 @@ const EXCEPTIONS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> =
   feature: 'exceptions',
   rules: [rule(WRITES, group, [resource, `${resource}/status`], { version: '*' })],
   timeoutSeconds: 10,
-  isEnforcing: true,
-  failsClosed: true,
+  failure: 'closed',
   // Exceptions are reviewed fail-closed even in namespaces that fail open.
   isNamespaced: false,
 };

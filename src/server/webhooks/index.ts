@@ -30,7 +30,7 @@ import { createKubeletWritesWebhook, KUBELET_CERTIFICATES, KUBELET_NODE_WRITES }
 import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-harden.ts';
 import { createPodDefaultsWebhook, POD_DEFAULTS } from './pod-defaults.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
-import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
+import { createPsaWebhook, PSA, PSA_ADVISORY, PSA_NAMESPACES } from './psa.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
 import { createSccModeWebhook, SCC_MODE } from './scc-mode.ts';
 import {
@@ -75,7 +75,7 @@ interface WebhookEntry {
 /** All webhooks. */
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
-    registrations: [PSA, PSA_ADVISORY],
+    registrations: [PSA, PSA_NAMESPACES, PSA_ADVISORY],
     create: ({ settings, podSecurity, installation, review, metrics, evaluate }) =>
       createPsaWebhook({
         podSecurity,

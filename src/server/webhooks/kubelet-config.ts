@@ -17,7 +17,7 @@ export const KUBELET_CONFIG: WebhookRegistration = {
   feature: 'kubelet',
   rules: [rule(WRITES, group, [resource], { scope: 'Cluster' })],
   timeoutSeconds: 5,
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: false,
 };
 

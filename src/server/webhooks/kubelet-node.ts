@@ -35,7 +35,7 @@ export const KUBELET_NODE: WebhookRegistration = {
     },
   ],
   timeoutSeconds: 5,
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: false,
 };
 

@@ -27,7 +27,7 @@ export const KUBELET_CERTIFICATES: WebhookRegistration = {
     { name: 'signer', expression: `object.spec.signerName in [${SIGNERS.map((one) => `'${one}'`).join(', ')}]` },
   ],
   timeoutSeconds: 5,
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: false,
 };
 
@@ -46,7 +46,7 @@ export const KUBELET_NODE_WRITES: WebhookRegistration = {
     },
   ],
   timeoutSeconds: 5,
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: true,
 };
 

@@ -32,7 +32,7 @@ const PODS: Omit<WebhookRegistration, 'name' | 'objectSelector'> = {
   feature: 'olm',
   rules: [rule(['CREATE'], '', ['pods'])],
   timeoutSeconds: 5,
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: true,
 };
 

@@ -16,7 +16,7 @@ export const POD_DEFAULTS: WebhookRegistration = {
   matchConditions: [NOT_MIRROR],
   timeoutSeconds: 5,
   // If the webhook is not called, Pod Security still evaluates the pod.
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: true,
 };
 

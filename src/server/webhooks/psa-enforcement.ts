@@ -12,7 +12,7 @@ export const PSA_ENFORCEMENT: WebhookRegistration = {
   feature: 'rollout',
   rules: [rule(WRITES, 'config.openshift.io', ['psaenforcementconfigs'], { version: 'v1alpha1', scope: 'Cluster' })],
   timeoutSeconds: 5,
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: false,
 };
 

@@ -41,21 +41,25 @@ const COMMON = {
   isNamespaced: true,
 } as const;
 
-/**
- * The enforcing webhook. Updates are relevant if they change namespace labels, or the spec or annotations of
- * pods, because Pod Security Admission evaluates only these fields.
- */
+/** The enforcing webhook. Pod Security Admission evaluates only the spec and the annotations of pods. */
 export const PSA: WebhookRegistration = {
   ...COMMON,
   name: 'psa.portcullis.dev',
-  rules: [rule(WRITES, '', ['namespaces', 'pods', 'pods/ephemeralcontainers'], { scope: '*' })],
-  matchConditions: [
-    relevantUpdate(
-      `(request.resource.resource == 'namespaces' ? ${LABELS_CHANGED} : object.spec != oldObject.spec || ${ANNOTATIONS_CHANGED})`,
-    ),
-  ],
-  isEnforcing: true,
-  hasFloor: true,
+  rules: [rule(WRITES, '', ['pods', 'pods/ephemeralcontainers'])],
+  matchConditions: [relevantUpdate(`object.spec != oldObject.spec || ${ANNOTATIONS_CHANGED}`)],
+  failure: 'floor',
+};
+
+/**
+ * The webhook for namespaces. It fails open, because it only finds mistakes: an invalid level is enforced as
+ * `restricted`. Otherwise, namespaces could neither be created nor labeled while no replica responds.
+ */
+export const PSA_NAMESPACES: WebhookRegistration = {
+  ...COMMON,
+  name: 'namespaces.psa.portcullis.dev',
+  rules: [rule(WRITES, '', ['namespaces'], { scope: 'Cluster' })],
+  matchConditions: [relevantUpdate(LABELS_CHANGED)],
+  failure: 'open',
 };
 
 /** The advisory webhook. As in upstream, it is separate, only warns and audits, and never blocks a request. */
@@ -68,7 +72,7 @@ export const PSA_ADVISORY: WebhookRegistration = {
     rule(WRITES, 'batch', ['cronjobs', 'jobs']),
   ],
   reviewsWorkloadResources: true,
-  isEnforcing: false,
+  failure: 'open',
 };
 
 interface PsaWebhookOptions {

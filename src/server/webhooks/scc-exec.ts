@@ -1,11 +1,15 @@
+import { USE_SCC } from '../../cluster/access.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
+import { celString } from '../../kube/cel.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../kube/webhooks.ts';
+import { userSubject } from '../../policy/scc/access.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/decision.ts';
+import { mayEnterEveryPod, PRIVILEGED_SCC } from '../../policy/scc/standard.ts';
 import { createPodReads } from '../pod-reads.ts';
 import {
   enforcesSccs,
@@ -23,8 +27,14 @@ export const SCC_EXEC: WebhookRegistration = {
   configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
   feature: 'scc',
   rules: [rule(['CONNECT'], '', ['pods/attach', 'pods/exec'])],
+  // The review would allow these requests. Without the condition, administrators could not enter containers while no
+  // replica responds.
+  unlessPrivileged: {
+    name: NOT_PRIVILEGED_CONDITION,
+    expression: `!authorizer.group(${celString(USE_SCC.apiGroup)}).resource(${celString(USE_SCC.resource)}).namespace(request.namespace).name(${celString(PRIVILEGED_SCC)}).check(${celString(USE_SCC.verb)}).allowed()`,
+  },
   timeoutSeconds: 10,
-  isEnforcing: true,
+  failure: 'closed',
   isNamespaced: true,
 };
 
@@ -35,6 +45,13 @@ interface SccExecDeps extends SccReviewDeps {
    */
   readonly cluster: Pick<Cluster, 'get'>;
 }
+
+const ENTERS_EVERY_POD: SccDecision = {
+  allowed: true,
+  warnings: [],
+  auditAnnotations: {},
+  facts: { scc: PRIVILEGED_SCC, subjectType: 'user' },
+};
 
 const SUBRESOURCES: readonly string[] = ['exec', 'attach'];
 
@@ -61,8 +78,13 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
       const pod = isNamed ? readPod(name, namespace, context) : Promise.reject(new ApiError(podNotFound(name)));
       return pod.then(
         (object) => {
-          const decide: SccReview['decide'] = (cluster) =>
-            assignScc({ operation: 'CREATE', object, userInfo, ...cluster });
+          const privileged = context.store.get('SecurityContextConstraints', PRIVILEGED_SCC);
+          const decide: SccReview['decide'] = (cluster) => {
+            const decision = assignScc({ operation: 'CREATE', object, userInfo, ...cluster });
+            if (decision.allowed || !mayEnterEveryPod(cluster, privileged)) return decision;
+            const mayUse = cluster.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace);
+            return mayUse ? ENTERS_EVERY_POD : decision;
+          };
           const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
           const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
           return whenAvailable(reviewPod(review, deps), (decision = allow()) => {

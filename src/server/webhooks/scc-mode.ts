@@ -22,7 +22,7 @@ export const SCC_MODE: WebhookRegistration = {
     rule(WRITES, 'config.portcullis.dev', ['portcullisconfigurations'], { version: 'v1alpha1', scope: 'Cluster' }),
   ],
   timeoutSeconds: 5,
-  isEnforcing: false,
+  failure: 'open',
   isNamespaced: false,
 };
 

@@ -29,8 +29,7 @@ const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
   // A review waits up to 10 s for the ranges of a new namespace. The timeout is longer, so the client receives the
   // reason for a denial.
   timeoutSeconds: 15,
-  isEnforcing: true,
-  hasFloor: true,
+  failure: 'floor',
   isNamespaced: true,
 };
 

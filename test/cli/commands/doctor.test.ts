@@ -12,7 +12,7 @@ import {
   type Probe,
 } from '../../../src/cli/doctor/facts.ts';
 import { printFix } from '../../../src/cli/doctor/fix.ts';
-import { simulateOutage } from '../../../src/cli/doctor/outage.ts';
+import { simulateOutage, simulateSccWrites } from '../../../src/cli/doctor/outage.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
 import {
   buildManifests,
@@ -109,7 +109,7 @@ ok    reachability     psa.portcullis.dev: responds
 ok    reachability     validate.scc.portcullis.dev: responds
 ok    reachability     mutate.scc.portcullis.dev: responds
 ok    reachability     objects.scc.portcullis.dev: responds
-info  reachability     advise.psa.portcullis.dev, enforcement.psa.portcullis.dev, exec.scc.portcullis.dev and OTHERS more: not tested: a dry run cannot exercise fail-open webhooks
+info  reachability     advise.psa.portcullis.dev, enforcement.psa.portcullis.dev, exec.scc.portcullis.dev and OTHERS more: not tested: no dry run of this command exercises them
 ok    certificates     caBundle: every webhook trusts the serving certificate
 info  replicas         Deployment portcullis: 0 of 3 replicas ready. API servers call the webhooks at https://REPLICA
 ok    replicas         https://REPLICA: a replica responds
@@ -120,10 +120,12 @@ ok    tiers            namespaces: no namespace for networking, DNS or storage f
 ok    deadlocks        namespace portcullis: no fail-closed webhook matches the requests that start the replicas
 
 While no replica responds (the PodSecurity plugin, if enabled, still enforces labels):
-TIER          PODS           NAMESPACE LABELS   NEW NAMESPACES   COUNT   NAMESPACES
-fail-closed   denied         denied             denied           3       default, kube-node-lease, kube-public
-fail-open     not reviewed   not reviewed       not reviewed     1       kube-system
-excluded      unaffected     unaffected         unaffected       1       portcullis
+TIER          REASON                PODS           EXEC, ATTACH   NAMESPACE WRITES   COUNT   NAMESPACES
+fail-closed   default level         denied         not reviewed   not reviewed       1       kube-public
+fail-closed   default level, SCCs   denied         denied         not reviewed       2       default, kube-node-lease
+fail-open                           not reviewed   not reviewed   not reviewed       1       kube-system
+excluded                            unaffected     unaffected     unaffected         1       portcullis
+Writes of SCCs: denied
 
 0 problems, 0 warnings
 `),
@@ -173,7 +175,7 @@ excluded      unaffected     unaffected         unaffected       1       portcul
       object: 'objects of the installation',
       message: 'match the manifests',
     });
-    assert.equal(outage.length, 3);
+    assert.equal(outage.length, 4);
     assert.match((await run(['-o', 'yaml'])).stdout, /^server: https:\/\/API\nbreakGlass: (?:"off"|off)\nfindings:\n/);
     for (const path of [
       '/api/v1/namespaces',
@@ -208,7 +210,6 @@ excluded      unaffected     unaffected         unaffected       1       portcul
       `unknown  installation     roles: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  webhooks         webhooks: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  floor            floor: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
-      `unknown  reachability     a namespace: the dry run failed: namespaces is forbidden: ${denied('create', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  reachability     an SCC: the dry run failed: securitycontextconstraints.security.openshift.io is forbidden: ${denied('create', 'securitycontextconstraints', 'security.openshift.io', 'at the cluster scope')}`,
       `unknown  certificates     serving certificate: secrets "portcullis-serving-certificate" is forbidden: ${denied('get', 'secrets', '', 'in the namespace "portcullis"')}`,
       `unknown  replicas         Deployment portcullis: deployments.apps "portcullis" is forbidden: ${denied('get', 'deployments', 'apps', 'in the namespace "portcullis"')}`,
@@ -283,7 +284,6 @@ excluded      unaffected     unaffected         unaffected       1       portcul
       [
         failedCall('mutate.scc', 'a pod in default', '/scc/mutate?timeout=15s'),
         failedCall('objects.scc', 'an SCC', '/scc/objects/default?timeout=10s'),
-        failedCall('psa', 'a namespace', '/psa/validate?timeout=5s'),
         DEAD,
       ],
     );
@@ -298,7 +298,7 @@ excluded      unaffected     unaffected         unaffected       1       portcul
     assert.match(diagnosis, /^ +Fix: # first fix the problems that these checks report: replicas$/m);
     assert.match(
       diagnosis,
-      /^While no replica responds, after "portcullis break-glass off" \(the PodSecurity plugin, if enabled, still enforces labels\):\nTIER .*\nfail-closed +denied +denied +denied +3 /m,
+      /^While no replica responds, after "portcullis break-glass off" \(the PodSecurity plugin, if enabled, still enforces labels\):\nTIER .*\nfail-closed +default level +denied +not reviewed +not reviewed +1 /m,
     );
   });
 });
@@ -430,11 +430,7 @@ const HEALTHY: Facts = {
   obsolete: { value: [] },
   exceptions: { value: [] },
   suspectGrants: { value: [] },
-  probes: [
-    dryRun('a namespace', 'namespaces'),
-    dryRun('a pod', 'pods', 'default'),
-    dryRun('a violating pod', 'pods', 'portcullis'),
-  ],
+  probes: [dryRun('a pod', 'pods', 'default'), dryRun('a violating pod', 'pods', 'portcullis')],
 };
 
 /** The default settings with the webhooks that the leader registers for them. */
@@ -532,8 +528,6 @@ function withFloor(
     policies: { value: policies as unknown as readonly FloorObject[] },
   };
 }
-
-const WITH_FLOOR = withFloor('Ignore', (all) => all);
 
 /** Changes by case that the fixture cannot express as data. */
 const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
@@ -744,60 +738,107 @@ function switchOff(object: FloorObject): FloorObject {
 }
 
 test('an outage is simulated by tier', () => {
+  const OWN_LABEL = { 'portcullis.dev/enforce': 'restricted', 'pod-security.kubernetes.io/enforce': 'privileged' };
+  const FAIL_OPEN = { 'portcullis.dev/admission': 'fail-open' };
   const namespaces = {
     value: [
       namespace('default'),
       namespace('kube-system'),
-      namespace('network', { 'portcullis.dev/admission': 'fail-open' }),
+      namespace('legacy', { 'pod-security.kubernetes.io/enforce': 'privileged' }),
+      namespace('network', FAIL_OPEN),
+      namespace('open-vault', { ...FAIL_OPEN, ...OWN_LABEL }),
       namespace('portcullis'),
-      namespace('shop'),
+      namespace('shop', { 'pod-security.kubernetes.io/enforce': 'restricted' }),
+      namespace('vault', OWN_LABEL),
     ],
   };
-  const outage = simulateOutage({ ...HEALTHY, namespaces });
-  assert.deepEqual(
-    outage.map(({ tier, pods, namespaceLabels, newNamespaces, namespaces }) =>
-      [tier, pods, namespaceLabels, newNamespaces, ...namespaces].join(', '),
-    ),
-    [
-      'fail-closed, denied, denied, denied, default, shop',
-      'fail-open, not reviewed, not reviewed, not reviewed, kube-system, network',
-      'excluded, unaffected, unaffected, unaffected, portcullis',
-    ],
-  );
-  assert.deepEqual(simulateOutage({ ...HEALTHY, webhookConfigurations: SWITCHED_OFF, namespaces }), outage);
-  const legacy = namespace('legacy', { 'pod-security.kubernetes.io/enforce': 'privileged' });
-  const withLegacy = { value: [...namespaces.value, legacy] };
-  assert.deepEqual(
-    simulateOutage({ ...HEALTHY, ...WITH_FLOOR, namespaces: withLegacy }).map(({ pods, namespaces }) => [
-      pods,
-      ...namespaces,
-    ]),
-    [
-      ['denied', 'legacy'],
-      ['decided by the floor', 'default', 'kube-system', 'network', 'shop'],
-      ['unaffected', 'portcullis'],
-    ],
-  );
+  const simulate = (facts: Partial<Facts>): readonly string[] =>
+    simulateOutage({ ...HEALTHY, namespaces, ...facts }).map(
+      ({ tier, reasons, pods, exec, namespaceWrites, namespaces }) =>
+        [[tier, ...reasons].join('+'), pods, exec, namespaceWrites, namespaces.join()].join(' | '),
+    );
+  /** Webhooks as the leader registers them. */
+  const managed = (
+    policy: ManifestSettings['policy'],
+    state: Parameters<typeof webhookConfigurations>[1],
+  ): Partial<Facts> => {
+    const settings = { ...defaultSettings(VERSION), policy };
+    return { settings, webhookConfigurations: registered(undefined, webhookConfigurations(settings, state)) };
+  };
+  const everything = [
+    'fail-closed+default level+SCCs | denied | denied | not reviewed | default,legacy,shop',
+    'fail-closed+label portcullis.dev/enforce+SCCs | denied | denied | not reviewed | vault',
+    'fail-open | not reviewed | not reviewed | not reviewed | kube-system,network,open-vault',
+    'excluded | unaffected | unaffected | unaffected | portcullis',
+  ];
+  const unset = { scc: { mode: 'report' } };
+  const exceptions = { ...unset, podSecurity: { exceptions: { mode: 'approved', namespaces: ['vault'] } } };
+  const states = { someSccs: false, podSecurity: false };
+  const own = [
+    'fail-closed+label portcullis.dev/enforce | denied | not reviewed | not reviewed | vault',
+    'fail-open | not reviewed | not reviewed | not reviewed | default,kube-system,legacy,network,open-vault,shop',
+    'excluded | unaffected | unaffected | unaffected | portcullis',
+  ];
+  const underFloor = withFloor('Ignore', (all) => all);
   const closed = withFloor('Fail', (all) => all);
-  const effects = (facts: Facts): readonly string[] =>
-    simulateOutage(facts).map(({ tier, pods, namespaces }) => [tier, pods, ...namespaces].join(', '));
-  const whileClosed = { ...HEALTHY, ...closed, namespaces };
-  assert.deepEqual(effects(whileClosed), [
-    'fail-closed, denied, default, shop',
-    'fail-open, decided by the floor, kube-system, network',
-    'excluded, unaffected, portcullis',
-  ]);
   const switched = (factValue(closed.policies) ?? []).map(switchOff);
-  assert.deepEqual(effects({ ...whileClosed, policies: { value: switched } }), effects(whileClosed));
+  const whileClosed = [
+    'fail-closed+default level+SCCs | denied | denied | not reviewed | default,legacy,shop',
+    'fail-closed+label portcullis.dev/enforce+SCCs | denied | denied | not reviewed | vault',
+    'fail-open | decided by the floor | not reviewed | not reviewed | kube-system,network',
+    'fail-open | not reviewed | not reviewed | not reviewed | open-vault',
+    'excluded | unaffected | unaffected | unaffected | portcullis',
+  ];
   const levels = registered((webhook) =>
     webhook['name'] === 'psa.portcullis.dev'
       ? { ...webhook, namespaceSelector: { matchLabels: { [ENFORCE]: 'restricted' } } }
       : { ...webhook, failurePolicy: 'Ignore' },
   );
   const relaxed = namespace('shop', { [ENFORCE]: 'privileged', 'portcullis.dev/break-glass-enforce': 'restricted' });
-  assert.deepEqual(effects({ ...HEALTHY, webhookConfigurations: levels, namespaces: { value: [relaxed] } }), [
-    'fail-closed, denied, shop',
-  ]);
-  assert.deepEqual(simulateOutage({ ...HEALTHY, ...NOTHING }), []);
-  assert.deepEqual(simulateOutage({ ...HEALTHY, namespaces: { unknown: 'forbidden' } }), []);
+  const cases: readonly (readonly [name: string, facts: Partial<Facts>, expected: readonly string[]])[] = [
+    ['everything enforced', {}, everything],
+    ['break-glass', { webhookConfigurations: SWITCHED_OFF }, everything],
+    ['nothing enforced by default', managed(unset, states), own],
+    ['exceptions', managed(exceptions, states), own],
+    [
+      'users of the SCC privileged',
+      managed({ scc: { mode: 'enforce' } }, { podSecurity: false, privileged: true }),
+      [
+        'fail-closed+SCCs | denied | only with SCC privileged | not reviewed | default,legacy,shop',
+        'fail-closed+label portcullis.dev/enforce+SCCs | denied | only with SCC privileged | not reviewed | vault',
+        'fail-open | not reviewed | not reviewed | not reviewed | kube-system,network,open-vault',
+        'excluded | unaffected | unaffected | unaffected | portcullis',
+      ],
+    ],
+    [
+      'a floor',
+      underFloor,
+      [
+        'fail-closed+SCCs | denied | denied | not reviewed | legacy',
+        'fail-closed+label portcullis.dev/enforce+SCCs | denied | denied | not reviewed | vault',
+        'fail-open | decided by the floor | denied | not reviewed | default,shop',
+        'fail-open | decided by the floor | not reviewed | not reviewed | kube-system,network',
+        'fail-open | not reviewed | not reviewed | not reviewed | open-vault',
+        'excluded | unaffected | unaffected | unaffected | portcullis',
+      ],
+    ],
+    ['a floor, webhooks fail closed', closed, whileClosed],
+    ['a floor, webhooks fail closed, during break-glass', { ...closed, policies: { value: switched } }, whileClosed],
+    [
+      'an enforce label that break-glass relaxed',
+      { webhookConfigurations: levels, namespaces: { value: [relaxed] } },
+      ['fail-closed+default level | denied | not reviewed | not reviewed | shop'],
+    ],
+    ['nothing installed', NOTHING, []],
+    ['unknown namespaces', { namespaces: { unknown: 'forbidden' } }, []],
+  ];
+  for (const [name, facts, expected] of cases) {
+    assert.deepEqual(simulate(facts).toSorted(), [...expected].toSorted(), name);
+  }
+  assert.deepEqual(
+    [{}, managed({ scc: { mode: 'report' } }, { someSccs: false }), NOTHING].map((facts) =>
+      simulateSccWrites({ ...HEALTHY, ...facts }),
+    ),
+    ['denied', 'not reviewed', 'unaffected'],
+  );
 });

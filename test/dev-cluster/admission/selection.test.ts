@@ -105,6 +105,7 @@ describe('webhook selection', () => {
     assert.ok(stored);
     const options: WebhookOptions = {
       reader: storage,
+      access: () => false,
       call({ review }) {
         versions.push(at(review, 'request', 'resource', 'version'));
         return Promise.resolve({
