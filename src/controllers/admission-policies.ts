@@ -12,6 +12,7 @@ import {
   DEFAULTS_KINDS,
   DEFAULTS_POLICY,
   type DefaultsKind,
+  FLOOR_ANNOTATION,
   FLOOR_POLICIES,
   FLOOR_PREFIX,
   isFloorPolicy,
@@ -207,6 +208,14 @@ const MAX_RETRY_MS = 30_000;
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
 /**
+ * After the floor is turned off, policies remain until webhooks have not depended on them for this time, because API
+ * servers do not observe changes immediately.
+ */
+const SETTLE_MS = 5_000;
+/** Maximum time for which policies remain. Turning off the floor then ends an outage in which no webhook can close. */
+const MAX_REMAINING_MS = 30_000;
+
+/**
  * Creates, corrects and deletes the policies. While break-glass is on, it only deletes policies, and only if none are
  * required.
  */
@@ -214,6 +223,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, apiServerVersion } = context;
   const getRequired = createFloorRequirements(context);
   const report = createProblemReporter();
+  const mustRemain = createRetention(service.namespace);
   return {
     initialKeys: [ALL, DEFAULTS],
     sources: [
@@ -236,10 +246,27 @@ function createReconciler(context: ControllerContext): Reconciler {
       report(isTooOld ? describeTooOld(apiServerVersion.value) : undefined, reconcileContext);
       if (isTooOld) return CHECK_AGAIN;
       if (required.length > 0 && isBreakGlassOn(cluster.store)) return undefined;
+      if (mustRemain(required, reconcileContext)) return { requeueAfterMs: 1_000 };
       await removeOthers(required, reconcileContext);
       for (const policy of required) await write(policy, reconcileContext);
       return undefined;
     },
+  };
+}
+
+/** Creates a function that returns true while policies must remain although the settings no longer require them. */
+function createRetention(namespace: string) {
+  const off = createStopwatch();
+  const unused = createStopwatch();
+  return (required: readonly PolicyObject[], { cluster: { store }, now }: ReconcileContext): boolean => {
+    const isOff = required.length === 0 && isRunning(store, namespace) && !isBreakGlassOn(store);
+    const isUsed = CONFIGURATION_KINDS.some((kind) =>
+      store.list(kind).some(({ metadata }) => metadata?.annotations?.[FLOOR_ANNOTATION] !== undefined),
+    );
+    const hasPolicies = isOff && listFloorPolicies(store).length > 0;
+    const offMs = off.elapsedMs(hasPolicies ? 'off' : undefined, now());
+    const unusedMs = unused.elapsedMs(hasPolicies && !isUsed ? 'unused' : undefined, now()) ?? 0;
+    return offMs !== undefined && offMs < MAX_REMAINING_MS && unusedMs < SETTLE_MS;
   };
 }
 

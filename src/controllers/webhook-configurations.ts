@@ -1,7 +1,13 @@
 /** Manages the webhook configurations in the cluster. */
 import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { DEFAULTS_KINDS, DEFAULTS_POLICY, isFloorPolicy, POLICY_KINDS } from '../kube/admission-policies.ts';
+import {
+  DEFAULTS_KINDS,
+  DEFAULTS_POLICY,
+  FLOOR_ANNOTATION,
+  isFloorPolicy,
+  POLICY_KINDS,
+} from '../kube/admission-policies.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
 import {
@@ -121,11 +127,14 @@ function createReconciler(context: ControllerContext): Reconciler {
       const isTrusted = isReady && current !== undefined && isTrustedBy(current, context);
       const settledMs = trusted.get(key)?.elapsedMs(isTrusted ? key : undefined, now()) ?? 0;
       const next = settledMs >= SETTLE_MS ? required : openUnlessClosed(required, current);
+      // While webhooks still fail open, the policies must remain in force.
+      const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
+      const floor = policies.floor ?? recorded;
       const merged = mergeConfiguration(next, current, {
         annotations: {
           ...AKS_ANNOTATIONS,
           ...context.webhooks.annotations,
-          ...(policies.floor === undefined ? {} : { [FLOOR_ANNOTATION]: policies.floor }),
+          ...(floor === undefined ? {} : { [FLOOR_ANNOTATION]: floor }),
         },
         installed,
       });
@@ -199,12 +208,6 @@ interface ObservedPolicies {
   /** True if a policy will soon replace a webhook. */
   readonly isSettling: boolean;
 }
-
-/**
- * Digest of the policies that allow the webhooks in the configuration to fail open. A new leader reads it, so webhooks
- * do not switch to failing closed on every leader change.
- */
-const FLOOR_ANNOTATION = 'portcullis.dev/floor';
 
 /** Creates a function that returns which policies in the cluster replace webhooks in a configuration. */
 function createPolicyObserver({ settings, apiServerVersion, ...context }: ControllerContext) {

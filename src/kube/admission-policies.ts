@@ -20,6 +20,13 @@ export type AdmissionPolicy = Kinds[PolicyKind];
 /** Name prefix of the policies that the leader manages. The rest of the name is the same as in generated manifests. */
 export const FLOOR_PREFIX = 'floor.';
 
+/**
+ * Annotation of webhook configurations with the digest of the policies that allow their webhooks to fail open. A new
+ * leader reads it, so webhooks do not switch to failing closed on every leader change, and policies are not deleted
+ * while webhooks depend on them.
+ */
+export const FLOOR_ANNOTATION = 'portcullis.dev/floor';
+
 /** Policies of earlier versions, which the leader deletes. */
 const FORMER = ['named.scc.portcullis.dev', 'unnamed.scc.portcullis.dev'];
 

@@ -115,8 +115,22 @@ suite('the floor policies', () => {
     await idle();
   };
 
+  /** Sets the caBundle of all webhooks. */
+  const trustAll = async (caBundle = Buffer.from(AUTHORITY.cert).toString('base64')): Promise<void> => {
+    for (const kind of CONFIGURATION_KINDS) {
+      for (const one of cluster.store.list(kind)) {
+        const trusted = draft(one);
+        trusted.webhooks?.forEach(({ clientConfig }: { clientConfig: { caBundle?: string } }) => {
+          clientConfig.caBundle = caBundle;
+        });
+        await cluster.update(kind, trusted, TEST_MANAGER);
+      }
+    }
+    await idle();
+  };
+
   test('exist in enforce mode', async () => {
-    await start();
+    const run = await start();
     assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
     await setLevel('baseline');
     assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED, UNLABELED]);
@@ -128,6 +142,7 @@ suite('the floor policies', () => {
     );
     for (const name of [...names(), ...seen]) assert.ok(FLOOR_POLICIES.ValidatingAdmissionPolicyBinding.includes(name));
     await change({ floor: { ...settings.value.floor, mode: 'off' } });
+    await run.pass(5_000);
     assert.deepEqual(names(), []);
   });
 
@@ -197,7 +212,7 @@ suite('the floor policies', () => {
   });
 
   test('are the only policies that the controller changes', async () => {
-    await start();
+    const run = await start();
     const { spec, metadata } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
     for (const name of ['enforce-baseline.psa.portcullis.dev', 'floor.copy']) {
       await cluster.create(
@@ -207,6 +222,7 @@ suite('the floor policies', () => {
       );
     }
     await change({ floor: { ...settings.value.floor, mode: 'off' } });
+    await run.pass(5_000);
     assert.deepEqual(names(), ['enforce-baseline.psa.portcullis.dev', 'floor.copy']);
   });
 
@@ -325,17 +341,7 @@ suite('the floor policies', () => {
     await change({ scc: { ...settings.value.scc, mode: 'enforce' } });
     const run = await start(webhookConfigurations);
     await setLevel('baseline');
-    const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
-    for (const kind of CONFIGURATION_KINDS) {
-      for (const one of cluster.store.list(kind)) {
-        const trusted = draft(one);
-        trusted.webhooks?.forEach(({ clientConfig }: { clientConfig: { caBundle?: string } }) => {
-          clientConfig.caBundle = caBundle;
-        });
-        await cluster.update(kind, trusted, TEST_MANAGER);
-      }
-    }
-    await idle();
+    await trustAll();
     const webhookPolicy = (configuration: string, webhook: string): unknown =>
       cluster.store.get('ValidatingWebhookConfiguration', configuration)?.webhooks?.find(({ name }) => name === webhook)
         ?.failurePolicy;
@@ -393,4 +399,35 @@ suite('the floor policies', () => {
     await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Fail' } });
     assert.equal(policy(), 'Fail');
   });
+
+  for (const { name, isTrusted, remainingMs } of [
+    { name: 'until webhooks have failed closed for 5 s', isTrusted: true, remainingMs: 10_000 },
+    { name: 'for 30 s if webhooks cannot fail closed', isTrusted: false, remainingMs: 30_000 },
+  ]) {
+    test(`remain after the floor is turned off and the leader has changed, ${name}`, async () => {
+      await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Ignore' } });
+      await setLevel('baseline');
+      await start();
+      const run = await start(webhookConfigurations);
+      await trustAll();
+      await run.pass(10_000);
+      const psa = () => cluster.store.get('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+      const policy = (): unknown => psa()?.webhooks?.find((one) => one.name === 'psa.portcullis.dev')?.failurePolicy;
+      assert.equal(policy(), 'Ignore');
+      for (const one of running) await one.stop();
+      running = [];
+      if (!isTrusted) await trustAll('');
+      settings.set({ ...settings.value, floor: { ...settings.value.floor, mode: 'off' } });
+      const policies = await start();
+      const webhooks = await start(webhookConfigurations);
+      const before = names();
+      for (let passedMs = 0; passedMs < remainingMs; passedMs += 1_000) {
+        assert.deepEqual(names(), before, `${passedMs} ms`);
+        await webhooks.pass(1_000);
+        await policies.pass(1_000);
+      }
+      await policies.pass(1_000);
+      assert.deepEqual([names(), policy()], [[], isTrusted ? 'Fail' : 'Ignore']);
+    });
+  }
 });
