@@ -38,7 +38,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/psa':
     'admission-policies configuration decision decode defaults exceptions input namespace-review policy review',
   'policy/scc': `access advice/denials advice/explain advice/invalid-values advice/plan advice/pod-audit advice/scc-defects advice/scc-warnings advice/suggestion assign
-    decision mode namespace objects order pod request review scc-fields scc standard temporary-grants strategies/index`,
+    decision messages mode namespace objects order pod request review scc-fields scc standard temporary-grants strategies/index`,
   'policy/rbac': 'authorizer index rules who-can',
   'policy/uid-range': 'allocation blocks ranges',
   'policy/kubelet': 'admission authorizer enforcement feature-gates transition version',

@@ -37,6 +37,7 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
+import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
 import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 import { createController, createTestSettings, installCrds, runController } from '../support/controllers.ts';
@@ -261,7 +262,7 @@ function reviewConfig(input: ConfigInput): Decision {
   }
   const scope = { store, settings: () => decoded.settings.kubelet, hasSettingsObject: true };
   const object = (minimumKubeletVersion: string | null) => ({ metadata: { name }, spec: { minimumKubeletVersion } });
-  const decision = createKubeletConfigWebhook(scope).decide(
+  const decision = createKubeletConfigWebhook(scope, createDisclosure(true)).decide(
     {
       uid: 'u',
       kind: { group: 'config.openshift.io', version: 'v1', kind: 'Node' },

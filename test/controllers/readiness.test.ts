@@ -12,6 +12,7 @@ import {
   type PodSecurityConfiguration,
 } from '../../src/policy/psa/configuration.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
@@ -634,6 +635,7 @@ suite('readiness', () => {
         metrics: metrics.podSecurity,
         waitingRoom: createWaitingRoom(),
         evaluate: createEvaluations(() => 0),
+        discloses: createDisclosure(true),
       });
       asked.length = 0;
       return startVerdictWebhook(cluster, ['namespaces'], (request) => {

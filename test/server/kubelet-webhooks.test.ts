@@ -4,6 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { JsonObject, Node } from '../../src/kube/types.ts';
+import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
 import { createKubeletNodeWebhook } from '../../src/server/webhooks/kubelet-node.ts';
 import { createKubeletWritesWebhook } from '../../src/server/webhooks/kubelet-writes.ts';
@@ -26,7 +27,7 @@ async function start(admission: JsonObject = {}): Promise<TestServer> {
   store.put('Node', reportedNode('exempt', 'v1.29.0', { type: 'kwok' }));
   const scope = { store, settings: () => decoded.settings.kubelet, hasSettingsObject: false };
   return startAdmissionServer([
-    createKubeletConfigWebhook(scope),
+    createKubeletConfigWebhook(scope, createDisclosure(true)),
     createKubeletNodeWebhook(scope),
     createKubeletWritesWebhook(scope),
   ]);

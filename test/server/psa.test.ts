@@ -14,6 +14,7 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createRangePreview } from '../../src/policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
+import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
@@ -62,6 +63,7 @@ function createRig(labels: Labels = {}, options: WebhookOptions = {}, arePodsRea
     metrics: metrics.podSecurity,
     waitingRoom: createWaitingRoom(),
     evaluate: createEvaluations(() => 0),
+    discloses: createDisclosure(true),
     ...options,
   });
   const context = { store, now: () => 0 };
@@ -285,6 +287,7 @@ test('2,000 namespaces are relabeled at once, and all their pods are evaluated',
     metrics: createMetrics({ version: '0.0.0' }).podSecurity,
     waitingRoom: createWaitingRoom(),
     evaluate: createEvaluations(now),
+    discloses: createDisclosure(true),
   });
   const reviews = Array.from({ length: 2000 }, async (_unused, index) => {
     const name = `team-${index}`;

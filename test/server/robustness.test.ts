@@ -11,6 +11,7 @@ import { runInNewContext } from 'node:vm';
 import { drain } from '../../src/cli/serve/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
@@ -38,6 +39,7 @@ async function startPodSecurity(
       metrics: psaMetrics.podSecurity,
       waitingRoom: createWaitingRoom(NO_ROOM),
       evaluate: createEvaluations(() => performance.now()),
+      discloses: createDisclosure(true),
     }),
     ...others,
   ]);

@@ -6,6 +6,7 @@ import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { isObject, type JsonObject, type Pod } from '../../src/kube/types.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
+import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { watchSccHealth } from '../../src/server/scc-health.ts';
 import {
@@ -29,9 +30,13 @@ const VALIDATE = '/scc/objects/validate';
 
 function start(
   settings: Partial<SccSettings> = {},
-  { store = createStore(), now = () => performance.now() } = {},
+  { store = createStore(), now = () => performance.now(), areClientsKnown = true } = {},
 ): Promise<TestServer> {
-  const options = { settings: () => ({ ...SETTINGS, ...settings }), evaluate: createEvaluations(now) };
+  const options = {
+    settings: () => ({ ...SETTINGS, ...settings }),
+    evaluate: createEvaluations(now),
+    discloses: createDisclosure(areClientsKnown),
+  };
   return startAdmissionServer([createSccObjectsDefaultWebhook(options), createSccObjectsValidateWebhook(options)], {
     store,
   });

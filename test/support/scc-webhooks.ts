@@ -57,6 +57,8 @@ export interface SccRigOptions {
   /** The defaults for new pods. Default: none. */
   readonly podDefaults?: Settings['defaults'];
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
+  /** Default: true. */
+  readonly areClientsKnown?: boolean;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
@@ -90,6 +92,7 @@ export function createTestWebhooks(
     podSecurity = createPodSecurity(DEFAULT_CONFIGURATION),
     podDefaults = DEFAULT_SETTINGS.defaults,
     cluster,
+    areClientsKnown = true,
     now = () => performance.now(),
   }: SccRigOptions,
   { logger, metrics }: Recorder = createRecorder('info'),
@@ -119,7 +122,7 @@ export function createTestWebhooks(
     },
     logger,
     metrics,
-    areClientsKnown: true,
+    areClientsKnown,
     now,
   });
 }

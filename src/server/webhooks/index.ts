@@ -13,6 +13,7 @@ import {
   withReviewedAccess,
   withStoredAccess,
 } from '../access-reviews.ts';
+import { createDisclosure, type Discloses } from '../disclosure.ts';
 import { createEnforcementPreview, createLabelPreview, type Installation } from '../enforcement-preview.ts';
 import { createEvaluations, type Evaluations } from '../evaluations.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
@@ -63,6 +64,7 @@ export interface WebhooksOptions {
 interface WebhookDeps extends WebhooksOptions {
   readonly review: Omit<SccReviewDeps, 'record'>;
   readonly evaluate: Evaluations;
+  readonly discloses: Discloses;
   readonly takeAccessReview: TakeAccessReview;
 }
 
@@ -76,8 +78,9 @@ interface WebhookEntry {
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_NAMESPACES, PSA_ADVISORY],
-    create: ({ settings, podSecurity, installation, review, metrics, evaluate }) =>
+    create: ({ settings, podSecurity, installation, review, metrics, evaluate, discloses }) =>
       createPsaWebhook({
+        discloses,
         podSecurity,
         workloadResources: () => settings().workloadResources,
         metrics: metrics.podSecurity,
@@ -104,7 +107,10 @@ const WEBHOOKS: readonly WebhookEntry[] = [
     create: ({ settings }) => createPodDefaultsWebhook(settings),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
-  { registrations: [KUBELET_CONFIG], create: ({ kubelet }) => createKubeletConfigWebhook(kubelet) },
+  {
+    registrations: [KUBELET_CONFIG],
+    create: ({ kubelet, discloses }) => createKubeletConfigWebhook(kubelet, discloses),
+  },
   { registrations: [KUBELET_NODE], create: ({ kubelet }) => createKubeletNodeWebhook(kubelet) },
   {
     registrations: [KUBELET_CERTIFICATES, KUBELET_NODE_WRITES],
@@ -131,14 +137,17 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   },
   {
     registrations: [SCC_EXEC],
-    create: ({ review, cluster, metrics }) =>
-      createSccExecWebhook({ ...review, cluster, record: createSccRecorder(metrics.scc.decisions) }),
+    create: ({ review, cluster, metrics, discloses }) =>
+      createSccExecWebhook({ ...review, cluster, discloses, record: createSccRecorder(metrics.scc.decisions) }),
   },
   {
     registrations: [SCC_OBJECTS_VALIDATE],
-    create: ({ review, evaluate }) => createSccObjectsValidateWebhook({ ...review, evaluate }),
+    create: ({ review, evaluate, discloses }) => createSccObjectsValidateWebhook({ ...review, evaluate, discloses }),
   },
-  { registrations: [SCC_MODE], create: ({ review, evaluate }) => createSccModeWebhook({ ...review, evaluate }) },
+  {
+    registrations: [SCC_MODE],
+    create: ({ review, evaluate, discloses }) => createSccModeWebhook({ ...review, evaluate, discloses }),
+  },
 ];
 
 /** Registrations of all webhooks, from which the webhook configurations are generated. */
@@ -155,6 +164,7 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
     (settings().scc.authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
   const previewRanges = createRangePreview(() => settings().ranges);
   const review = { settings: () => settings().scc, withAccess, waitingRoom, previewRanges, restoresStandardSccs };
-  const deps = { ...options, evaluate: createEvaluations(now, areClientsKnown), review, takeAccessReview };
+  const evaluate = createEvaluations(now, areClientsKnown);
+  const deps = { ...options, evaluate, discloses: createDisclosure(areClientsKnown), review, takeAccessReview };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }

@@ -5,6 +5,7 @@ import { invalid } from '../../kube/status.ts';
 import { objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { type NodesConfig, reviewNodesConfig } from '../../policy/kubelet/admission.ts';
+import type { Discloses } from '../disclosure.ts';
 import { rule, type Webhook, WRITES } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.NodesConfig;
@@ -26,10 +27,15 @@ export const KUBELET_CONFIG: WebhookRegistration = {
  * worker latency profiles.
  * @param kubelet if absent because the feature is not installed, the webhook allows all requests
  */
-export function createKubeletConfigWebhook(kubelet: KubeletScope | undefined): Webhook {
+export function createKubeletConfigWebhook(kubelet: KubeletScope | undefined, discloses: Discloses): Webhook {
   return {
     path: KUBELET_CONFIG.path,
-    decide: (request) => (kubelet?.settings().isOn && isConfigWrite(request) ? decide(request, kubelet) : allow()),
+    decide(request, { store }) {
+      if (!kubelet?.settings().isOn || !isConfigWrite(request)) return allow();
+      const decision = decide(request, kubelet);
+      // The warnings contain the names of nodes.
+      return discloses(request, store, 'NodesConfig') ? decision : { ...decision, warnings: [] };
+    },
   };
 }
 

@@ -16,6 +16,7 @@ import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
 import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import type { Discloses } from '../disclosure.ts';
 import type { PreviewEnforcement, PreviewLabels } from '../enforcement-preview.ts';
 import type { Evaluations } from '../evaluations.ts';
 import type { AdmittedWorkload, WorkloadAdmission } from '../scc-review.ts';
@@ -86,6 +87,7 @@ interface PsaWebhookOptions {
   readonly waitingRoom: WaitingRoom;
   /** Runs the evaluations of existing pods in a namespace. */
   readonly evaluate: Evaluations;
+  readonly discloses: Discloses;
   /** Returns the settings for validating SCC mode labels. If absent, the labels are not validated. */
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Defaults workload templates where SCCs or pod defaults apply. Absent if they apply to no namespace. */
@@ -125,6 +127,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       },
       findExceptions: exceptions && ((name) => activeExceptions(store, exceptions(), name, Date.now())),
       listPods(namespace) {
+        if (!options.discloses(request, store, 'Namespace')) return [];
         if (store.synced('Pod')) return store.list('Pod', namespace);
         needsPods = true;
         return undefined;

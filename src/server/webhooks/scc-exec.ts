@@ -9,7 +9,9 @@ import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../kube/w
 import { userSubject } from '../../policy/scc/access.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/decision.ts';
+import { UNABLE_TO_VALIDATE } from '../../policy/scc/messages.ts';
 import { mayEnterEveryPod, PRIVILEGED_SCC } from '../../policy/scc/standard.ts';
+import type { Discloses } from '../disclosure.ts';
 import { createPodReads } from '../pod-reads.ts';
 import {
   enforcesSccs,
@@ -44,6 +46,7 @@ interface SccExecDeps extends SccReviewDeps {
    * only just added.
    */
   readonly cluster: Pick<Cluster, 'get'>;
+  readonly discloses: Discloses;
 }
 
 const ENTERS_EVERY_POD: SccDecision = {
@@ -85,7 +88,8 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
             const mayUse = cluster.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace);
             return mayUse ? ENTERS_EVERY_POD : decision;
           };
-          const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
+          const isDisclosed = deps.discloses(request, context.store);
+          const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request, isDisclosed);
           const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
           return whenAvailable(reviewPod(review, deps), (decision = allow()) => {
             // OpenShift sets audit annotations only for pod creation.
@@ -94,7 +98,14 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
           });
         },
         // In report mode, requests for a missing pod are allowed. The API server then returns 404.
-        (error: unknown) => (mode === 'report' ? allow() : deny(readFailure(error, name))),
+        (error: unknown) => {
+          if (mode === 'report') return allow();
+          const isMissing = error instanceof ApiError && error.status.code === 404;
+          // Otherwise, the response would reveal whether the pod exists.
+          return deny(
+            isMissing && !deps.discloses(request, context.store) ? undisclosed(request) : readFailure(error, name),
+          );
+        },
       );
     },
   };
@@ -110,10 +121,21 @@ function readFailure(error: unknown, name: string): Status {
 }
 
 /** Converts the decision about the pod to a decision about the stream, which does not change the pod. */
-function execDecision(decision: SccDecision, { subResource = '', name = '' }: AdmissionRequest): SccDecision {
+function execDecision(decision: SccDecision, request: AdmissionRequest, isDisclosed: boolean): SccDecision {
   const { auditAnnotations, facts } = decision;
   if (decision.allowed) return { allowed: true, warnings: [], auditAnnotations, ...(facts ? { facts } : {}) };
-  const exceeds = `${subResource} operation is not allowed because the pod's security context exceeds your permissions`;
-  const message = `${exceeds}: pods ${quote(name)} is forbidden: ${decision.status.message}`;
+  if (!isDisclosed) return { allowed: false, status: undisclosed(request), warnings: [], auditAnnotations: {} };
+  const message = `${exceeds(request)}${decision.status.message}`;
   return { ...decision, status: { ...decision.status, message } };
+}
+
+function exceeds({ subResource = '', name = '' }: AdmissionRequest): string {
+  return `${subResource} operation is not allowed because the pod's security context exceeds your permissions: pods ${quote(name)} is forbidden: `;
+}
+
+/** The denial without the fields of the pod, which is the same for a pod that does not exist. */
+function undisclosed(request: AdmissionRequest): Status {
+  const { name = '', namespace = '' } = request;
+  const reasons = `portcullis explain pod/${name} -n ${namespace} prints the reasons`;
+  return createStatus(403, 'Forbidden', `${exceeds(request)}${UNABLE_TO_VALIDATE}: ${reasons}`);
 }

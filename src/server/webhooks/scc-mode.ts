@@ -9,6 +9,7 @@ import { type Namespace, type Pod, valueAt } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import { sccMode, type SccSettings, withKubeSystem } from '../../policy/scc/mode.ts';
+import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
 import type { PreviewRanges } from '../scc-review.ts';
 import { rule, type Webhook, WRITES } from '../webhook.ts';
@@ -31,10 +32,11 @@ interface SccModeDeps {
   settings(): SccSettings;
   readonly previewRanges: PreviewRanges;
   readonly evaluate: Evaluations;
+  readonly discloses: Discloses;
 }
 
 /** Creates the webhook that warns about workloads that `spec.scc.mode: enforce` denies. */
-export function createSccModeWebhook({ settings, previewRanges, evaluate }: SccModeDeps): Webhook {
+export function createSccModeWebhook({ settings, previewRanges, evaluate, discloses }: SccModeDeps): Webhook {
   return {
     path: SCC_MODE.path,
     enforces: () => false,
@@ -44,7 +46,8 @@ export function createSccModeWebhook({ settings, previewRanges, evaluate }: SccM
       if (next === undefined) return allow();
       const { store } = context;
       const result = await evaluate(findDenied({ before: settings(), next, previewRanges, store }), context);
-      return result.isComplete && result.denied.length === 0 ? allow() : allow({ warnings: [formatWarning(result)] });
+      if (result.isComplete && result.denied.length === 0) return allow();
+      return allow({ warnings: [formatWarning(result, discloses(request, store, 'PortcullisConfiguration'))] });
     },
   };
 }
@@ -111,9 +114,10 @@ function isDenied(
   return !assignScc({ ...input, operation: 'CREATE', object: created.pod, userInfo: created.requester }).allowed;
 }
 
-function formatWarning({ denied, isComplete }: DeniedWorkloads): string {
+function formatWarning({ denied, isComplete }: DeniedWorkloads, showsNames: boolean): string {
   const plan = 'portcullis scc plan --scc-mode enforce';
   if (denied.length === 0) return `spec.scc.mode enforce was not evaluated for all workloads; ${plan} evaluates them`;
   const count = `${isComplete ? '' : 'at least '}${printCount(denied.length, 'workload')}`;
-  return `spec.scc.mode enforce denies new pods of ${count}: ${summarizeNames(denied)}; ${plan} prints the reasons`;
+  const names = showsNames ? `: ${summarizeNames(denied)}` : '';
+  return `spec.scc.mode enforce denies new pods of ${count}${names}; ${plan} prints the reasons`;
 }

@@ -10,6 +10,7 @@ import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
 import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
+import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
 import { rule, type Webhook, whenAvailable, WRITES } from '../webhook.ts';
 
@@ -63,6 +64,7 @@ interface SccObjectsDeps {
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?: (() => boolean) | undefined;
   readonly evaluate: Evaluations;
+  readonly discloses: Discloses;
 }
 
 /** Creates the webhook that denies invalid SCCs and warns about the effects of valid ones on existing pods. */
@@ -88,11 +90,12 @@ const MAX_PODS = 3000;
 
 function findWarnings(
   scc: SecurityContextConstraints,
-  { oldObject }: AdmissionRequest,
+  request: AdmissionRequest,
   store: Store,
   deps: SccObjectsDeps,
 ): ReturnType<typeof sccWarnings> {
   const settings = deps.settings();
+  const { oldObject } = request;
   return sccWarnings({
     scc,
     ...(isObject(oldObject) ? { oldScc: oldObject } : {}),
@@ -101,6 +104,7 @@ function findWarnings(
     findNamespace: (name) => findNamespace(store, name, settings),
     canUse: canUseScc(store),
     maxPods: MAX_PODS,
+    showsNamespaces: deps.discloses(request, store, 'SecurityContextConstraints'),
     reconcilesStandardSccs: deps.restoresStandardSccs?.() ?? false,
     brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
   });

@@ -45,6 +45,7 @@ function getWarnings({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', 
     canUse: canUseBy([STANDARD_GRANTS, ...grants]),
     brokenScc,
     maxPods,
+    showsNamespaces: true,
   };
   return evaluate(input, maxSteps);
 }
@@ -130,6 +131,7 @@ test('pods of several SCCs', () => {
     brokenScc: 'skip',
     reconcilesStandardSccs: false,
     maxPods: 100,
+    showsNamespaces: true,
   };
   const warning = (pods: number, scc: string) =>
     `SCC "mine" would admit ${pods} pods instead of SCC "${scc}" in namespace shop if recreated, because it has higher priority`;
@@ -153,6 +155,7 @@ test('the number and length of warnings are limited', () => {
         brokenScc: 'skip',
         reconcilesStandardSccs: false,
         maxPods: 4,
+        showsNamespaces: true,
       });
       // One warning about the priority, three comparisons with two summaries, and three values with one summary.
       assert.ok(warnings.length <= 10);
@@ -200,6 +203,7 @@ test('a pod causes a warning if and only if the changed SCC would admit the recr
         brokenScc: 'skip',
         reconcilesStandardSccs: false,
         maxPods: 1,
+        showsNamespaces: true,
       });
       assert.equal(
         warnings.some((warning) => warning.startsWith('SCC "mine" would admit 1 pod instead of ')),

@@ -24,6 +24,8 @@ export interface SccWarningsInput {
   /** Returns `undefined` for namespaces that SCC admission skips. */
   findNamespace(name: string): Namespace | undefined;
   readonly canUse: CanUse;
+  /** If false, warnings contain only the number of namespaces. */
+  readonly showsNamespaces: boolean;
   /** Maximum number of pods to evaluate. Pods of the same controller are alike, so they count as one pod. */
   readonly maxPods: number;
   readonly brokenScc: NonNullable<Deviations['brokenScc']>;

@@ -80,7 +80,7 @@ function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Evaluat
   const others = takenOver.slice(MAX_COMPARED_SCCS);
   const pods = others.reduce((sum, other) => sum + other.pods, 0);
   return [
-    ...takenOver.slice(0, MAX_COMPARED_SCCS).map((one) => comparisonWarning(name, one)),
+    ...takenOver.slice(0, MAX_COMPARED_SCCS).map((one) => comparisonWarning(name, one, input)),
     ...(others.length === 0
       ? []
       : [
@@ -93,10 +93,18 @@ function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Evaluat
 }
 
 /** Lists as many namespaces as fit. */
-function comparisonWarning(name: string, { from, reason, namespaces, pods }: TakenOverPods): string {
+function comparisonWarning(
+  name: string,
+  { from, reason, namespaces, pods }: TakenOverPods,
+  { showsNamespaces }: SccWarningsInput,
+): string {
   const cause = reason === 'ordered by name' ? 'its name comes first' : `it ${reason}`;
-  for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
-    const where = `${plural(namespaces.length, 'namespace')} ${joinNames(limitNames(namespaces, shown))}`;
+  const count = namespaces.length;
+  for (let shown = showsNamespaces ? Math.min(count, MAX_NAMESPACES) : 0; ; shown--) {
+    const where =
+      shown === 0
+        ? printCount(count, 'namespace')
+        : `${plural(count, 'namespace')} ${joinNames(limitNames(namespaces, shown))}`;
     const text = `SCC ${quote(name)} would admit ${printCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} if recreated, because ${cause}`;
     if (text.length <= MAX_WARNING_LENGTH || shown <= 1) return text;
   }

@@ -1,0 +1,175 @@
+/**
+ * Tests that a client that may be any pod of the cluster learns nothing about other objects from the responses to forged
+ * reviews, while API servers receive all details.
+ */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { AdmissionRequest } from '../../src/kube/admission.ts';
+import type { JsonObject, Pod } from '../../src/kube/types.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import {
+  ALICE,
+  buildPod,
+  createSccTestWebhooks,
+  formatSccDenial,
+  podRequest,
+  RANGES,
+} from '../support/scc-webhooks.ts';
+
+const UID = '5a0d3c0e-6f1d-4b8e-9a57-0f6a8f7b1c11';
+const FORGED = '00000000-0000-0000-0000-000000000000';
+
+/** A stored object with the UID, and the old object of a review. */
+function stored(uid: string | undefined, metadata: JsonObject, more: JsonObject = {}): JsonObject {
+  return { ...more, metadata: { ...metadata, ...(uid === undefined ? {} : { uid }) } };
+}
+
+const SCC = {
+  ...STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'anyuid')?.scc,
+  priority: 50,
+  groups: ['system:authenticated'],
+};
+
+function update(
+  kind: string,
+  group: string,
+  resource: string,
+  objects: Pick<AdmissionRequest, 'object' | 'oldObject'>,
+) {
+  const version = group === '' || group.startsWith('security') ? 'v1' : 'v1alpha1';
+  return podRequest(null, {
+    kind: { group, version, kind },
+    resource: { group, version, resource },
+    operation: 'UPDATE',
+    name: 'shop',
+    ...objects,
+  });
+}
+
+const exec = (name: string): AdmissionRequest =>
+  podRequest({ kind: 'PodExecOptions' }, { name, operation: 'CONNECT', subResource: 'exec' });
+
+const EXCEEDS = (name: string): string =>
+  `exec operation is not allowed because the pod's security context exceeds your permissions: pods "${name}" is forbidden: `;
+const withoutDetails = (name: string): string =>
+  `${EXCEEDS(name)}unable to validate against any security context constraint: portcullis explain pod/${name} -n shop prints the reasons`;
+
+interface Case {
+  readonly name: string;
+  readonly path: string;
+  readonly request: (uid?: string) => AdmissionRequest;
+  /** True if the reviews of API servers contain the UID of the stored object. */
+  readonly hasUid: boolean;
+  /** The message and the warnings for an API server, and for another client. */
+  readonly full: readonly string[];
+  readonly limited: readonly string[];
+}
+
+const CASES: readonly Case[] = [
+  {
+    name: 'a namespace',
+    path: '/psa/validate',
+    request: (uid) =>
+      update('Namespace', '', 'namespaces', {
+        object: { kind: 'Namespace', apiVersion: 'v1', ...stored(uid, { name: 'shop', labels: LEVEL }) },
+        oldObject: { kind: 'Namespace', apiVersion: 'v1', ...stored(uid, { name: 'shop' }) },
+      }),
+    hasUid: true,
+    full: [
+      'existing pods in namespace "shop" violate the new PodSecurity enforce level "baseline:latest"',
+      'hidden: privileged',
+    ],
+    limited: [],
+  },
+  {
+    name: 'an SCC',
+    path: '/scc/objects/validate',
+    request: (uid) =>
+      update('SecurityContextConstraints', 'security.openshift.io', 'securitycontextconstraints', {
+        object: { ...SCC, metadata: { name: 'custom' } },
+        oldObject: stored(uid, { name: 'custom' }, { ...SCC, priority: 0 }),
+      }),
+    hasUid: true,
+    full: [
+      'SCC "custom" is usable by all users, and its priority 50 puts it before anyuid and restricted-v2, so it will admit every pod that it allows',
+      'SCC "custom" would admit 1 pod instead of SCC "restricted-v2" in namespace shop if recreated, because it has higher priority',
+    ],
+    limited: [
+      'SCC "custom" is usable by all users, and its priority 50 puts it before anyuid and restricted-v2, so it will admit every pod that it allows',
+      'SCC "custom" would admit 1 pod instead of SCC "restricted-v2" in 1 namespace if recreated, because it has higher priority',
+    ],
+  },
+  {
+    name: 'the settings',
+    path: '/scc/settings',
+    request: (uid) =>
+      update('PortcullisConfiguration', 'config.portcullis.dev', 'portcullisconfigurations', {
+        object: { metadata: { name: 'cluster' }, spec: { scc: { mode: 'enforce' } } },
+        oldObject: stored(uid, { name: 'cluster' }, { spec: {} }),
+      }),
+    hasUid: true,
+    full: [
+      'spec.scc.mode enforce denies new pods of 1 workload: Pod shop/hidden; portcullis scc plan --scc-mode enforce prints the reasons',
+    ],
+    limited: [
+      'spec.scc.mode enforce denies new pods of 1 workload; portcullis scc plan --scc-mode enforce prints the reasons',
+    ],
+  },
+  {
+    name: 'exec into a pod',
+    path: '/scc/exec',
+    request: () => exec('hidden'),
+    hasUid: false,
+    full: [
+      `${EXCEEDS('hidden')}${formatSccDenial([
+        'provider restricted-v2: .containers[0].privileged: Invalid value: true: Privileged containers are not allowed',
+        'provider restricted-v3: .spec.hostUsers: Invalid value: null: Host Users must be set to false',
+        'provider restricted-v3: .containers[0].privileged: Invalid value: true: Privileged containers are not allowed',
+      ])}`,
+      'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.privileged=true.',
+      'SCC "privileged" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:privileged".',
+    ],
+    limited: [withoutDetails('hidden')],
+  },
+  {
+    name: 'exec into a pod that does not exist',
+    path: '/scc/exec',
+    request: () => exec('missing'),
+    hasUid: false,
+    full: ['pods "missing" not found'],
+    limited: [withoutDetails('missing')],
+  },
+];
+
+const LEVEL = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+
+/** Sends a review. Returns the message and the warnings. */
+async function send({ path, request }: Case, uid: string | undefined, areClientsKnown: boolean): Promise<string[]> {
+  const mode = path === '/scc/settings' ? 'report' : 'enforce';
+  const { store, send: sendReview } = createSccTestWebhooks({ areClientsKnown, settings: { mode } });
+  store.put('Namespace', stored(UID, { name: 'shop', annotations: RANGES }));
+  if (path === '/scc/objects/validate')
+    store.put('SecurityContextConstraints', stored(UID, { name: 'custom' }, { ...SCC, priority: 0 }));
+  store.put('PortcullisConfiguration', stored(UID, { name: 'cluster' }));
+  const owned = { 'openshift.io/scc': 'restricted-v2' };
+  const web = buildPod({}, { name: 'web' }) as Pod & JsonObject;
+  store.put('Pod', { ...web, metadata: { ...web.metadata, annotations: owned } });
+  store.put('Pod', buildPod({ privileged: true }, { name: 'hidden' }) as unknown as Pod);
+  const decision = await sendReview(path, { ...request(uid), userInfo: ALICE });
+  return [...(decision.allowed ? [] : [decision.status.message]), ...(decision.warnings ?? [])];
+}
+
+for (const one of CASES) {
+  suite(one.name, () => {
+    const cases = [
+      ['an API server with a client certificate', true, undefined, one.full],
+      ['an API server without a client certificate', false, UID, one.hasUid ? one.full : one.limited],
+      ['a client that does not know the UID', false, undefined, one.limited],
+      ['a client with a wrong UID', false, FORGED, one.limited],
+      ['a client with an empty UID', false, '', one.limited],
+    ] as const;
+    for (const [client, areClientsKnown, uid, expected] of cases) {
+      test(client, async () => assert.deepEqual(await send(one, uid, areClientsKnown), expected));
+    }
+  });
+}
