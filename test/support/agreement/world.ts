@@ -79,7 +79,12 @@ function withValidLists(spec: PodLike['spec']): object {
   const image = 'registry.example.com/app:1';
   return {
     ephemeralContainers: undefined,
-    initContainers: initContainers.map((one, index) => ({ ...one, name: `init-${index}`, image })),
+    // API servers reject probes and hooks of init containers.
+    initContainers: initContainers.map(({ securityContext }, index) => ({
+      securityContext,
+      name: `init-${index}`,
+      image,
+    })),
     containers: (containers.length === 0 ? [{}] : containers).map((one, index) => ({
       ...one,
       name: `c-${index}`,
