@@ -32,7 +32,11 @@ const embeddedPage: Plugin = {
   },
 };
 
-const WORKER = 'src/server/review-worker.ts';
+/** The files of worker threads, by name. */
+export const WORKERS = {
+  'review-worker': 'src/server/review-worker.ts',
+  'parse-worker': 'src/cluster/parse-worker.ts',
+};
 
 const PROGRAM = {
   plugins: [withoutTypedClients, embeddedPage],
@@ -53,8 +57,11 @@ const PROGRAM = {
 export async function bundleProgram(outdir: string): Promise<readonly string[]> {
   const { metafile } = await build({
     ...PROGRAM,
-    // The chunk that starts the worker and the worker file are in the same folder.
-    entryPoints: { main: 'src/main.ts', 'chunks/review-worker': WORKER },
+    entryPoints: {
+      main: 'src/main.ts',
+      // The chunk that starts a worker and the file of the worker are in the same folder.
+      ...Object.fromEntries(Object.entries(WORKERS).map(([name, file]) => [`chunks/${name}`, file])),
+    },
     outdir,
     chunkNames: 'chunks/[name]-[hash]',
     format: 'esm',
@@ -69,13 +76,13 @@ export async function bundleProgram(outdir: string): Promise<readonly string[]> 
 }
 
 /**
- * Bundles the program and its worker as one CommonJS file each, which is the only format that single executables
+ * Bundles the program and its workers as one CommonJS file each, which is the only format that single executables
  * support.
  */
 export async function bundleSingleFile(outdir: string): Promise<void> {
   await build({
     ...PROGRAM,
-    entryPoints: { main: 'src/main.ts', 'review-worker': WORKER },
+    entryPoints: { main: 'src/main.ts', ...WORKERS },
     outdir,
     outExtension: { '.js': '.cjs' },
     format: 'cjs',

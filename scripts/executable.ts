@@ -4,7 +4,7 @@ import { chmod, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { bundleSingleFile } from './bundle.ts';
+import { bundleSingleFile, WORKERS } from './bundle.ts';
 
 const run = promisify(execFile);
 
@@ -30,7 +30,7 @@ export async function buildExecutable(file: string, node = process.execPath): Pr
       useCodeCache: isNative,
       assets: {
         'examples.yaml': await writeExamples(folder),
-        'review-worker.cjs': join(folder, 'review-worker.cjs'),
+        ...Object.fromEntries(Object.keys(WORKERS).map((name) => [`${name}.cjs`, join(folder, `${name}.cjs`)])),
       },
     };
     await writeFile(join(folder, 'config.json'), JSON.stringify(config));

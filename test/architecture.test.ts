@@ -51,7 +51,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
     'ajv configuration exceptions files fix manifests objects portcullis-configuration rewrite setting-paths settings yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
   cluster: `access cache clock client cluster-source cluster connection event-recorder exceptions exemptions kubelet lists live-cluster
-    network-error projection rollout scc-grants server-version store workload-events workloads`,
+    network-error projection rollout scc-grants server-version store worker-client workload-events workloads`,
   web: 'report-data',
   'dev-cluster': 'index',
   server: 'access-reviews dashboard denial-events probes scc-health server webhook webhooks/index',

@@ -102,7 +102,6 @@ function returnsFunctions(owner: ts.FunctionLikeDeclaration): boolean {
 /** Collections that the search finds although they do not outlive a call, or only contain a fixed number of items. */
 const LOCAL = new Set([
   'cli/serve/dev-cluster.ts: clients',
-  'cluster/reflector.ts: rest',
   'controllers/olm-auto-labeler.ts: byNamespace',
   'controllers/readiness-evaluator.ts: warnings',
   'controllers/readiness-state.ts: basis',

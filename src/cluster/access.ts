@@ -1,9 +1,9 @@
 /** Makes access decisions, based on the roles and bindings in a store or on access reviews by the API server. */
-import { objectName, RESOURCES } from '../kube/resources.ts';
+import { objectName } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { type AccessReviewStatus, isObject, type UserInfo } from '../kube/types.ts';
 import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
-import { type Action, RBAC_KINDS, type RbacKind } from '../policy/rbac/rules.ts';
+import { type Action, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/rules.ts';
 import type { CanUse, Subject } from '../policy/scc/access.ts';
 import { createSccSet, type SccSet } from '../policy/scc/order.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../policy/scc/standard.ts';
@@ -15,13 +15,6 @@ export type Access = (user: UserInfo, action: Action) => boolean;
 
 /** The API server allows this group to perform all actions. */
 const MASTERS = 'system:masters';
-
-/** The `use` verb on SCCs. The caller adds the name. */
-export const USE_SCC: Required<Pick<Action, 'verb' | 'apiGroup' | 'resource'>> = {
-  verb: 'use',
-  apiGroup: RESOURCES.SecurityContextConstraints.group,
-  resource: RESOURCES.SecurityContextConstraints.resource,
-};
 
 interface StoreAccess {
   readonly access: Access;

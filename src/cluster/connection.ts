@@ -7,6 +7,7 @@ import { Agent as HttpAgent, type IncomingMessage, type OutgoingHttpHeaders, req
 import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest, type RequestOptions } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
+import { LIMITS } from '../kube/limits.ts';
 import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
 import { withoutTrailingSlashes } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -14,6 +15,7 @@ import { UserError } from '../kube/user-error.ts';
 import type { Tally } from '../telemetry/counters.ts';
 import { type Clock, systemClock, type TokenBucket } from './clock.ts';
 import { type ClusterSource, type ClusterTarget, type Credentials, resolveCluster } from './cluster-source.ts';
+import { parseJson, TooLargeError } from './json.ts';
 import { networkError } from './network-error.ts';
 
 export interface ApiRequest {
@@ -48,6 +50,8 @@ export interface Connection {
    * Rejects with an ApiError for an error status, and with a ConnectionError if the server cannot be reached.
    */
   request(request: ApiRequest): Promise<JsonObject>;
+  /** Like `request`, but resolves to the result of `collect`, which reads the bytes of a successful response. */
+  read<T>(request: ApiRequest, collect: (body: AsyncIterable<Buffer>) => Promise<T>): Promise<T>;
   /**
    * Sends a request and yields the bytes of the response as they arrive, until the connection breaks or the signal is
    * aborted. Rejects like `request`, but never retries.
@@ -88,53 +92,50 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     if (requests) requests.cell({ code: String(code), method, host }).count++;
   };
 
-  const exchange = async <T>(
-    request: ApiRequest,
-    timeout: Timeout,
-    send: (raw: RawRequest) => Promise<T>,
-  ): Promise<T> => {
+  /** Sends a request and passes the response to a function. */
+  const exchange = async <T>(request: ApiRequest, timeout: Timeout, handle: Handler<T>): Promise<T> => {
     await limit?.take(request.signal);
     const credentials = await target.credentials();
     const signal = request.signal ? AbortSignal.any([request.signal, timeout.signal]) : timeout.signal;
     const raw = rawRequest(request, target, { 'user-agent': userAgent, ...credentials.headers });
-    return await send({ ...raw, signal, agent: agents.get(credentials) }).catch((error: unknown) => {
-      if (request.signal?.aborted) throw error;
+    const agent = agents.get(credentials);
+    try {
+      const response = await open({ ...raw, signal, agent });
+      const { statusCode: code = 0, headersDistinct } = response;
+      const error = isSuccess(code) ? undefined : responseError(response, await readBytes(response));
+      const result = error ?? (await handle(response));
+      count(request.method, code);
+      if (request.onWarning) parseWarnings(headersDistinct['warning'] ?? []).forEach(request.onWarning);
+      if (result instanceof ApiError) throw result;
+      return result;
+    } catch (error) {
+      if (request.signal?.aborted || error instanceof TooLargeError || error instanceof ApiError) throw error;
       count(request.method, '<error>');
       throw unreachable(error, target, request, timeout);
-    });
+    }
   };
-
-  const requestOnce = async (request: ApiRequest): Promise<JsonObject> => {
+  const exchangeInTime = async <T>(request: ApiRequest, handle: Handler<T>): Promise<T> => {
     const timeout = startTimeout(clock, timeoutMs * (request.timeoutFactor ?? 1));
-    const response = await exchange(request, timeout, async (raw) => readBody(await open(raw))).finally(timeout.clear);
-    count(request.method, response.code);
-    if (request.onWarning) parseWarnings(response.warnings).forEach(request.onWarning);
-    return responseObject(response, server);
+    return await exchange(request, timeout, handle).finally(timeout.clear);
   };
+  const read: Connection['read'] = (request, collect) => withRetries(request, (once) => exchangeInTime(once, collect));
 
   return {
     server,
     namespace,
-    request: (request) => withRetries(request, requestOnce),
-    async stream(request) {
-      const opening = startTimeout(clock, timeoutMs);
-      try {
-        const response = await exchange(request, opening, async (raw) => {
-          const message = await open(raw);
-          return isSuccess(message.statusCode ?? 0) ? message : await readBody(message);
-        });
-        const isStream = !('body' in response);
-        count(request.method, (isStream ? response.statusCode : response.code) ?? 0);
-        if (isStream) return response;
-        responseObject(response, server);
-        throw new ConnectionError(`the response of ${server} is not a stream`);
-      } finally {
-        opening.clear();
-      }
+    read,
+    async request(request) {
+      const value = parseUnlessInvalid(await read(request, readBytes));
+      if (isObject(value)) return value;
+      throw new ConnectionError(`the response of ${server} is not JSON: is it a Kubernetes API server?`);
     },
+    stream: (request) => exchangeInTime(request, (response) => response),
     close: () => agents.close(),
   };
 }
+
+/** Processes a successful response. The time limit does not apply to bytes that are read later. */
+type Handler<T> = (response: IncomingMessage) => T | Promise<T>;
 
 function unreachable(
   error: unknown,
@@ -150,10 +151,7 @@ function unreachable(
 }
 
 /** Repeats a request as long as the response requests a retry and the limits permit it. */
-async function withRetries(
-  request: ApiRequest,
-  send: (request: ApiRequest) => Promise<JsonObject>,
-): Promise<JsonObject> {
+async function withRetries<T>(request: ApiRequest, send: (request: ApiRequest) => Promise<T>): Promise<T> {
   let waitedSeconds = 0;
   for (let retries = 0; ; retries++) {
     try {
@@ -327,15 +325,6 @@ interface RawRequest {
 
 type SocketOptions = Pick<RequestOptions, 'hostname' | 'port' | 'checkServerIdentity'>;
 
-interface RawResponse {
-  readonly code: number;
-  /** Value of the `Retry-After` header. */
-  readonly retryAfter: string | undefined;
-  /** Values of the `Warning` headers. */
-  readonly warnings: readonly string[];
-  readonly body: string;
-}
-
 /**
  * Sends a request. Resolves when the response headers arrive. Rejects with Node's error. If the server closes a
  * kept-alive connection just as it is reused, repeats a GET, which is safe. A new connection is never stale.
@@ -354,35 +343,32 @@ function open(request: RawRequest): Promise<IncomingMessage> {
   });
 }
 
-async function readBody(response: IncomingMessage): Promise<RawResponse> {
+async function readBytes(body: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of response) chunks.push(chunk as Buffer);
-  const { statusCode: code = 0, headers, headersDistinct } = response;
-  const warnings = headersDistinct['warning'] ?? [];
-  return { code, retryAfter: headers['retry-after'], warnings, body: Buffer.concat(chunks).toString('utf8') };
+  let length = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > LIMITS.responseBytes)
+      throw new TooLargeError(`the response has more than ${LIMITS.responseBytes} bytes`);
+  }
+  return Buffer.concat(chunks, length);
 }
 
-/**
- * Returns the object in a response. Throws an ApiError for an error status, and a ConnectionError if the response is
- * not JSON.
- */
-function responseObject({ code, retryAfter, body }: RawResponse, server: string): JsonObject {
-  const value = parseJson(body);
-  if (isSuccess(code)) {
-    if (isObject(value)) return value;
-    throw new ConnectionError(`the response of ${server} is not JSON: is it a Kubernetes API server?`);
-  }
-  const status = errorStatus(code, value, body);
+function responseError({ statusCode: code = 0, headers }: IncomingMessage, body: Buffer): ApiError {
+  const status = errorStatus(code, parseUnlessInvalid(body), body.toString('utf8'));
+  const { 'retry-after': retryAfter } = headers;
   const retryAfterSeconds = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
   const details = retryAfterSeconds === undefined ? {} : { details: { ...status.details, retryAfterSeconds } };
-  throw new ApiError({ ...status, ...details });
+  return new ApiError({ ...status, ...details });
 }
 
-function parseJson(text: string): unknown {
+function parseUnlessInvalid(bytes: Buffer): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+    return parseJson(bytes);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 

@@ -1,4 +1,5 @@
 /** Reads complete lists of resources page by page, and snapshots of several kinds. */
+import { setImmediate } from 'node:timers/promises';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { metadataProblem } from '../kube/names.ts';
@@ -7,7 +8,9 @@ import { ApiError } from '../kube/status.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { Connection } from './connection.ts';
-import { WITH_OWNERSHIP } from './projection.ts';
+import { TooLargeError } from './json.ts';
+import { createParser, type Parser } from './parser.ts';
+import { isLimited, WITH_OWNERSHIP } from './projection.ts';
 import { createStore, type WritableStore } from './store.ts';
 
 /** Accepted content types for metadata-only lists and watch events. */
@@ -29,7 +32,13 @@ interface PagesRequest {
   readonly pageSize?: number | undefined;
   /** Multiplier for the time limit of each page. */
   readonly timeoutFactor?: number;
+  /** Kind of the objects, of which only the stored part is returned. If absent, the objects are complete. */
+  readonly kind?: Kind | undefined;
+  readonly parser?: Parser;
 }
+
+/** Parses pages in the main thread. Commands need no worker. */
+const MAIN_THREAD = createParser();
 
 export const PAGE_SIZE = 500;
 /**
@@ -40,11 +49,11 @@ const MAX_RESTARTS = 3;
 
 /**
  * Lists a resource page by page. Resolves to the resource version of the list. `begin` returns a consumer for the
- * pages. It is called again if the list must restart because the continue token has expired. Rejects like
- * `Connection.request`.
+ * objects, and yields to other work between its calls. It is called again if the list must restart because the continue
+ * token has expired. Rejects like `Connection.request`.
  */
 export async function readPages(
-  connection: Pick<Connection, 'request'>,
+  connection: Pick<Connection, 'read'>,
   { pageSize = PAGE_SIZE, ...request }: PagesRequest,
   begin: () => (items: readonly JsonObject[]) => void,
 ): Promise<string> {
@@ -60,32 +69,26 @@ export async function readPages(
 }
 
 async function readOnce(
-  connection: Pick<Connection, 'request'>,
-  { path, query = {}, accept, signal, pageSize = 0, timeoutFactor = 1 }: PagesRequest,
+  connection: Pick<Connection, 'read'>,
+  { pageSize = 0, ...request }: PagesRequest,
   take: (items: readonly JsonObject[]) => void,
 ): Promise<string> {
-  const tokens = new Set<string>();
+  const readPage = createPageReader(connection, request, pageSize);
   let token: string | undefined;
-  for (;;) {
-    const list = await connection.request({
-      method: 'GET',
-      path,
-      query: {
-        ...(pageSize === 0 ? {} : { limit: String(pageSize) }),
-        ...(token === undefined ? {} : { continue: token }),
-        ...query,
-      },
-      ...(accept === undefined ? {} : { accept }),
-      ...(signal ? { signal } : {}),
-      timeoutFactor,
-    });
-    const { items, resourceVersion } = parsePage(list, path);
-    take(items);
-    token = metadataText(list, 'continue');
-    if (token === undefined) return resourceVersion;
-    if (tokens.has(token)) throw endless(path, 'a continue token repeats');
-    tokens.add(token);
-    if (tokens.size === LIMITS.listPages) throw endless(path, `it has more than ${LIMITS.listPages} pages`);
+  for (let pages = 1; ; pages++) {
+    const { metadata, parts } = await readPage(token);
+    const { resourceVersion, continue: next } = metadata;
+    if (parts === undefined || typeof resourceVersion !== 'string' || resourceVersion === '') {
+      throw new UserError(`the response to ${request.path} is not a list: is it a Kubernetes API server?`);
+    }
+    for (const [index, part] of parts.entries()) {
+      if (index > 0) await setImmediate();
+      take(part());
+    }
+    if (typeof next !== 'string' || next === '') return resourceVersion;
+    if (next === token) throw endless(request.path, 'a continue token repeats');
+    if (pages === LIMITS.listPages) throw endless(request.path, `it has more than ${LIMITS.listPages} pages`);
+    token = next;
   }
 }
 
@@ -94,22 +97,57 @@ function endless(path: string, reason: string): UserError {
 }
 
 /**
- * Returns the items of a list. Throws for any other response, because treating it as an empty list would remove all
- * known objects.
+ * Creates the function that reads the page at a continue token. A page that exceeds its limit in bytes is requested
+ * again with fewer objects. Of a single object that exceeds the limit, only the metadata is requested.
  */
-function parsePage(list: JsonObject, path: string): { items: readonly JsonObject[]; resourceVersion: string } {
-  const { kind, items } = list;
-  const resourceVersion = metadataText(list, 'resourceVersion');
-  // An empty list may omit `items`.
-  const found: unknown = items ?? (typeof kind === 'string' && kind.endsWith('List') ? [] : undefined);
-  if (Array.isArray(found) && found.every(isObject) && resourceVersion !== undefined)
-    return { items: found, resourceVersion };
-  throw new UserError(`the response to ${path} is not a list: is it a Kubernetes API server?`);
-}
-
-function metadataText(list: JsonObject, key: string): string | undefined {
-  const text = objectMember(list, 'metadata')[key];
-  return typeof text === 'string' && text !== '' ? text : undefined;
+function createPageReader(
+  connection: Pick<Connection, 'read'>,
+  { path, query = {}, accept, signal, timeoutFactor = 1, kind, parser = MAIN_THREAD }: PagesRequest,
+  pageSize: number,
+) {
+  let limit = pageSize;
+  const read = async (token: string | undefined, accepted: string | undefined) => {
+    const request = {
+      method: 'GET',
+      path,
+      query: {
+        ...(limit === 0 ? {} : { limit: String(limit) }),
+        ...(token === undefined ? {} : { continue: token }),
+        ...query,
+      },
+      ...(accepted === undefined ? {} : { accept: accepted }),
+      ...(signal ? { signal } : {}),
+      timeoutFactor,
+    } as const;
+    const maxBytes = limit > 1 ? LIMITS.pageBytes : LIMITS.responseBytes;
+    const { bytes, release } = await connection.read(request, (body) => parser.collect(body, maxBytes));
+    const { length } = bytes;
+    try {
+      const isTooLarge = accepted !== accept;
+      const { head, parts } = await parser.parse(bytes, { form: 'list', kind, isTooLarge });
+      // Aims at half of the limit, because the next objects may be larger.
+      limit &&= Math.max(1, Math.min(pageSize, Math.floor((limit * LIMITS.pageBytes) / (2 * length))));
+      return { metadata: objectMember(head, 'metadata'), parts };
+    } catch (error) {
+      if (error instanceof SyntaxError) return { metadata: {}, parts: undefined };
+      throw error;
+    } finally {
+      release();
+    }
+  };
+  return async (token: string | undefined) => {
+    let accepted = accept;
+    for (;;) {
+      try {
+        return await read(token, accepted);
+      } catch (error) {
+        const isLast = limit === 0 || (limit === 1 && (kind === undefined || !isLimited(kind) || accepted !== accept));
+        if (!(error instanceof TooLargeError) || isLast) throw error;
+        if (limit === 1) accepted = METADATA_ONLY.list;
+        limit = Math.ceil(limit / 4);
+      }
+    }
+  };
 }
 
 interface ListRequest {

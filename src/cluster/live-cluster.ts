@@ -3,20 +3,23 @@
  * server. While the API server is unavailable, the store keeps its last state.
  */
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject, type KubeObject, objectMember } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { reviewAccess } from './access.ts';
-import type { Clock } from './clock.ts';
+import { createBindingReader, ROLE_KINDS } from './bindings.ts';
+import { type Clock, createTokenBucket } from './clock.ts';
 import type { ApplyOptions, Cluster, WriteOptions } from './cluster.ts';
 import { type ApiRequest, type Connection, httpStatusCode } from './connection.ts';
 import { createEventRecorder } from './event-recorder.ts';
 import { METADATA_ONLY } from './lists.ts';
-import { createProjections } from './projection.ts';
+import { createParser, type Parser, startParseWorker } from './parser.ts';
+import { createPooling, getExcess, reduce } from './projection.ts';
 import { createReflector, type Reflector, type ReflectorOptions, type Sink } from './reflector.ts';
-import { createStoreWriter, type StoreWriter } from './store-writer.ts';
-import { createStore, type WritableStore } from './store.ts';
+import { createStoreWriter, type StoreWriter, type StoreWriterOptions } from './store-writer.ts';
+import { createStore, type Store, type WritableStore } from './store.ts';
 
 /** The part of a kind to watch, such as one namespace or one object. Permissions are often limited to this part. */
 export interface Scope {
@@ -47,8 +50,17 @@ interface LiveClusterOptions {
   /** Returns the time of day. */
   now(): Date;
   readonly pageSize?: number;
+  /**
+   * Returns true if the memory is nearly exhausted. Pods, workloads and exceptions are then stored as too large, because
+   * users of a namespace can create any number of them.
+   */
+  isMemoryFull?(): boolean;
   readonly logger?: Logger;
   readonly metrics?: Metrics['cluster'];
+}
+
+interface SourceOptions extends LiveClusterOptions {
+  readonly parser: Parser;
 }
 
 export interface LiveCluster extends Cluster {
@@ -77,12 +89,26 @@ const PAGE_SIZES: Partial<Readonly<Record<Kind, number>>> = { Pod: 100 };
 
 /** Creates a cluster with an empty store. */
 export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
-  const { connection, clock, now, logger, metrics } = options;
+  const { connection, clock, now, logger, metrics, isMemoryFull = () => false } = options;
   const store = createStore((err) => logger?.error({ err }, 'a store subscriber failed'));
   const followed = new Map<Kind, Followed>();
   const stopped = Promise.withResolvers<undefined>();
-  const definitions = createDefinitionWatch(options, (kind) => followed.get(kind)?.reflector.retryNow());
-  const follow = createFollower(options, store, definitions.start);
+  const parser = createParser(startParseWorker);
+  const sources = { ...options, parser };
+  const definitions = createDefinitionWatch(sources, (kind) => followed.get(kind)?.reflector.retryNow());
+  const bindings = createBindingReader({
+    ...sources,
+    store,
+    getWriter: () => followed.get('RoleBinding')?.writer,
+    onFailure: (err, retryMs) => logger?.warn({ err, retryMs }, 'failed to read the bindings of a role, retrying'),
+  });
+  const pool = createPooling();
+  const complete: StoreWriterOptions['complete'] = (kind, projected) => {
+    const limited = isMemoryFull() ? reduce(kind, projected) : projected;
+    return bindings.limit(kind, pool(kind, limited));
+  };
+  reportExcess(store, options);
+  const follow = createFollower(sources, { store, complete, watchDefinitions: definitions.start });
   let isStopping = false;
   const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
     new Map([...followed].map(([kind, { reflector }]) => [kind, reflector.lastEventAgeMs()]));
@@ -92,19 +118,31 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     store,
     serves: (kind) => followed.get(kind)?.isUnserved !== true,
     ...createWrites(connection, (kind) => followed.get(kind)?.writer),
+    get: createGet(connection, parser),
     recordEvent: createEventRecorder({ connection, clock, now }),
     reviewAccess: (user, attributes, address) => reviewAccess(connection, user, attributes, { address }),
     async follow(kinds) {
       const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
       const added = isStopping ? [] : scopes.filter(({ kind }) => !followed.has(kind));
-      for (const scope of added) followed.set(scope.kind, follow(scope));
+      for (const scope of added) {
+        const previous = scope.kind === 'RoleBinding' ? ROLE_KINDS : [];
+        followed.set(
+          scope.kind,
+          follow(
+            scope,
+            previous.flatMap((kind) => followed.get(kind)?.firstList ?? []),
+          ),
+        );
+      }
       const firstLists = scopes.flatMap(({ kind }) => followed.get(kind)?.firstList ?? []);
       await Promise.race([stopped.promise, Promise.all(firstLists)]);
     },
     markSynced: () => store.markSynced(),
     async stop() {
       isStopping = true;
-      await Promise.all([definitions.stop(), ...Array.from(followed.values(), ({ reflector }) => reflector.stop())]);
+      const reflectors = Array.from(followed.values(), ({ reflector }) => reflector.stop());
+      await Promise.all([definitions.stop(), bindings.stop(), ...reflectors]);
+      await parser.close();
       stopped.resolve(undefined);
     },
     unsyncedKinds: () => [...followed].filter(([, { isListed }]) => !isListed).map(([kind]) => kind),
@@ -112,6 +150,22 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     failures: () =>
       new Map([...followed].flatMap(([kind, { failure }]) => (failure === undefined ? [] : [[kind, failure]]))),
   };
+}
+
+/** Logs and counts the objects that are not stored completely. */
+function reportExcess(store: Store, { clock, logger, metrics }: LiveClusterOptions): void {
+  const lines = createTokenBucket({ perSecond: 1, burst: 100 }, clock);
+  const counts = new Map<Kind, number>();
+  metrics?.followReduced(counts);
+  store.subscribe(({ kind, type, object, before }) => {
+    const excess = type === 'put' ? getExcess(object) : undefined;
+    const previous = before && getExcess(before);
+    if (excess === previous) return;
+    counts.set(kind, (counts.get(kind) ?? 0) + Number(excess !== undefined) - Number(previous !== undefined));
+    if (excess === undefined || !lines.tryTake()) return;
+    const { name, namespace } = object.metadata ?? {};
+    logger?.warn({ kind, namespace, name, excess }, 'object is too large, storing it without a part');
+  });
 }
 
 /** A watched kind. */
@@ -125,19 +179,22 @@ interface Followed {
   failure: string | undefined;
 }
 
-/** Returns a function that starts the reflector of a kind. */
+interface FollowerOptions extends Pick<StoreWriterOptions, 'complete'> {
+  readonly store: WritableStore;
+  watchDefinitions(): void;
+}
+
+/** Returns a function that starts the reflector of a kind after other first lists. */
 function createFollower(
-  options: LiveClusterOptions,
-  store: WritableStore,
-  watchDefinitions: () => void,
-): (scope: Scope) => Followed {
+  options: SourceOptions,
+  { store, complete, watchDefinitions }: FollowerOptions,
+): (scope: Scope, previous: readonly Promise<undefined>[]) => Followed {
   const { connection, clock, pageSize } = options;
-  const projection = createProjections();
-  return (scope) => {
+  return (scope, previous) => {
     const { kind, namespace, name, labelSelector, isMetadataOnly = false } = scope;
     const info = RESOURCES[kind];
     const firstList = Promise.withResolvers<undefined>();
-    const writer = createStoreWriter({ kind, store, projection: projection(kind), clock });
+    const writer = createStoreWriter({ kind, store, complete, clock });
     const unserved = {
       confirm: (signal: AbortSignal) => isUnserved(connection, info, signal),
       onConfirmed() {
@@ -146,6 +203,7 @@ function createFollower(
       },
     };
     const reflector = createLoggingReflector(options, info.resource, {
+      kind,
       path: resourcePath(kind, namespace),
       // With this field selector, permission to list the single object is sufficient.
       query: {
@@ -171,13 +229,14 @@ function createFollower(
       isUnserved: false,
       failure: undefined,
     };
-    reflector.start();
+    if (previous.length === 0) reflector.start();
+    else void Promise.all(previous).then(() => reflector.start());
     return followed;
   };
 }
 
 /** Returns the CRD watch, which is started only once. */
-function createDefinitionWatch(options: LiveClusterOptions, onDefined: (kind: Kind) => void) {
+function createDefinitionWatch(options: SourceOptions, onDefined: (kind: Kind) => void) {
   let reflector: Reflector | undefined;
   return {
     start(): void {
@@ -190,14 +249,21 @@ function createDefinitionWatch(options: LiveClusterOptions, onDefined: (kind: Ki
   };
 }
 
-function createLoggingReflector(options: LiveClusterOptions, resource: string, specific: SpecificOptions): Reflector {
-  const { connection, clock, random } = options;
-  return createReflector({ connection, clock, random, ...logFailures(resource, options, specific), ...specific });
+function createLoggingReflector(options: SourceOptions, resource: string, specific: SpecificOptions): Reflector {
+  const { connection, parser, clock, random } = options;
+  return createReflector({
+    connection,
+    parser,
+    clock,
+    random,
+    ...logFailures(resource, options, specific),
+    ...specific,
+  });
 }
 
 interface SpecificOptions extends Pick<
   ReflectorOptions,
-  'path' | 'query' | 'accept' | 'pageSize' | 'sink' | 'onListed' | 'unserved'
+  'kind' | 'path' | 'query' | 'accept' | 'pageSize' | 'sink' | 'onListed' | 'unserved'
 > {
   /** Called with the reason after each failure, and without a reason on recovery. */
   onReason?(reason: string | undefined): void;
@@ -308,6 +374,24 @@ function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
     remove() {},
     retain() {},
     reached() {},
+  };
+}
+
+/**
+ * Creates the function that reads an object from the API server. Of pods, which any user can make large, it returns only
+ * the part that the store would keep.
+ */
+function createGet(connection: Pick<Connection, 'read' | 'request'>, parser: Parser): Cluster['get'] {
+  return async <K extends Kind>(kind: K, name: string, namespace?: string, signal?: AbortSignal) => {
+    const request = { method: 'GET', path: objectPath(kind, name, namespace), ...(signal ? { signal } : {}) } as const;
+    if (kind !== 'Pod') return (await connection.request(request)) as Kinds[K];
+    const { bytes, release } = await connection.read(request, (body) => parser.collect(body, LIMITS.responseBytes));
+    try {
+      const { parts } = await parser.parse(bytes, { form: 'object', kind });
+      return (parts?.[0]?.()[0] ?? {}) as Kinds[K];
+    } finally {
+      release();
+    }
   };
 }
 

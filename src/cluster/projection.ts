@@ -1,14 +1,17 @@
 /**
- * Selects the part of each object to store. Decisions read only small parts of pods and workloads, and identical parts
- * of several objects are stored only once, so the state of a large cluster fits into the memory of a small pod.
+ * Selects the part of each object to store. Decisions read only small parts of objects, and identical parts of several
+ * objects are stored only once, so the state of a large cluster fits into the memory of a small pod.
  */
 import { isTokenVolume, TOKEN_VOLUME } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { EPHEMERAL_CONTAINERS, hasFinished, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
+import { GRANT_EXPIRY_ANNOTATION } from '../kube/scc.ts';
+import { isObject, type JsonObject, objectMember, valueAt, withValueAt } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
+import { createTooLargeSpec } from '../policy/pod/pod.ts';
 import {
   BESIDE_TEMPLATE,
   isReadDomain,
@@ -18,85 +21,228 @@ import {
   type Share,
   TEMPLATE_SPEC,
 } from '../policy/pod/selection.ts';
+import { selectSubjects } from '../policy/rbac/authorizer.ts';
+import { selectRules, USE_SCC } from '../policy/rbac/rules.ts';
+import { useRoleName } from '../policy/scc/standard.ts';
 
-/** Projection of a kind. */
-export interface Projection {
-  /** Returns the part to store, or `undefined` if the object is not stored. */
-  project(object: JsonObject): Kinds[Kind] | undefined;
-  /** Returns true if two projected objects have no relevant differences. */
-  isSame(before: Kinds[Kind], after: Kinds[Kind]): boolean;
+/**
+ * Returns the part of an object to store, or `undefined` if the object is not stored. The size of the result is limited
+ * for all kinds that users of a namespace can write. A stored part that exceeds its limit is left out, and `excess` is
+ * its field.
+ */
+export function project(kind: Kind, object: JsonObject, isTooLarge = false): JsonObject | undefined {
+  const projected = (PROJECTIONS[kind] ?? projectWhole)(object, kind, isTooLarge);
+  return projected && { ...projected, ...typeMeta(kind) };
 }
 
-/** Creates a store's projections, which share object pools. */
-export function createProjections(): (kind: Kind) => Projection {
-  const share = createObjectPool();
-  return (kind) => {
-    const context = { kind, type: typeMeta(kind), share };
-    if (kind === 'Node') return { project: (object) => projectNode(object, context), isSame: isSameContent };
-    if (kind === 'Pod') return { project: (object) => projectPod(object, context), isSame: isSameContent };
-    const path = podTemplatePath(RESOURCES[kind].group, kind);
-    if (path) return { project: (object) => projectWorkload(path, object, context), isSame: isSameContent };
-    if (kind === 'ClusterServiceVersion')
-      return { project: (object) => projectCsv(object, context), isSame: isSameContent };
-    return { project: (object) => projectWhole(object, context), isSame: isSameVersion };
-  };
+/** Returns a projected pod, workload or exception as if it were too large, and other objects unchanged. */
+export function reduce(kind: Kind, projected: JsonObject): JsonObject {
+  const isReducible = kind === 'PodSecurityException' || kind === 'Pod' || RESOURCES[kind].podTemplate !== undefined;
+  return isReducible && getExcess(projected) === undefined ? (project(kind, projected, true) ?? projected) : projected;
 }
 
-interface Context {
-  readonly kind: Kind;
-  readonly type: { readonly apiVersion: string; readonly kind: string };
-  readonly share: Share;
+/** Returns true if users of a namespace can write the kind, so the size of stored objects is limited. */
+export function isLimited(kind: Kind): boolean {
+  return kind in PROJECTIONS;
 }
 
-function isSameVersion({ metadata: a }: Kinds[Kind], { metadata: b }: Kinds[Kind]): boolean {
-  return a?.uid === b?.uid && a?.resourceVersion === b?.resourceVersion;
+/** Returns the field of a projected object that exceeded its limit. */
+export function getExcess(object: object): string | undefined {
+  return (object as { readonly excess?: string }).excess;
 }
 
-/** A partially stored object has changed only if the stored part has changed. */
-function isSameContent(before: Kinds[Kind], after: Kinds[Kind]): boolean {
-  const content = (object: Kinds[Kind]): JsonObject => ({
-    ...object,
-    metadata: filterMembers({ ...object.metadata }, (key) => key !== 'resourceVersion'),
-  });
-  return deepEqual(content(before), content(after));
+/** `isTooLarge` is true if only the metadata of the object is known. */
+type Project = (object: JsonObject, kind: Kind, isTooLarge: boolean) => JsonObject | undefined;
+
+function isWithin(maxBytes: number, value: unknown): boolean {
+  return Buffer.byteLength(JSON.stringify(value)) <= maxBytes;
 }
 
+// Metadata
+
+const IDENTITY: Readonly<Record<string, Selection>> = {
+  ...{ name: 'all', namespace: 'all', uid: 'all', resourceVersion: 'all' },
+};
+const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
+const ANNOTATIONS: Selection = {
+  entries: (key) => key !== LAST_APPLIED && (!key.includes('/') || isReadDomain(key)),
+};
+
+/** Selects the identity and the given fields. */
+function selectMetadata(object: JsonObject, fields: Readonly<Record<string, Selection>> = {}): JsonObject {
+  const metadata = select(object['metadata'], { members: { ...IDENTITY, ...fields } });
+  return isObject(metadata) ? metadata : {};
+}
+
+const OWNER: Selection = {
+  members: { apiVersion: 'all', kind: 'all', name: 'all', uid: 'all', controller: 'all' },
+};
+
+/** Selects the controller. No decision reads the other owners. */
+function selectOwner(object: JsonObject): JsonObject {
+  const { ownerReferences: owners } = objectMember(object, 'metadata');
+  const isController = (owner: unknown): boolean => isObject(owner) && owner['controller'] === true;
+  const controller: unknown = Array.isArray(owners) ? owners.find(isController) : undefined;
+  return controller === undefined ? {} : { ownerReferences: [select(controller, OWNER)] };
+}
+
+/** Maximum size of the metadata of an object that is too large. */
+const REDUCED_METADATA_BYTES = 4096;
+
+/** Pods and workloads that are too large keep their metadata, unless it is large too. */
+function reduceMetadata(metadata: JsonObject): JsonObject {
+  if (isWithin(REDUCED_METADATA_BYTES, metadata)) return metadata;
+  const reduced = selectMetadata({ metadata }, { creationTimestamp: 'all' });
+  // An entry without a time counts as a new ephemeral container, so the pod is evaluated again.
+  return metadata['managedFields'] === undefined ? reduced : { ...reduced, managedFields: [NEW_CONTAINER] };
+}
+
+// Pods and workloads
+
+const NEW_CONTAINER = { subresource: EPHEMERAL_CONTAINERS };
+const TIMES: Selection = { items: { members: { subresource: 'all', time: 'all' } } };
+const STARTED: Selection = { members: { startedAt: 'all' } };
 const POD_STATUS: Selection = {
   members: {
     phase: 'all',
     ephemeralContainerStatuses: {
-      items: {
-        members: {
-          name: 'all',
-          state: {
-            members: { running: { members: { startedAt: 'all' } }, terminated: { members: { startedAt: 'all' } } },
-          },
-        },
-      },
+      items: { members: { name: 'all', state: { members: { running: STARTED, terminated: STARTED } } } },
     },
   },
 };
 
-function projectPod({ metadata, spec, status }: JsonObject, context: Context): Kinds[Kind] {
-  const selected = isObject(status) ? (select(status, POD_STATUS) as JsonObject) : {};
-  const pod: JsonObject = {
-    ...context.type,
-    metadata: { ...partialMetadata(metadata, context), ...ephemeralContainerTimes(metadata) },
-    spec: projectPodSpec(spec, POD_SPEC, context.share),
-    ...(Object.keys(selected).length === 0 ? {} : { status: context.share(selected) }),
+function projectPod(object: JsonObject, _kind: Kind, isTooLarge: boolean): JsonObject {
+  const status = select(object['status'] ?? {}, POD_STATUS);
+  const pod = {
+    metadata: {
+      ...selectMetadata(object, { creationTimestamp: 'all', annotations: ANNOTATIONS }),
+      ...selectOwner(object),
+      ...ephemeralContainerTimes(object),
+    },
+    spec: projectPodSpec(object['spec'], POD_SPEC),
+    ...(isObject(status) && Object.keys(status).length > 0 ? { status } : {}),
   };
-  return pod;
+  if (!isTooLarge && isWithin(LIMITS.storedPodBytes, pod)) return pod;
+  const { phase } = objectMember(pod, 'status');
+  return {
+    metadata: reduceMetadata(pod.metadata),
+    spec: createTooLargeSpec(objectMember(pod, 'spec')),
+    ...(phase === 'Succeeded' || phase === 'Failed' ? { status: { phase } } : {}),
+    excess: 'spec',
+  };
 }
 
 /** Keeps the times when ephemeral containers were added. */
-function ephemeralContainerTimes(metadata: unknown): JsonObject {
-  const entries = isObject(metadata) ? metadata['managedFields'] : undefined;
-  if (!Array.isArray(entries)) return {};
-  const added = entries.filter((entry) => isObject(entry) && entry['subresource'] === EPHEMERAL_CONTAINERS);
-  return added.length === 0 ? {} : { managedFields: select(added, ADDED) };
+function ephemeralContainerTimes(object: JsonObject): JsonObject {
+  const { managedFields } = objectMember(object, 'metadata');
+  if (!Array.isArray(managedFields)) return {};
+  const added = managedFields.filter((entry) => isObject(entry) && entry['subresource'] === EPHEMERAL_CONTAINERS);
+  return added.length === 0 ? {} : { managedFields: select(added, TIMES) };
 }
 
-const ADDED: Selection = { items: { members: { subresource: 'all', time: 'all' } } };
+const FINISHED_STATUS: Selection = {
+  members: { conditions: { items: { members: { type: 'all', status: 'all' } } } },
+};
+
+/**
+ * Keeps the fields of a workload that determine its pods: the template at its path, and the fields beside it. Does not
+ * store a workload that another stored workload owns.
+ */
+function projectWorkload(object: JsonObject, kind: Kind, isTooLarge: boolean): JsonObject | undefined {
+  const path = podTemplatePath(RESOURCES[kind].group, kind) ?? [];
+  const parentPath = path.slice(0, -1);
+  const owner = selectOwner(object);
+  if (hasStoredOwner(kind, owner)) return undefined;
+  const metadata = { ...selectMetadata(object), ...owner };
+  const { status } = object;
+  const finished = hasFinished({ kind, status }) ? { status: select(status, FINISHED_STATUS) } : {};
+  const template = valueAt(object, path);
+  const beside = select(valueAt(object, parentPath), BESIDE_TEMPLATE);
+  const workload = { metadata, ...finished };
+  if (template == null && !isTooLarge) return workload;
+  const projected = projectTemplate(template);
+  if (!isTooLarge && isWithin(LIMITS.storedPodBytes, [workload, beside, projected]))
+    return placeAt(parentPath.length === 0 ? workload : placeAt(workload, parentPath, beside), path, projected);
+  const spec = createTooLargeSpec(objectMember(projected, 'spec'));
+  const excess = [...path, 'spec'].join('.');
+  const isShort = isWithin(REDUCED_METADATA_BYTES, finished);
+  return { ...placeAt({ metadata: reduceMetadata(metadata), ...(isShort ? finished : {}) }, path, { spec }), excess };
+}
+
+function placeAt(object: JsonObject, path: readonly string[], value: unknown): JsonObject {
+  return withValueAt(object, path, value) as JsonObject;
+}
+
+function projectTemplate(template: unknown): unknown {
+  if (!isObject(template)) return template;
+  const { metadata, spec } = template;
+  return {
+    ...(metadata == null ? {} : { metadata: select(metadata, { members: { annotations: ANNOTATIONS } }) }),
+    ...(spec == null ? {} : { spec: projectPodSpec(spec, TEMPLATE_SPEC) }),
+  };
+}
+
+const OWNERS: Partial<Readonly<Record<Kind, Kind>>> = { ReplicaSet: 'Deployment', Job: 'CronJob' };
+
+function hasStoredOwner(kind: Kind, { ownerReferences }: JsonObject): boolean {
+  const owner = OWNERS[kind];
+  const [controller] = Array.isArray(ownerReferences) ? (ownerReferences as readonly JsonObject[]) : [];
+  return owner !== undefined && controller?.['kind'] === owner && controller['apiVersion'] === getApiVersion(owner);
+}
+
+/**
+ * Selects the fields that policies read. Replaces the random name of the service account token volume, which would make
+ * each spec unique.
+ */
+function projectPodSpec(value: unknown, selection: Selection): unknown {
+  const spec = select(value, selection);
+  if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
+  const rename = (volume: unknown): unknown => {
+    if (!isObject(volume) || !isObject(volume['projected']) || Object.keys(volume).length !== 2) return volume;
+    return isTokenVolume(volume['name']) ? { ...volume, name: TOKEN_VOLUME } : volume;
+  };
+  return { ...spec, volumes: spec['volumes'].map(rename) };
+}
+
+// RBAC
+
+/** Names of roles have no limit in the API. */
+function isName(value: unknown): boolean {
+  return typeof value === 'string' && value.length <= LIMITS.nameCharacters;
+}
+
+/** Objects that a controller of Portcullis restores. Only administrators can write cluster-scoped objects. */
+function isRestored(kind: Kind, { metadata }: JsonObject): boolean {
+  const name = isObject(metadata) ? metadata['name'] : undefined;
+  return RESOURCES[kind].scope === 'Cluster' && typeof name === 'string' && name.startsWith(useRoleName(''));
+}
+
+/** Stores only the rules that permit the use of SCCs, and only roles with such rules. */
+function projectRole(object: JsonObject, kind: Kind): JsonObject | undefined {
+  if (isRestored(kind, object)) return projectWhole(object, kind);
+  const metadata = selectMetadata(object);
+  const { rules, isCut } = selectRules(object['rules'], USE_SCC, LIMITS.storedNames);
+  if (rules.length === 0 || !isName(metadata['name'])) return undefined;
+  return { metadata, rules, ...(isCut ? { excess: 'rules' } : {}) };
+}
+
+const ROLE_REF: Selection = { members: { apiGroup: 'all', kind: 'all', name: 'all' } };
+const GRANT_EXPIRY: Selection = { entries: (key) => key === GRANT_EXPIRY_ANNOTATION };
+
+/** Stores the subjects that can match a user. In a list that is too long, the remaining subjects have no access. */
+function projectBinding(object: JsonObject, kind: Kind): JsonObject | undefined {
+  if (isRestored(kind, object)) return projectWhole(object, kind);
+  const metadata = selectMetadata(object, { creationTimestamp: 'all', annotations: GRANT_EXPIRY });
+  const roleRef = select(object['roleRef'], ROLE_REF);
+  const { subjects, isCut } = selectSubjects(kind as 'RoleBinding', object, LIMITS.storedNames);
+  const isShort =
+    isObject(roleRef) &&
+    isName(metadata['name']) &&
+    isWithin(LIMITS.nameCharacters * 4, [metadata['annotations'], roleRef]);
+  return isShort ? { metadata, roleRef, subjects, ...(isCut ? { excess: 'subjects' } : {}) } : undefined;
+}
+
+// Nodes and other kinds
 
 /** Node condition fields to store. Omits the last heartbeat time. */
 const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];
@@ -110,106 +256,38 @@ const NODE_STATUS: Selection = {
 };
 
 /** Stores only the fields that depend on the kubelet, because nodes report their status several times a minute. */
-function projectNode({ metadata, spec, status }: JsonObject, { type, share }: Context): Kinds[Kind] {
-  const node: JsonObject = {
-    ...type,
-    metadata: isObject(metadata) ? projectMetadata(metadata, share, ['managedFields'], isRead) : {},
+function projectNode(object: JsonObject): JsonObject {
+  const { spec, status } = object;
+  const metadata = selectMetadata(object, { labels: 'all', annotations: ANNOTATIONS, creationTimestamp: 'all' });
+  return {
+    metadata,
     ...(isObject(spec) ? { spec: select(spec, { members: { taints: 'all' } }) } : {}),
     ...(isObject(status) ? { status: select(withoutOtherConditions(status), NODE_STATUS) } : {}),
   };
-  return node;
 }
 
 function withoutOtherConditions(status: JsonObject): JsonObject {
   const { conditions } = status;
   if (!Array.isArray(conditions)) return status;
-  const isKept = (one: unknown): boolean => isObject(one) && NODE_CONDITIONS.includes(one['type']);
-  return { ...status, conditions: conditions.filter(isKept) };
+  const isStored = (condition: unknown): boolean => isObject(condition) && NODE_CONDITIONS.includes(condition['type']);
+  return { ...status, conditions: conditions.filter(isStored) };
 }
 
-/**
- * Keeps the fields of a workload that determine its pods: the template at its path, and the fields beside it. Does not
- * store a workload that another stored workload owns.
- */
-function projectWorkload(path: readonly string[], object: JsonObject, context: Context): Kinds[Kind] | undefined {
-  const { kind, type, share } = context;
-  if (hasStoredOwner(kind, object)) return undefined;
-  const workload: JsonObject = {
-    ...type,
-    metadata: partialMetadata(object['metadata'], context),
-    ...(hasFinished({ kind, status: object['status'] }) ? { status: select(object['status'], FINISHED_STATUS) } : {}),
-    ...projectAt(object, path, (template) => projectTemplate(template, share)),
+/** Creates the projection of a small kind. An object that exceeds the limit is stored without the other fields. */
+function selectFields(
+  fields: Readonly<Record<string, Selection>>,
+  metadata: Readonly<Record<string, Selection>>,
+): Project {
+  const excess = Object.keys(fields).join(', ') || 'metadata';
+  return (object, _kind, isTooLarge) => {
+    const projected = {
+      ...(select(object, { members: fields }) as JsonObject),
+      metadata: selectMetadata(object, metadata),
+    };
+    return !isTooLarge && isWithin(LIMITS.storedObjectBytes, projected)
+      ? projected
+      : { metadata: selectMetadata(object), excess };
   };
-  return workload;
-}
-
-const FINISHED_STATUS: Selection = {
-  members: { conditions: { items: { members: { type: 'all', status: 'all' } } } },
-};
-
-function projectAt(
-  value: unknown,
-  [key, ...rest]: readonly string[],
-  project: (value: unknown) => unknown,
-): JsonObject {
-  if (key === undefined || !isObject(value) || value[key] == null) return {};
-  if (rest.length > 0) return { [key]: projectAt(value[key], rest, project) };
-  return { ...(select(value, BESIDE_TEMPLATE) as JsonObject), [key]: project(value[key]) };
-}
-
-function projectTemplate(template: unknown, share: Share): unknown {
-  if (!isObject(template)) return template;
-  const { metadata, spec } = template;
-  return {
-    ...(metadata == null ? {} : { metadata }),
-    ...(spec == null ? {} : { spec: projectPodSpec(spec, TEMPLATE_SPEC, share) }),
-  };
-}
-
-const OWNERS: Partial<Readonly<Record<Kind, Kind>>> = { ReplicaSet: 'Deployment', Job: 'CronJob' };
-
-function hasStoredOwner(kind: Kind, object: JsonObject): boolean {
-  const owner = OWNERS[kind];
-  const references = objectMember(object, 'metadata')['ownerReferences'];
-  if (owner === undefined || !Array.isArray(references)) return false;
-  return references.some(
-    (reference: unknown) =>
-      isObject(reference) &&
-      reference['controller'] === true &&
-      reference['kind'] === owner &&
-      reference['apiVersion'] === getApiVersion(owner),
-  );
-}
-
-/** Pools the whole spec, which all pods of a controller share, and its parts, which many pods share. */
-function projectPodSpec(spec: unknown, selection: Selection, share: Share): unknown {
-  return share(withoutTokenSuffixes(select(spec, selection)), (created) => select(created, selection, share) as object);
-}
-
-/** Replaces the random name of the service account token volume, which would make each spec unique. */
-function withoutTokenSuffixes(spec: unknown): unknown {
-  if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
-  const rename = (volume: unknown): unknown => {
-    if (!isObject(volume) || !isObject(volume['projected']) || Object.keys(volume).length !== 2) return volume;
-    return isTokenVolume(volume['name']) ? { ...volume, name: TOKEN_VOLUME } : volume;
-  };
-  return { ...spec, volumes: spec['volumes'].map(rename) };
-}
-
-/** Fields whose values are the same in many objects of a kind. */
-const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
-  Namespace: ['spec', 'status'],
-  Role: ['rules'],
-  RoleBinding: ['roleRef', 'subjects'],
-};
-
-function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
-  const { kind, type, share } = context;
-  const whole: Record<string, unknown> = { ...object, ...type };
-  for (const name of COMMON_MEMBERS[kind] ?? []) if (whole[name] != null) whole[name] = share(whole[name]);
-  if (isObject(object['metadata'])) whole['metadata'] = wholeMetadata(object['metadata'], context);
-  else delete whole['metadata'];
-  return whole;
 }
 
 /**
@@ -221,59 +299,112 @@ export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
   'PortcullisConfiguration',
 ]);
 
-/** Kinds that Portcullis never replaces, so it cannot lose the dropped annotations. */
-const READ_ONLY: ReadonlySet<Kind> = new Set(['ServiceAccount', 'Role', 'RoleBinding']);
+/** Only administrators and Portcullis write the kinds that are stored completely. */
+function projectWhole(object: JsonObject, kind: Kind): JsonObject {
+  const { metadata, ...others } = object;
+  if (!isObject(metadata)) return others;
+  const { managedFields, ...rest } = metadata;
+  const isOwned = WITH_OWNERSHIP.has(kind) && managedFields !== undefined;
+  return { ...others, metadata: isOwned ? { ...rest, managedFields } : rest };
+}
 
-const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
+const CATALOG_SPEC: Selection = {
+  members: {
+    ...{ sourceType: 'all', image: 'presence', disableSecurity: 'all' },
+    grpcPodConfig: { members: { securityContextConfig: 'all' } },
+  },
+};
+/** Other annotations of ClusterServiceVersions contain entire manifests. */
+const COPY_MARKS: Selection = { entries: (key) => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace' };
 
-function wholeMetadata(metadata: JsonObject, { kind, share }: Context): JsonObject {
-  if (!WITH_OWNERSHIP.has(kind)) {
-    return projectMetadata(metadata, share, ['managedFields'], (key) => !READ_ONLY.has(kind) || key !== LAST_APPLIED);
+const PROJECTIONS: Partial<Readonly<Record<Kind, Project>>> = {
+  Pod: projectPod,
+  CronJob: projectWorkload,
+  DaemonSet: projectWorkload,
+  Deployment: projectWorkload,
+  Job: projectWorkload,
+  PodTemplate: projectWorkload,
+  ReplicaSet: projectWorkload,
+  ReplicationController: projectWorkload,
+  StatefulSet: projectWorkload,
+  Role: projectRole,
+  ClusterRole: projectRole,
+  RoleBinding: projectBinding,
+  ClusterRoleBinding: projectBinding,
+  Node: projectNode,
+  ServiceAccount: selectFields({ automountServiceAccountToken: 'all' }, {}),
+  PodSecurityException: selectFields(
+    { spec: 'all', status: 'all' },
+    { creationTimestamp: 'all', generation: 'all', annotations: ANNOTATIONS },
+  ),
+  CatalogSource: selectFields({ spec: CATALOG_SPEC }, { annotations: ANNOTATIONS }),
+  ClusterServiceVersion: selectFields(
+    { status: { members: { reason: 'all' } } },
+    { labels: COPY_MARKS, annotations: COPY_MARKS },
+  ),
+};
+
+// Object pools
+
+/** Kinds of which changes to other fields are frequent. Their stored resourceVersion may be old. */
+const isCompared = (kind: Kind): boolean => kind in PROJECTIONS && projectBinding !== PROJECTIONS[kind];
+
+/**
+ * Returns true if two projected objects have no relevant differences. A partially stored object has changed only if the
+ * stored part has changed.
+ */
+export function isSame(kind: Kind, before: Kinds[Kind], after: Kinds[Kind]): boolean {
+  const [a, b] = [before.metadata, after.metadata];
+  if (isCompared(kind)) {
+    const resourceVersion = '';
+    return deepEqual(
+      { ...before, metadata: { ...a, resourceVersion } },
+      { ...after, metadata: { ...b, resourceVersion } },
+    );
   }
-  const pooled = projectMetadata(metadata, share, [], () => true);
-  const { managedFields } = metadata;
-  if (!Array.isArray(managedFields)) return pooled;
+  return a?.uid === b?.uid && a?.resourceVersion === b?.resourceVersion && hasSubjects(before) === hasSubjects(after);
+}
+
+/** The store keeps the subjects of a binding only while its role grants SCCs. */
+export function hasSubjects(object: object): boolean {
+  return 'subjects' in object;
+}
+
+/** Fields whose values are the same in many objects of a kind. */
+const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
+  Pod: ['status'],
+  Namespace: ['spec', 'status'],
+  Role: ['rules'],
+  RoleBinding: ['roleRef', 'subjects'],
+};
+
+/** Creates the function that replaces parts of projected objects with the equal parts of other objects. */
+export function createPooling(): (kind: Kind, projected: JsonObject) => Kinds[Kind] {
+  const share = createObjectPool();
+  // Pools the whole spec, which all pods of a controller share, and its parts, which many pods share.
+  const shareSpec = (spec: unknown, selection: Selection): unknown =>
+    share(spec, (created) => select(created, selection, share) as object);
+  return (kind, projected) => {
+    const pooled: Record<string, unknown> = { ...projected };
+    for (const name of COMMON_MEMBERS[kind] ?? []) if (pooled[name] != null) pooled[name] = share(pooled[name]);
+    if (isObject(projected['metadata'])) pooled['metadata'] = poolMetadata(projected['metadata'], share);
+    if (kind === 'Pod' && pooled['spec'] != null) pooled['spec'] = shareSpec(pooled['spec'], POD_SPEC);
+    const path = podTemplatePath(RESOURCES[kind].group, kind);
+    if (path === undefined) return pooled;
+    const specPath = [...path, 'spec'];
+    const spec = valueAt(pooled, specPath);
+    return spec == null ? pooled : placeAt(pooled, specPath, shareSpec(spec, TEMPLATE_SPEC));
+  };
+}
+
+function poolMetadata(metadata: JsonObject, share: Share): JsonObject {
+  const pooled: Record<string, unknown> = { ...metadata };
+  for (const name of ['labels', 'annotations', 'ownerReferences'])
+    if (pooled[name] != null) pooled[name] = share(pooled[name]);
+  if (!Array.isArray(pooled['managedFields'])) return pooled;
   const shareFields = (entry: unknown): unknown =>
     isObject(entry) && isObject(entry['fieldsV1']) ? { ...entry, fieldsV1: share(entry['fieldsV1']) } : entry;
-  return { ...pooled, managedFields: managedFields.map(shareFields) };
-}
-
-/** Pod and workload metadata fields that no decision reads. */
-const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'selfLink'];
-
-function isRead(annotation: string): boolean {
-  return annotation !== LAST_APPLIED && (!annotation.includes('/') || isReadDomain(annotation));
-}
-
-function partialMetadata(metadata: unknown, { kind, share }: Context): JsonObject {
-  if (!isObject(metadata)) return {};
-  const dropped = kind === 'Pod' ? UNREAD : [...UNREAD, 'creationTimestamp'];
-  return projectMetadata(metadata, share, dropped, isRead);
-}
-
-/** Drops fields and annotations, and pools the parts that many objects share. */
-function projectMetadata(
-  metadata: JsonObject,
-  share: Share,
-  dropped: readonly string[],
-  keepsAnnotation: (key: string) => boolean,
-): JsonObject {
-  const kept: Record<string, unknown> = filterMembers(metadata, (key) => !dropped.includes(key));
-  if (isObject(kept['annotations'])) kept['annotations'] = filterMembers(kept['annotations'], keepsAnnotation);
-  for (const name of ['labels', 'annotations', 'ownerReferences'])
-    if (kept[name] != null) kept[name] = share(kept[name]);
-  return kept;
-}
-
-function filterMembers(object: JsonObject, isKept: (key: string) => boolean): JsonObject {
-  return Object.fromEntries(Object.entries(object).filter(([key]) => isKept(key)));
-}
-
-/** Stores only the annotations that mark copies, because other annotations contain entire manifests. */
-function projectCsv(object: JsonObject, { type, share }: Context): Kinds[Kind] {
-  const marks = (key: string): boolean => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace';
-  const metadata = projectMetadata(objectMember(object, 'metadata'), share, ['managedFields'], marks);
-  return { ...type, metadata };
+  return { ...pooled, managedFields: pooled['managedFields'].map(shareFields) };
 }
 
 /** Number of old entries to check for each new entry. */

@@ -3,12 +3,13 @@
  * lists it again when the watch cannot continue. A reflector retries forever. After a failure, the sink keeps the last
  * known state.
  */
-import { LIMITS } from '../kube/limits.ts';
+import type { Kind } from '../kube/kinds.ts';
 import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
-import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
+import { type JsonObject, objectMember } from '../kube/types.ts';
 import { type Clock, sleep } from './clock.ts';
 import { type Connection, httpStatusCode, retryAfterSeconds } from './connection.ts';
 import { PAGE_SIZE, readPages } from './lists.ts';
+import type { ParsedParts, Parser } from './parser.ts';
 
 /** The target of a reflector. */
 export interface Sink {
@@ -23,7 +24,10 @@ export interface Sink {
 }
 
 export interface ReflectorOptions {
-  readonly connection: Pick<Connection, 'request' | 'stream'>;
+  readonly connection: Pick<Connection, 'read' | 'stream'>;
+  readonly parser: Parser;
+  /** Kind of the objects, of which the sink receives only the stored part. */
+  readonly kind?: Kind | undefined;
   /** Path of the resource, for example `/api/v1/pods`. */
   readonly path: string;
   /** Query parameters that select the objects. */
@@ -153,8 +157,8 @@ function setAlive(progress: Progress): void {
 
 async function listIfRequired(progress: Progress): Promise<void> {
   if (progress.version !== undefined) return;
-  const { connection, path, query = {}, accept, pageSize, timeoutFactor, signal, sink } = progress;
-  const request = { path, query, accept: accept?.list, pageSize, timeoutFactor, signal };
+  const { connection, parser, kind, path, query = {}, accept, pageSize, timeoutFactor, signal, sink } = progress;
+  const request = { parser, kind, path, query, accept: accept?.list, pageSize, timeoutFactor, signal };
   let uids = new Set<unknown>();
   const version = await readPages(connection, request, () => {
     uids = new Set();
@@ -174,9 +178,11 @@ async function listIfRequired(progress: Progress): Promise<void> {
 
 /** Watches the resource until the watch ends. Rejects with a ConnectionError if it ends immediately. */
 async function watchOnce(progress: Progress): Promise<void> {
-  const { connection, path, query = {}, accept, version = '', clock, random, signal } = progress;
+  const { connection, parser, kind, path, query = {}, accept, version = '', clock, random, signal } = progress;
   const startedMs = clock.now();
   await watch(connection, {
+    parser,
+    kind,
     path,
     query,
     accept: accept?.watch,
@@ -288,7 +294,7 @@ interface WatchEvent {
   readonly object: JsonObject;
 }
 
-interface WatchRequest {
+interface WatchRequest extends Pick<ReflectorOptions, 'parser' | 'kind'> {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly accept: string | undefined;
@@ -314,7 +320,7 @@ const INACTIVITY_MS = 90_000;
  * reached, and with an Error for a malformed event.
  */
 async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
-  const { path, query, accept, resourceVersion: from, timeoutSeconds, clock, signal, onAlive, onEvent } = request;
+  const { parser, kind, path, query, accept, resourceVersion: from, timeoutSeconds, clock, signal } = request;
   const ended = new AbortController();
   let cancel = (): void => undefined;
   const awaitBytes = (): void => {
@@ -336,13 +342,16 @@ async function watch(connection: Pick<Connection, 'stream'>, request: WatchReque
       ...(accept === undefined ? {} : { accept }),
       signal: AbortSignal.any([signal, ended.signal]),
     });
-    const lines = createLineSplitter(LIMITS.watchEventBytes);
-    onAlive();
-    for await (const chunk of untilBroken(stream)) {
+    request.onAlive();
+    const onChunk = (): void => {
       awaitBytes();
-      onAlive();
-      for (const line of lines.push(chunk)) onEvent(parseEvent(line));
+      request.onAlive();
+    };
+    for await (const line of parser.lines(untilBroken(stream, onChunk))) {
+      request.onEvent(readEvent(await parser.parse(line, { form: 'event', kind })));
     }
+  } catch (error) {
+    throw error instanceof SyntaxError ? new Error('malformed watch event: not JSON', { cause: error }) : error;
   } finally {
     cancel();
     ended.abort();
@@ -350,17 +359,20 @@ async function watch(connection: Pick<Connection, 'stream'>, request: WatchReque
 }
 
 /** Yields the bytes of a stream until the connection breaks. */
-async function* untilBroken(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+async function* untilBroken(stream: AsyncIterable<Buffer>, onChunk: () => void): AsyncGenerator<Buffer, void> {
   try {
-    yield* stream;
+    for await (const chunk of stream) {
+      onChunk();
+      yield chunk;
+    }
   } catch {
     return;
   }
 }
 
-function parseEvent(line: string): WatchEvent {
-  const { type, object } = parseObject(line);
-  if (!isObject(object)) throw new Error('malformed watch event: it has no object');
+function readEvent({ head: { type }, parts }: ParsedParts): WatchEvent {
+  const [object] = parts?.flatMap((part) => part()) ?? [];
+  if (object === undefined) throw new Error('malformed watch event: it has no object');
   switch (type) {
     case 'ADDED':
     case 'MODIFIED':
@@ -374,46 +386,11 @@ function parseEvent(line: string): WatchEvent {
   }
 }
 
-function parseObject(line: string): JsonObject {
-  try {
-    const value: unknown = JSON.parse(line);
-    return isObject(value) ? value : {};
-  } catch (error) {
-    throw new Error('malformed watch event: not JSON', { cause: error });
-  }
-}
-
 function errorStatus(object: JsonObject): Status {
   const { code, message } = object;
   return {
     ...(object as unknown as Status),
     code: typeof code === 'number' ? code : 500,
     message: typeof message === 'string' ? message : 'the watch failed',
-  };
-}
-
-const NEWLINE = 0x0a;
-
-/**
- * Creates a function that splits a byte stream into complete lines. `push` throws an Error if a line exceeds the limit.
- */
-export function createLineSplitter(maxBytes: number): { push(chunk: Buffer): readonly string[] } {
-  let rest: Buffer[] = [];
-  let length = 0;
-  return {
-    push(chunk) {
-      const lines: string[] = [];
-      let start = 0;
-      for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-        lines.push(Buffer.concat([...rest, chunk.subarray(start, end)]).toString('utf8'));
-        rest = [];
-        length = 0;
-        start = end + 1;
-      }
-      rest.push(chunk.subarray(start));
-      length += chunk.length - start;
-      if (length > maxBytes) throw new Error(`a line is longer than ${maxBytes} bytes`);
-      return lines;
-    },
   };
 }

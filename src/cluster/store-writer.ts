@@ -1,9 +1,9 @@
-import type { Kind } from '../kube/kinds.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { type JsonObject, objectMember } from '../kube/types.ts';
 import { createCache } from './cache.ts';
 import type { Clock } from './clock.ts';
-import type { Projection } from './projection.ts';
+import { isSame, project } from './projection.ts';
 import type { Sink } from './reflector.ts';
 import type { WritableStore } from './store.ts';
 
@@ -12,33 +12,32 @@ import type { WritableStore } from './store.ts';
  * writes. The later version takes precedence.
  */
 export interface StoreWriter extends Sink {
-  /** Stores the result of one of Portcullis's own writes. */
+  /** Stores the complete result of one of Portcullis's own writes. */
   written(object: JsonObject): void;
+  /** Stores an object again, of which more is stored now. Ignores other versions than the stored one. */
+  restore(object: JsonObject): void;
   /** Removes an object that Portcullis itself deleted. */
   deleted(uid: unknown, name: string, namespace: string | undefined): void;
 }
 
-interface StoreWriterOptions {
+export interface StoreWriterOptions {
   readonly kind: Kind;
   readonly store: WritableStore;
-  readonly projection: Projection;
+  /** Completes a projected object before it is stored, for example by sharing its parts with other objects. */
+  readonly complete: (kind: Kind, projected: JsonObject) => Kinds[Kind];
   readonly clock: Clock;
 }
 
-export function createStoreWriter({ kind, store, projection, clock }: StoreWriterOptions): StoreWriter {
+export function createStoreWriter({ kind, store, complete, clock }: StoreWriterOptions): StoreWriter {
   const ownWrites = createOwnWrites(clock);
   /** The version that the watch has reached. */
   let watchVersion: string | undefined;
 
-  const storeObject = (object: JsonObject): void => {
-    const { name, namespace } = readMetadata(object);
-    const projected = projection.project(object);
-    if (projected === undefined) {
-      store.remove(kind, name, namespace);
-      return;
-    }
+  const storeObject = (projected: JsonObject): void => {
+    const { name, namespace } = readMetadata(projected);
     const before = store.get(kind, name, namespace);
-    if (before === undefined || !projection.isSame(before, projected)) store.put(kind, projected);
+    const after = complete(kind, projected);
+    if (before === undefined || !isSame(kind, before, after)) store.put(kind, after);
   };
   const removeObject = (uid: unknown, name: string, namespace: string | undefined): void => {
     // If the UID differs, this is a new object with the same name.
@@ -63,11 +62,18 @@ export function createStoreWriter({ kind, store, projection, clock }: StoreWrite
     },
     reached: (resourceVersion) => void (watchVersion = resourceVersion),
     written(object) {
-      const { uid, resourceVersion } = readMetadata(object);
+      const { uid, resourceVersion, name, namespace } = readMetadata(object);
       // The watch may already have delivered this write and later changes.
       if (watchVersion !== undefined && !isBefore(watchVersion, resourceVersion)) return;
       ownWrites.add(uid, resourceVersion);
-      storeObject(object);
+      const projected = project(kind, object);
+      if (projected) storeObject(projected);
+      else removeObject(uid, name, namespace);
+    },
+    restore(object) {
+      const { uid, resourceVersion, name, namespace } = readMetadata(object);
+      const { metadata } = store.get(kind, name, namespace) ?? {};
+      if (metadata?.uid === uid && metadata?.resourceVersion === resourceVersion) storeObject(object);
     },
     deleted(uid, name, namespace) {
       ownWrites.add(uid, undefined);

@@ -2,14 +2,13 @@
  * Grants and exceptions that were removed or changed recently. A pod is evaluated a few seconds after its admission, and
  * the authority that admitted it may have been removed in the meantime.
  */
-import { USE_SCC } from '../cluster/access.ts';
 import { readException } from '../cluster/exceptions.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kinds } from '../kube/kinds.ts';
 import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/exceptions.ts';
 import { type ExceptionIndex, indexExceptions } from '../policy/pss/exceptions.ts';
 import { createAuthorizer } from '../policy/rbac/authorizer.ts';
-import { RBAC_KINDS, type RbacKind } from '../policy/rbac/rules.ts';
+import { RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/rules.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import { type Source, watchChanges } from './controller.ts';
 

@@ -4,7 +4,7 @@ import type { Cluster } from '../cluster/cluster.ts';
 import type { Connection } from '../cluster/connection.ts';
 import { createEventRecorder } from '../cluster/event-recorder.ts';
 import { createWrites } from '../cluster/live-cluster.ts';
-import { createProjections } from '../cluster/projection.ts';
+import { createPooling, project } from '../cluster/projection.ts';
 import { createStore, type Store } from '../cluster/store.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { findKind, resourcePath, RESOURCES } from '../kube/resources.ts';
@@ -48,15 +48,15 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
   const storage = createStorage();
   const registry = createRegistry();
   const store = createStore();
-  const projection = createProjections();
+  const pool = createPooling();
   storage.subscribe(({ type, resource, object }) => {
     const kind = findKind(resource);
     const { name = '', namespace } = getMetadata(object);
     if (kind === undefined) return;
     // Decisions about pods read the same part of them as in a live cluster.
     const isPodSource = POD_SOURCES.some((one) => one === kind);
-    const stored = isPodSource ? projection(kind).project(object) : object;
-    if (stored && type !== 'DELETED') store.put(kind, stored);
+    const stored = isPodSource ? project(kind, object) : object;
+    if (stored && type !== 'DELETED') store.put(kind, isPodSource ? pool(kind, stored) : stored);
     else store.remove(kind, name, namespace);
   });
   store.markSynced();

@@ -134,12 +134,34 @@ export const LIMITS = {
   /** A replica's own writes of one kind that its watch has not delivered yet. */
   ownWritesBytes: 16 * MIB,
 
-  // Responses of API servers. The limits protect replicas from proxies and defective servers.
+  // Stored objects. Replicas list and watch objects that every user with the `edit` or `admin` ClusterRole can write.
+
+  /**
+   * Relevant fields of a stored pod or pod template. Prevents pods with thousands of volumes from filling the memory.
+   * Typical pods have 2 KiB. Larger pods are stored as too large, so every policy denies them.
+   */
+  storedPodBytes: 32 * KIB,
+  /** Relevant fields of any other object that users of a namespace can write. Larger objects are stored without them. */
+  storedObjectBytes: 64 * KIB,
+  /** Subjects of a stored binding, and names in a stored rule. The remaining ones have no access. */
+  storedNames: 1000,
+
+  // Responses of API servers, which contain the objects. The limits also protect replicas from defective servers.
 
   /** Pages of a list, which allow more objects than any cluster has. Prevents lists without end. */
   listPages: 10_000,
-  /** One watch event, which is larger than any object that an API server stores. */
-  watchEventBytes: 16 * MIB,
+  /** Page of a list that has several objects. A larger page is requested again with fewer objects. */
+  pageBytes: 4 * MIB,
+  /**
+   * One object, watch event or other response. API servers store at most 1.5 MiB, but JSON takes up to six times as
+   * much.
+   */
+  responseBytes: 16 * MIB,
+  /** Response that the main thread parses. Larger ones are parsed in a worker thread, so reviews are not delayed. */
+  mainThreadBytes: 128 * KIB,
+  /** Values in a response. If the native JSON parser exceeded the heap, V8 would end the process. Stored objects have at
+   * most 750,000, because each of them has at least two bytes in etcd. */
+  jsonValues: 1_000_000,
 
   // Files and URLs, which the user of a command names but others may have written.
 

@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
+import { isOutOfMemory } from '../cluster/worker-client.ts';
 import type { AdmissionRequest, Decision, Denied } from '../kube/admission.ts';
 import { diff } from '../kube/json-patch.ts';
 import { LIMITS } from '../kube/limits.ts';
@@ -12,7 +13,7 @@ import { type BodyReader, createTurns, type ReceivedBody, SMALL_BYTES, type Turn
 import type { Connections } from './connections.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import { type Envelope, readIdentity, readReview, undecodable } from './envelope.ts';
-import { createReviewReader, isOutOfMemory, type ReviewReader } from './review-reader.ts';
+import { createReviewReader, type ReviewReader } from './review-reader.ts';
 import { applyLimits, denyUnreviewed, type Limit, statusOf } from './unreviewed.ts';
 import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
 

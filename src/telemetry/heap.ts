@@ -1,4 +1,4 @@
-/** Warns before V8 ends the process because the heap is full. */
+/** Reports that the heap is nearly full before V8 ends the process. */
 import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import type { Logger } from './logger.ts';
@@ -12,20 +12,28 @@ const MAX_SHARE = 0.7;
 const INTERVAL_MS = 3_600_000;
 const MIB = 1024 * 1024;
 
-/** Logs a warning if a garbage collection leaves too little free heap. Returns a function that stops the observation. */
-export function observeHeap(logger: Logger): () => void {
+export interface HeapObserver {
+  /** Returns true if the last garbage collection left too little free heap. */
+  isNearlyFull(): boolean;
+  stop(): void;
+}
+
+/** Observes garbage collections, and logs a warning if they leave too little free heap. */
+export function observeHeap(logger: Logger): HeapObserver {
   let nextMs = 0;
+  let isNearlyFull = false;
   const observer = new PerformanceObserver((list) => {
-    const nowMs = performance.now();
-    if (nowMs < nextMs || !list.getEntries().some(isMajorCollection)) return;
+    if (!list.getEntries().some(isMajorCollection)) return;
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
-    if (used < MAX_SHARE * limit) return;
+    isNearlyFull = used >= MAX_SHARE * limit;
+    const nowMs = performance.now();
+    if (!isNearlyFull || nowMs < nextMs) return;
     nextMs = nowMs + INTERVAL_MS;
     const sizes = { usedMiB: Math.round(used / MIB), limitMiB: Math.round(limit / MIB) };
     logger.warn(sizes, 'the heap is nearly full: raise the memory limit of the container');
   });
   observer.observe({ entryTypes: ['gc'] });
-  return () => observer.disconnect();
+  return { isNearlyFull: () => isNearlyFull, stop: () => observer.disconnect() };
 }
 
 function isMajorCollection(entry: PerformanceEntry & { readonly detail?: unknown }): boolean {

@@ -287,6 +287,13 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
     'kind',
     () => [...agesMs()].map(([kind, ageMs]) => [kind, ageMs / 1000]),
   );
+  let reduced: ReadonlyMap<string, number> = new Map();
+  scrapedGauge(
+    'portcullis_cluster_reduced_objects',
+    'Stored objects of each kind that exceed a limit or were read while the memory was full. Policies deny such pods, and roles, bindings and exceptions grant less.',
+    'kind',
+    () => reduced,
+  );
   return {
     /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/restclient/metrics.go */
     requests: tally(
@@ -305,6 +312,10 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
     /** Reads the time since the last event of each kind, in milliseconds, on each scrape. */
     follow(read: EventAges): void {
       agesMs = read;
+    },
+    /** Reads the number of reduced objects of each kind on each scrape. */
+    followReduced(counts: ReadonlyMap<string, number>): void {
+      reduced = counts;
     },
   };
 }

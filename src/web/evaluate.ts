@@ -1,7 +1,6 @@
 /**
  * Evaluates the playground's manifests against Pod Security at every level, and determines which SCC admits their pods.
  */
-import { USE_SCC } from '../cluster/access.ts';
 import { manifestExceptions } from '../config/exceptions.ts';
 import { podSecurityViolations } from '../config/fix.ts';
 import {
@@ -30,6 +29,7 @@ import { isKnownKind } from '../policy/psa/decode.ts';
 import type { ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { type Level, LEVELS, type Version } from '../policy/pss/index.ts';
 import { createAuthorizer } from '../policy/rbac/index.ts';
+import { USE_SCC } from '../policy/rbac/rules.ts';
 import type { FixableViolation } from '../policy/rollout/evaluation.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import { describeDenial } from '../policy/scc/advice/denials.ts';

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { activeExceptions } from '../../src/cluster/exceptions.ts';
-import { createProjections } from '../../src/cluster/projection.ts';
+import { createPooling, project } from '../../src/cluster/projection.ts';
 import { namespacePolicies } from '../../src/cluster/rollout.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { settingsFromObject } from '../../src/config/configuration.ts';
@@ -62,15 +62,15 @@ function allObjects({ objects, workloads }: World): readonly KubeObject[] {
 /** Fills a store as the reflectors of a replica do. */
 function fillStore(given: World): WritableStore {
   const store = createStore();
-  const projection = createProjections();
+  const pool = createPooling();
   for (const object of allObjects(given)) {
     const kind = object.kind as Kind;
     const { namespace } = object.metadata ?? {};
     // API servers store pods with their service account token.
     const written =
       kind === 'Pod' ? completePod(object, (name) => store.get('ServiceAccount', name, namespace)) : object;
-    const stored = projection(kind).project({ ...written });
-    if (stored) store.put(kind, stored);
+    const stored = project(kind, { ...written });
+    if (stored) store.put(kind, pool(kind, stored));
   }
   return store;
 }

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
+import { project } from '../../src/cluster/projection.ts';
 import { CRDS } from '../../src/install/index.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
@@ -81,7 +82,8 @@ describe('a live cluster', () => {
 
   test('stores all objects, and equal pods share their spec', () => {
     for (const kind of ALL) {
-      assert.deepEqual(getNames(live.store.list(kind)), getNames(server.cluster.store.list(kind)), kind);
+      const stored = server.cluster.store.list(kind).filter((object) => project(kind, { ...object }) !== undefined);
+      assert.deepEqual(getNames(live.store.list(kind)), getNames(stored), kind);
     }
     const [first, ...others] = live.store.list('Pod', 'shop');
     assert.equal(others.length, 2);
@@ -113,13 +115,13 @@ describe('a live cluster', () => {
 
   test('a deleted object with a finalizer stays in the store', async () => {
     const metadata = { name: 'held', namespace: 'shop', finalizers: ['example.org/hold'] };
-    await live.create('ServiceAccount', { metadata }, { fieldManager: 'test' });
-    await live.remove('ServiceAccount', 'held', 'shop');
-    const held = live.store.get('ServiceAccount', 'held', 'shop');
+    await live.create('ConfigMap', { metadata }, { fieldManager: 'test' });
+    await live.remove('ConfigMap', 'held', 'shop');
+    const held = live.store.get('ConfigMap', 'held', 'shop');
     assert.equal(typeof held?.metadata?.deletionTimestamp, 'string');
     const ops = [{ op: 'remove', path: '/metadata/finalizers' }] as const;
-    await live.patch('ServiceAccount', { name: 'held', namespace: 'shop' }, ops, { fieldManager: 'test' });
-    await found(() => (live.store.get('ServiceAccount', 'held', 'shop') ? undefined : true));
+    await live.patch('ConfigMap', { name: 'held', namespace: 'shop' }, ops, { fieldManager: 'test' });
+    await found(() => (live.store.get('ConfigMap', 'held', 'shop') ? undefined : true));
   });
 
   test('a kind is watched as soon as its CRD exists', async () => {

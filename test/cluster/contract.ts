@@ -25,27 +25,27 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
     });
     after(() => made.stop());
 
-    const account = (name: string, more: object = {}) => ({ metadata: { name, namespace: 'contract-a', ...more } });
+    const configMap = (name: string, more: object = {}) => ({ metadata: { name, namespace: 'contract-a', ...more } });
 
     test('a write is in the store when it resolves', async () => {
-      const created = await cluster.create('ServiceAccount', account('written'), options);
-      assert.equal(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.uid, created.metadata?.uid);
+      const created = await cluster.create('ConfigMap', configMap('written'), options);
+      assert.equal(cluster.store.get('ConfigMap', 'written', 'contract-a')?.metadata?.uid, created.metadata?.uid);
       const patch = [{ op: 'add', path: '/metadata/labels', value: { a: 'b' } }] as const;
-      await cluster.patch('ServiceAccount', { name: 'written', namespace: 'contract-a' }, patch, options);
-      assert.deepEqual(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.labels, { a: 'b' });
+      await cluster.patch('ConfigMap', { name: 'written', namespace: 'contract-a' }, patch, options);
+      assert.deepEqual(cluster.store.get('ConfigMap', 'written', 'contract-a')?.metadata?.labels, { a: 'b' });
       const merge = { metadata: { labels: { a: null, c: 'd' } } };
-      await cluster.patch('ServiceAccount', { name: 'written', namespace: 'contract-a' }, merge, options);
-      assert.deepEqual(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.labels, { c: 'd' });
-      await cluster.remove('ServiceAccount', 'written', 'contract-a');
-      assert.equal(cluster.store.get('ServiceAccount', 'written', 'contract-a'), undefined);
+      await cluster.patch('ConfigMap', { name: 'written', namespace: 'contract-a' }, merge, options);
+      assert.deepEqual(cluster.store.get('ConfigMap', 'written', 'contract-a')?.metadata?.labels, { c: 'd' });
+      await cluster.remove('ConfigMap', 'written', 'contract-a');
+      assert.equal(cluster.store.get('ConfigMap', 'written', 'contract-a'), undefined);
     });
 
     test('every write changes the resource version', async () => {
-      const first = await cluster.create('ServiceAccount', account('versions'), options);
+      const first = await cluster.create('ConfigMap', configMap('versions'), options);
       const labelled = { ...first, metadata: { ...first.metadata, labels: { a: 'b' } } };
-      const second = await cluster.update('ServiceAccount', labelled, options);
+      const second = await cluster.update('ConfigMap', labelled, options);
       assert.notEqual(first.metadata?.resourceVersion, second.metadata?.resourceVersion);
-      assert.deepEqual(await cluster.get('ServiceAccount', 'versions', 'contract-a'), second);
+      assert.deepEqual(await cluster.get('ConfigMap', 'versions', 'contract-a'), second);
     });
 
     test('subscribers are notified of writes', async () => {
@@ -53,62 +53,60 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       const leave = cluster.store.subscribe(({ kind, type, object }) => {
         if (object.metadata?.name === 'heard') heard.push(`${type} ${kind}`);
       });
-      await cluster.create('ServiceAccount', account('heard'), options);
-      await cluster.remove('ServiceAccount', 'heard', 'contract-a');
+      await cluster.create('ConfigMap', configMap('heard'), options);
+      await cluster.remove('ConfigMap', 'heard', 'contract-a');
       leave();
-      assert.deepEqual(heard, ['put ServiceAccount', 'remove ServiceAccount']);
+      assert.deepEqual(heard, ['put ConfigMap', 'remove ConfigMap']);
     });
 
     test('a missing object is a 404', async () => {
-      const missing = 'serviceaccounts "missing" not found';
-      await rejects(cluster.get('ServiceAccount', 'missing', 'contract-a'), 404, missing);
-      await rejects(cluster.remove('ServiceAccount', 'missing', 'contract-a'), 404, missing);
-      await rejects(cluster.update('ServiceAccount', account('missing'), options), 404, missing);
+      const missing = 'configmaps "missing" not found';
+      await rejects(cluster.get('ConfigMap', 'missing', 'contract-a'), 404, missing);
+      await rejects(cluster.remove('ConfigMap', 'missing', 'contract-a'), 404, missing);
+      await rejects(cluster.update('ConfigMap', configMap('missing'), options), 404, missing);
       const key = { name: 'missing', namespace: 'contract-a' };
-      await rejects(cluster.patch('ServiceAccount', key, [], options), 404, missing);
+      await rejects(cluster.patch('ConfigMap', key, [], options), 404, missing);
     });
 
     test('an existing name is a 409', async () => {
-      await cluster.create('ServiceAccount', account('taken'), options);
-      const message = 'serviceaccounts "taken" already exists';
-      await rejects(cluster.create('ServiceAccount', account('taken'), options), 409, message);
+      await cluster.create('ConfigMap', configMap('taken'), options);
+      const message = 'configmaps "taken" already exists';
+      await rejects(cluster.create('ConfigMap', configMap('taken'), options), 409, message);
     });
 
     test('a stale resource version is a 409', async () => {
-      const first = await cluster.create('ServiceAccount', account('stale'), options);
+      const first = await cluster.create('ConfigMap', configMap('stale'), options);
       const change = (labels: Record<string, string>) => ({ ...first, metadata: { ...first.metadata, labels } });
-      await cluster.update('ServiceAccount', change({ a: '1' }), options);
+      await cluster.update('ConfigMap', change({ a: '1' }), options);
       const message =
-        'Operation cannot be fulfilled on serviceaccounts "stale": the object has been modified; please apply your changes to the latest version and try again';
-      await rejects(cluster.update('ServiceAccount', change({ a: '2' }), options), 409, message);
+        'Operation cannot be fulfilled on configmaps "stale": the object has been modified; please apply your changes to the latest version and try again';
+      await rejects(cluster.update('ConfigMap', change({ a: '2' }), options), 409, message);
       const merge = { metadata: { resourceVersion: first.metadata?.resourceVersion, labels: { a: '3' } } };
       const key = { name: 'stale', namespace: 'contract-a' };
-      await rejects(cluster.patch('ServiceAccount', key, merge, options), 409, message);
-      assert.deepEqual(cluster.store.get('ServiceAccount', 'stale', 'contract-a')?.metadata?.labels, { a: '1' });
+      await rejects(cluster.patch('ConfigMap', key, merge, options), 409, message);
+      assert.deepEqual(cluster.store.get('ConfigMap', 'stale', 'contract-a')?.metadata?.labels, { a: '1' });
     });
 
     test('an invalid object is a 422', async () => {
       const wrong = { metadata: { name: 'Upper', namespace: 'contract-a' } };
-      await assert.rejects(cluster.create('ServiceAccount', wrong, options), (error) => {
-        return (
-          error instanceof ApiError && error.status.code === 422 && error.status.details?.kind === 'ServiceAccount'
-        );
+      await assert.rejects(cluster.create('ConfigMap', wrong, options), (error) => {
+        return error instanceof ApiError && error.status.code === 422 && error.status.details?.kind === 'ConfigMap';
       });
     });
 
     test('a dry run is validated and stores nothing', async () => {
       const dry = { ...options, dryRun: true };
-      const answered = await cluster.create('ServiceAccount', account('dry'), dry);
+      const answered = await cluster.create('ConfigMap', configMap('dry'), dry);
       assert.equal(answered.metadata?.name, 'dry');
-      assert.equal(cluster.store.get('ServiceAccount', 'dry', 'contract-a'), undefined);
-      await cluster.create('ServiceAccount', account('wet'), options);
-      await rejects(cluster.create('ServiceAccount', account('wet'), dry), 409, 'serviceaccounts "wet" already exists');
+      assert.equal(cluster.store.get('ConfigMap', 'dry', 'contract-a'), undefined);
+      await cluster.create('ConfigMap', configMap('wet'), options);
+      await rejects(cluster.create('ConfigMap', configMap('wet'), dry), 409, 'configmaps "wet" already exists');
     });
 
     test('only applyStatus writes the status', async () => {
       const spec = { containers: [{ name: 'c', image: 'i' }] };
-      await cluster.create('Pod', { ...account('status'), spec }, options);
-      const running = { ...account('status'), status: { phase: 'Running' } };
+      await cluster.create('Pod', { ...configMap('status'), spec }, options);
+      const running = { ...configMap('status'), status: { phase: 'Running' } };
       const applied = await cluster.applyStatus('Pod', running, { ...options, force: true });
       assert.equal(applied.status?.phase, 'Running');
       const ignored = await cluster.update('Pod', { ...applied, status: { phase: 'Failed' } }, options);
@@ -130,19 +128,19 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
     });
 
     test('apply owns its fields, removes omitted fields and keeps the fields of other managers', async () => {
-      const labels = (wanted: Record<string, string>) => account('applied', { labels: wanted });
-      await cluster.apply('ServiceAccount', labels({ a: '1', b: '1' }), { fieldManager: 'one' });
-      await cluster.apply('ServiceAccount', labels({ c: '2' }), { fieldManager: 'two' });
-      const after = await cluster.apply('ServiceAccount', labels({ a: '1' }), { fieldManager: 'one' });
+      const labels = (wanted: Record<string, string>) => configMap('applied', { labels: wanted });
+      await cluster.apply('ConfigMap', labels({ a: '1', b: '1' }), { fieldManager: 'one' });
+      await cluster.apply('ConfigMap', labels({ c: '2' }), { fieldManager: 'two' });
+      const after = await cluster.apply('ConfigMap', labels({ a: '1' }), { fieldManager: 'one' });
       assert.deepEqual(after.metadata?.labels, { a: '1', c: '2' });
     });
 
     test('applying a field that another manager owns is a 409 unless forced', async () => {
-      const labels = (wanted: Record<string, string>) => account('fought', { labels: wanted });
-      await cluster.apply('ServiceAccount', labels({ a: '1' }), { fieldManager: 'one' });
+      const labels = (wanted: Record<string, string>) => configMap('fought', { labels: wanted });
+      await cluster.apply('ConfigMap', labels({ a: '1' }), { fieldManager: 'one' });
       const message = 'Apply failed with 1 conflict: conflict with "one": .metadata.labels.a';
-      await rejects(cluster.apply('ServiceAccount', labels({ a: '2' }), { fieldManager: 'two' }), 409, message);
-      const forced = await cluster.apply('ServiceAccount', labels({ a: '2' }), { fieldManager: 'two', force: true });
+      await rejects(cluster.apply('ConfigMap', labels({ a: '2' }), { fieldManager: 'two' }), 409, message);
+      const forced = await cluster.apply('ConfigMap', labels({ a: '2' }), { fieldManager: 'two', force: true });
       assert.deepEqual(forced.metadata?.labels, { a: '2' });
     });
 
@@ -161,10 +159,10 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
 
     test('reviewAccess evaluates roles and bindings', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }];
-      await cluster.create('Role', { ...account('reader'), rules }, options);
+      await cluster.create('Role', { ...configMap('reader'), rules }, options);
       const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'reader' };
       const subjects = [{ kind: 'User', apiGroup: 'rbac.authorization.k8s.io', name: 'erin' }];
-      await cluster.create('RoleBinding', { ...account('reader'), roleRef, subjects }, options);
+      await cluster.create('RoleBinding', { ...configMap('reader'), roleRef, subjects }, options);
       const may = async (verb: string, namespace: string): Promise<boolean> =>
         (await cluster.reviewAccess({ username: 'erin', groups: [] }, { verb, resource: 'pods', namespace })).allowed;
       assert.equal(await may('get', 'contract-a'), true);

@@ -108,6 +108,10 @@ describe('a development cluster over TLS', () => {
   });
 });
 
+async function* streamOf(...chunks: readonly Buffer[]): AsyncGenerator<Buffer, void> {
+  for (const chunk of chunks) yield await Promise.resolve(chunk);
+}
+
 const WRONG_METADATA: readonly (readonly [metadata: unknown, problem: string])[] = [
   [5, 'metadata must be an object'],
   [{ name: 5 }, 'metadata.name must be a string'],
@@ -180,7 +184,10 @@ describe('readCluster rejects', () => {
     let page = 0;
     const endless: Connection = {
       ...connection,
-      request: () => Promise.resolve({ items: [], metadata: { continue: String(page++), resourceVersion: '1' } }),
+      read: (_request, collect) => {
+        const text = JSON.stringify({ items: [], metadata: { continue: String(page++), resourceVersion: '1' } });
+        return collect(streamOf(Buffer.from(text)));
+      },
     };
     await assert.rejects(readCluster(endless, ['Pod'], {}), {
       name: 'UserError',

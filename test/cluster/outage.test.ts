@@ -142,7 +142,7 @@ describe('an outage of the API server', () => {
       [json({ kind: 'NamespaceList', metadata: { resourceVersion: '9' } }), watching],
       false,
     ],
-    ['404 of a built-in kind', 'ClusterRole', [notServed], true],
+    ['404 of a built-in kind', 'Node', [notServed], true],
     ['404 of all resources', 'SecurityContextConstraints', [notServed, notServed], true],
     [
       '404 for a resource in its discovery',

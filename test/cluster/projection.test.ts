@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createObjectPool, createProjections } from '../../src/cluster/projection.ts';
+import { createObjectPool, createPooling, isSame, project, reduce } from '../../src/cluster/projection.ts';
 import { getControllerPod } from '../../src/kube/controller-pod.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
-import type { JsonObject, Pod, RoleBinding } from '../../src/kube/types.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
+import { getPodTemplate } from '../../src/kube/pod.ts';
+import { RESOURCES, typeMeta } from '../../src/kube/resources.ts';
+import { draft, type JsonObject, type Pod, type RoleBinding, withValueAt } from '../../src/kube/types.ts';
+import { APP_ARMOR_ANNOTATION_PREFIX } from '../../src/policy/pod/selection.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { assignScc } from '../../src/policy/scc/assign.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';
@@ -13,8 +17,16 @@ import { readFixture } from '../support/fixtures.ts';
 
 const RUNS = { numRuns: 500 };
 
-const keep = (kind: Kind, object: JsonObject): JsonObject | undefined =>
-  createProjections()(kind).project(object) as JsonObject | undefined;
+/** Returns the function that projects objects as a store does. */
+function createProjection(kind: Kind): (object: JsonObject) => JsonObject | undefined {
+  const pool = createPooling();
+  return (object) => {
+    const projected = project(kind, object);
+    return projected && (pool(kind, projected) as JsonObject);
+  };
+}
+
+const keep = (kind: Kind, object: JsonObject): JsonObject | undefined => createProjection(kind)(object);
 
 /** Adds fields that decisions do not read. */
 function withUnreadFields(pod: JsonObject, suffix: string): JsonObject {
@@ -159,10 +171,10 @@ describe('the store keeps', () => {
   }
 
   test('the pods of a controller share equal parts', () => {
-    const projection = createProjections()('Pod');
+    const projection = createProjection('Pod');
     const pod = (end: string): Pod => {
       const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [ownerReference] }, spec: template['spec'] };
-      return projection.project(JSON.parse(JSON.stringify(withUnreadFields(whole, end))) as JsonObject) as Pod;
+      return projection(JSON.parse(JSON.stringify(withUnreadFields(whole, end))) as JsonObject) as Pod;
     };
     const [a, b] = [pod('abcde'), pod('fghij')];
     assert.notEqual(a.metadata?.name, b.metadata?.name);
@@ -173,11 +185,11 @@ describe('the store keeps', () => {
   });
 
   test('a change to dropped fields does not change the pod', () => {
-    const projection = createProjections()('Pod');
+    const projection = createProjection('Pod');
     const pod = (resourceVersion: string, podIP: string, phase: string): Pod =>
-      projection.project({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
-    assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '10.0.0.1', 'Pending')), true);
-    assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '', 'Running')), false);
+      projection({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
+    assert.equal(isSame('Pod', pod('1', '', 'Pending'), pod('2', '10.0.0.1', 'Pending')), true);
+    assert.equal(isSame('Pod', pod('1', '', 'Pending'), pod('2', '', 'Running')), false);
   });
 });
 
@@ -214,7 +226,7 @@ describe('metadata', () => {
       'notopenshift.io/x': 'not kept',
       'kubectl.kubernetes.io/last-applied-configuration': 'not kept',
     };
-    const pod = createProjections()('Pod').project({
+    const pod = keep('Pod', {
       metadata: metadata({ annotations, labels: { app: 'web' }, generateName: 'a-', uid: 'u', resourceVersion: '1' }),
     }) as Pod;
     const kept = Object.fromEntries(Object.entries(annotations).filter(([, value]) => value === 'kept'));
@@ -230,17 +242,16 @@ describe('metadata', () => {
   ];
   for (const [name, value] of odd) {
     test(`that is ${name} is projected`, () => {
-      const getProjection = createProjections();
       for (const kind of ['Pod', 'Deployment', 'Namespace', 'RoleBinding', 'ClusterRole'] as const) {
-        assert.doesNotThrow(() => getProjection(kind).project({ metadata: value, roleRef: null, subjects: 'x' }));
+        assert.doesNotThrow(() => keep(kind, { metadata: value, roleRef: null, subjects: 'x' }));
       }
     });
   }
 
   test('bindings share equal parts', () => {
-    const projection = createProjections()('RoleBinding');
+    const projection = createProjection('RoleBinding');
     const binding = (name: string): RoleBinding =>
-      projection.project({
+      projection({
         metadata: { name, namespace: 'shop', labels: { a: 'b' } },
         roleRef: { kind: 'Role', name: 'deployer' },
         subjects: [{ kind: 'User', name: 'alice' }],
@@ -314,5 +325,158 @@ test('the node configuration has the kind of its API group', () => {
     kind: 'Node',
     metadata: { name: 'cluster' },
     spec,
+  });
+});
+
+const POD_TEMPLATE_KINDS = (Object.keys(RESOURCES) as readonly Kind[]).filter((kind) => RESOURCES[kind].podTemplate);
+
+describe('an object that exceeds its limit', () => {
+  const [sccInput] = fc.sample(create, { numRuns: 1, seed: 1 });
+  assert.ok(sccInput);
+  const long = 'x'.repeat(LIMITS.storedObjectBytes);
+  const container = { name: 'c', image: 'i' };
+  const restricted = {
+    containers: [
+      {
+        ...container,
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          runAsNonRoot: true,
+          capabilities: { drop: ['ALL'] },
+          seccompProfile: { type: 'RuntimeDefault' },
+        },
+      },
+    ],
+  };
+  const volumes = Array.from({ length: 2000 }, (_, index) => ({ name: `v${index}`, emptyDir: {} }));
+  const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'a', uid: 'u' };
+  const hostile: readonly (readonly [name: string, pod: JsonObject])[] = [
+    ['many volumes', { spec: { ...restricted, volumes } }],
+    ['a long image', { spec: { ...restricted, initContainers: [{ ...container, image: long }] } }],
+    [
+      'a long annotation',
+      { metadata: { annotations: { [`${APP_ARMOR_ANNOTATION_PREFIX}c`]: long } }, spec: restricted },
+    ],
+    ['long names', { spec: { ...restricted, serviceAccountName: long, runtimeClassName: long } }],
+  ];
+  const REASON = 'pod too large to evaluate (spec: Too long: may not be more than 32768 bytes)';
+  const evaluate = (pod: unknown): string => {
+    const { allowed, detail } = evaluatePod(pod, { level: 'restricted', version: 'latest' });
+    return allowed ? 'allowed' : detail;
+  };
+  const size = (object: unknown): number => JSON.stringify(object).length;
+
+  for (const [name, pod] of hostile) {
+    test(`is denied by every policy if a pod has ${name}`, () => {
+      const { metadata = {} } = pod as { readonly metadata?: JsonObject };
+      const stored = keep('Pod', { ...pod, metadata: { ...metadata, name: 'a', uid: 'u', creationTimestamp: 't' } });
+      assert.deepEqual(stored?.metadata, { name: 'a', uid: 'u', creationTimestamp: 't' });
+      assert.deepEqual([size(stored) < 5000, stored.excess], [true, 'spec']);
+      assert.equal(evaluate(stored), REASON);
+      assert.equal(evaluate(draft(stored)), REASON);
+      const scc = assignScc({ ...sccInput, object: stored });
+      assert.equal(scc.allowed, false);
+    });
+
+    for (const kind of POD_TEMPLATE_KINDS) {
+      const path = RESOURCES[kind].podTemplate ?? [];
+      test(`is denied if the template of a ${kind} has ${name}`, () => {
+        const whole = withValueAt({ metadata: { name: 'a', namespace: 'shop' } }, path, pod) as JsonObject;
+        const stored = keep(kind, whole);
+        assert.deepEqual([size(stored) < 5000, stored?.excess], [true, [...path, 'spec'].join('.')]);
+        const created = getControllerPod({ kind, object: stored ?? {} });
+        assert.equal(evaluate(created ? created.pod : getPodTemplate(stored, path)), REASON);
+      });
+    }
+  }
+
+  test('keeps no other metadata that is large', () => {
+    const ownerReferences = [...Array<JsonObject>(10_000).fill(owner), { ...owner, name: long, controller: true }];
+    const managedFields = Array<JsonObject>(1000).fill({ subresource: 'ephemeralcontainers', time: '2026-01-01' });
+    const stored = keep('Pod', {
+      metadata: { name: 'a', uid: 'u', labels: { a: long }, ownerReferences, managedFields },
+    });
+    // The pod has an ephemeral container of unknown age, so it is evaluated after every outage.
+    assert.deepEqual(stored?.metadata, {
+      name: 'a',
+      uid: 'u',
+      managedFields: [{ subresource: 'ephemeralcontainers' }],
+    });
+  });
+
+  test('stays below the limit without the fields that no policy reads', () => {
+    const spec = { ...restricted, initContainers: [{ ...container, env: [{ name: 'A', value: long }], args: [long] }] };
+    const stored = keep('Pod', { metadata: { labels: { a: long } }, spec });
+    assert.deepEqual([stored?.excess, evaluate(stored) === REASON], [undefined, false]);
+  });
+
+  const use = { verbs: ['use'], apiGroups: ['security.openshift.io'], resources: ['securitycontextconstraints'] };
+  const names = Array.from({ length: 1001 }, (_, index) => `name-${index}`);
+  const subjects = [...names, ...names].map((name) => ({ kind: 'User', name }));
+  const roleRef = { kind: 'Role', name: 'r' };
+  const exception = {
+    metadata: { name: 'a', annotations: { 'portcullis.dev/authors': '[]' } },
+    spec: { reason: long },
+  };
+  const cases: readonly (readonly [name: string, kind: Kind, object: JsonObject, kept: JsonObject | undefined])[] = [
+    [
+      'grants the first names if a Role has too many',
+      'Role',
+      { metadata: { name: 'a' }, rules: names.map((name) => ({ ...use, resourceNames: [name] })) },
+      { metadata: { name: 'a' }, rules: [{ ...use, resourceNames: names.slice(0, 1000) }], excess: 'rules' },
+    ],
+    [
+      'grants nothing if all names in a rule are too long',
+      'Role',
+      { metadata: { name: 'a' }, rules: [{ ...use, resourceNames: [long] }] },
+      undefined,
+    ],
+    ['is not stored if the name of a Role is too long', 'Role', { metadata: { name: long }, rules: [use] }, undefined],
+    [
+      'keeps the first subjects if a RoleBinding has too many',
+      'RoleBinding',
+      { metadata: { name: 'a', namespace: 'shop' }, roleRef, subjects: [{ kind: 'User', name: long }, ...subjects] },
+      {
+        metadata: { name: 'a', namespace: 'shop' },
+        roleRef,
+        subjects: subjects.slice(0, 1000),
+        excess: 'subjects',
+      },
+    ],
+    [
+      'is not stored if the role of a RoleBinding has a long name',
+      'RoleBinding',
+      { metadata: { name: 'a', namespace: 'shop' }, roleRef: { ...roleRef, name: long }, subjects },
+      undefined,
+    ],
+    [
+      'allows nothing if a PodSecurityException is too large',
+      'PodSecurityException',
+      exception,
+      { metadata: { name: 'a' }, excess: 'spec, status' },
+    ],
+    [
+      'keeps the identity of a ServiceAccount',
+      'ServiceAccount',
+      { metadata: { name: 'a', labels: { long } } },
+      { metadata: { name: 'a' } },
+    ],
+    [
+      'keeps the identity of a CatalogSource',
+      'CatalogSource',
+      { metadata: { name: 'a' }, spec: { image: long } },
+      { metadata: { name: 'a' }, excess: 'spec' },
+    ],
+  ];
+  for (const [name, kind, object, kept] of cases) {
+    test(name, () => assert.deepEqual(project(kind, object), kept && { ...typeMeta(kind), ...kept }));
+  }
+
+  test('is the only part that a full memory leaves', () => {
+    const pod = project('Pod', { metadata: { name: 'a' }, spec: restricted }) ?? {};
+    assert.equal(evaluate(pod), 'allowed');
+    assert.equal(evaluate(reduce('Pod', pod)), REASON);
+    const role = project('Role', { metadata: { name: 'a' }, rules: [use] }) ?? {};
+    assert.equal(reduce('Role', role), role);
   });
 });

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import fc from 'fast-check';
 import type { Connection } from '../../src/cluster/connection.ts';
-import { createProjections } from '../../src/cluster/projection.ts';
-import { createLineSplitter, createReflector, type Reflector } from '../../src/cluster/reflector.ts';
+import { createParser } from '../../src/cluster/parser.ts';
+import { createPooling } from '../../src/cluster/projection.ts';
+import { createReflector, type Reflector } from '../../src/cluster/reflector.ts';
 import { createStoreWriter } from '../../src/cluster/store-writer.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
@@ -88,9 +88,10 @@ describe('a reflector', () => {
     );
     const reflector = createReflector({
       connection: through,
+      parser: createParser(),
       path: '/apis/rbac.authorization.k8s.io/v1/roles',
       pageSize,
-      sink: createStoreWriter({ kind: 'Role', store, projection: createProjections()('Role'), clock }),
+      sink: createStoreWriter({ kind: 'Lease', store, complete: createPooling(), clock }),
       clock,
       random: () => 0,
       unserved: { confirm: () => Promise.resolve(true), onConfirmed: () => unserved++ },
@@ -383,28 +384,4 @@ describe('a reflector', () => {
       await reflector.stop();
       assert.equal(clock.pending(), 0);
     }));
-});
-
-const line = fc.string({ unit: 'grapheme', maxLength: 20 }).map((text) => text.replaceAll('\n', ''));
-
-test('lines do not depend on chunk sizes', () => {
-  fc.assert(
-    fc.property(fc.array(line), fc.array(fc.integer({ min: 1, max: 9 })), (lines, sizes) => {
-      const bytes = Buffer.from(lines.map((text) => `${text}\n`).join(''));
-      const splitter = createLineSplitter(1000);
-      const got: string[] = [];
-      for (let start = 0, turn = 0; start < bytes.length; turn++) {
-        const end = start + (sizes[turn % Math.max(1, sizes.length)] ?? bytes.length);
-        got.push(...splitter.push(bytes.subarray(start, end)));
-        start = end;
-      }
-      assert.deepEqual(got, lines);
-    }),
-  );
-});
-
-test('a line that exceeds the limit is an error', () => {
-  const splitter = createLineSplitter(10);
-  assert.deepEqual(splitter.push(Buffer.from('0123456789\n012345')), ['0123456789']);
-  assert.throws(() => splitter.push(Buffer.from('678901')), { message: 'a line is longer than 10 bytes' });
 });

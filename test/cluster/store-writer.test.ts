@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createTokenBucket } from '../../src/cluster/clock.ts';
-import { createProjections } from '../../src/cluster/projection.ts';
+import { createPooling } from '../../src/cluster/projection.ts';
 import { createBackoff } from '../../src/cluster/reflector.ts';
 import { createStoreWriter, type StoreWriter } from '../../src/cluster/store-writer.ts';
 import { createStore } from '../../src/cluster/store.ts';
@@ -54,7 +54,7 @@ describe('a store writer', () => {
       const clock = createFakeClock();
       const seen: string[] = [];
       store.subscribe((change) => seen.push(`${change.type} ${change.object.metadata?.resourceVersion}`));
-      const writer = createStoreWriter({ kind: 'Role', store, projection: createProjections()('Role'), clock });
+      const writer = createStoreWriter({ kind: 'Lease', store, complete: createPooling(), clock });
       for (const step of steps.split(', ')) run(writer, clock, step);
       assert.equal(seen.join(', '), changes);
     });

@@ -14,7 +14,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { decodePod } from '../../src/policy/pod/pod.ts';
 import { reduceReview } from '../../src/server/large-review.ts';
-import { createReviewReader, startWorker } from '../../src/server/review-reader.ts';
+import { createReviewReader, startReviewWorker } from '../../src/server/review-reader.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import { podsFrom, readSeeds } from '../fuzz/pods.ts';
 import * as requests from '../fuzz/requests.ts';
@@ -384,7 +384,7 @@ suite('the objects of an update', () => {
 suite('the worker for large reviews', () => {
   test('starts again after a failure', async () => {
     const failing = (): Worker => new Worker('throw new Error("failed")', { eval: true });
-    const starts = [failing, startWorker, startWorker];
+    const starts = [failing, startReviewWorker, startReviewWorker];
     const reader = createReviewReader(() => starts.shift()?.() ?? failing());
     const body = Buffer.from(JSON.stringify(podReview({ uid: 'u' })));
     const read = async (): Promise<unknown> => {

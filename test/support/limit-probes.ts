@@ -13,9 +13,11 @@ import { PassThrough, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { CACHE_ENTRY_BYTES, createCache } from '../../src/cluster/cache.ts';
+import type { Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder, isRecordable } from '../../src/cluster/event-recorder.ts';
 import { readPages } from '../../src/cluster/lists.ts';
-import { createLineSplitter } from '../../src/cluster/reflector.ts';
+import { createParser } from '../../src/cluster/parser.ts';
+import { project } from '../../src/cluster/projection.ts';
 import { readManifests } from '../../src/config/manifests.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
@@ -39,6 +41,11 @@ import { startAdmissionServer, type TestServer } from './admission-server.ts';
 import { post, sendRaw } from './https.ts';
 import { runProgram } from './memory-io.ts';
 import { podReview } from './reviews.ts';
+
+/** Yields the JSON text of a value, padded to a size. */
+async function* bytesOf(value: unknown, size = 0, end = ''): AsyncGenerator<Buffer, void> {
+  yield await Promise.resolve(Buffer.from(JSON.stringify(value).padEnd(size) + end));
+}
 
 interface Probe {
   /** Outcomes for the limit, and for one more byte or item. */
@@ -454,27 +461,95 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     beyond: 'listing /api/v1/pods does not terminate: it has more than 10000 pages',
     async send(size) {
       let page = 0;
-      const request = () => {
+      const read: Connection['read'] = (_request, collect) => {
         const token = ++page === size ? {} : { continue: String(page) };
-        return Promise.resolve({ kind: 'PodList', metadata: { resourceVersion: '1', ...token }, items: [] });
+        return collect(bytesOf({ kind: 'PodList', metadata: { resourceVersion: '1', ...token }, items: [] }));
       };
-      const pages = readPages({ request }, { path: '/api/v1/pods' }, () => () => undefined);
+      const pages = readPages({ read }, { path: '/api/v1/pods' }, () => () => undefined);
       return await pages.then(
         () => 'read',
         (error: unknown) => (error as Error).message,
       );
     },
   },
-  watchEventBytes: {
-    within: 'read',
-    beyond: 'a line is longer than 16777216 bytes',
-    send(size) {
+  pageBytes: {
+    within: ['500'],
+    beyond: ['500', '125'],
+    async send(size) {
+      const limits: unknown[] = [];
+      const read: Connection['read'] = ({ query }, collect) => {
+        limits.push(query?.['limit']);
+        return collect(
+          bytesOf({ kind: 'PodList', metadata: { resourceVersion: '1' } }, limits.length === 1 ? size : 0),
+        );
+      };
+      await readPages({ read }, { path: '/api/v1/pods' }, () => () => undefined);
+      return limits;
+    },
+  },
+  responseBytes: {
+    within: 1,
+    beyond: 'more than 16777216 bytes',
+    async send(size) {
+      let lines = 0;
       try {
-        createLineSplitter(LIMITS.watchEventBytes).push(Buffer.alloc(size, 'x'));
-        return 'read';
+        for await (const _line of createParser().lines(bytesOf({}, size, '\n'))) lines++;
+        return lines;
       } catch (error) {
         return (error as Error).message;
       }
+    },
+  },
+  mainThreadBytes: {
+    within: 'main thread',
+    beyond: 'worker',
+    send: (size) =>
+      createParser(() => {
+        throw new Error('worker');
+      })
+        .parse(Buffer.from('[]'.padEnd(size)), { form: 'list' })
+        .then(
+          () => 'main thread',
+          (error: unknown) => (error as Error).message,
+        ),
+  },
+  jsonValues: {
+    within: 'parsed',
+    beyond: 'more than 1000000 values',
+    send: (size) =>
+      createParser()
+        .parse(Buffer.from(`[${'0,'.repeat(size - 2)}0]`), { form: 'list' })
+        .then(
+          () => 'parsed',
+          (error: unknown) => (error as Error).message,
+        ),
+  },
+  storedPodBytes: {
+    within: '',
+    beyond: 'spec: Too long: may not be more than 32768 bytes',
+    send(size) {
+      const pod = (image: string) => ({ metadata: {}, spec: { containers: [{ name: 'c', image }] } });
+      const stored = project('Pod', pod('x'.repeat(size - JSON.stringify(pod('')).length)));
+      return decodePod(stored).error?.message ?? '';
+    },
+  },
+  storedObjectBytes: {
+    within: undefined,
+    beyond: 'spec, status',
+    send(size) {
+      const exception = (reason: string) => ({ metadata: {}, spec: { reason } });
+      return project('PodSecurityException', exception('x'.repeat(size - JSON.stringify(exception('')).length)))?.[
+        'excess'
+      ];
+    },
+  },
+  storedNames: {
+    within: undefined,
+    beyond: 'subjects',
+    send(size) {
+      const subjects = Array.from({ length: size }, (_, index) => ({ kind: 'User', name: `user-${index}` }));
+      const metadata = { name: 'a', namespace: 'shop' };
+      return project('RoleBinding', { metadata, roleRef: { kind: 'Role', name: 'r' }, subjects })?.['excess'];
     },
   },
   manifestFileBytes: {

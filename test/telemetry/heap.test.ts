@@ -14,14 +14,14 @@ function buildProgram(mib: number): string {
     import { observeHeap } from '${HEAP}';
     import { setTimeout as pause } from 'node:timers/promises';
     const { logger, close } = createLogger({ level: 'info', format: 'json' }, 1);
-    const stop = observeHeap(logger);
+    const heap = observeHeap(logger);
     const kept = Array.from({ length: ${mib} * 1024 }, (_, index) => new Array(127).fill(index));
     for (let count = 0; count < 2; count++) {
       gc();
       await pause(50);
     }
-    stop();
-    logger.info({ kept: kept.length }, 'end');
+    heap.stop();
+    logger.info({ kept: kept.length, isNearlyFull: heap.isNearlyFull() }, 'end');
     await close();
   `;
 }
@@ -57,6 +57,7 @@ suite('observeHeap', () => {
         lines.map(({ level, msg }) => `${String(level)} ${String(msg)}`),
         expected,
       );
+      assert.equal(lines.at(-1)?.['isNearlyFull'], expected.length > 1);
       for (const { usedMiB, limitMiB } of lines.slice(0, -1)) {
         assert.ok(Number(usedMiB) >= mib && Number(usedMiB) < Number(limitMiB), JSON.stringify(lines));
       }

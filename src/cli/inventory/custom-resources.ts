@@ -55,7 +55,7 @@ function readLabels({ metadata }: JsonObject): Pick<ObjectMeta, 'labels'> {
 }
 
 interface ReadOptions {
-  readonly connection: Pick<Connection, 'request'>;
+  readonly connection: Pick<Connection, 'read' | 'request'>;
   /** If set, only this namespace is read. */
   readonly only: string | undefined;
   readonly signal: AbortSignal;
@@ -113,7 +113,7 @@ async function listResource(
 
 async function preferredVersion(
   group: string,
-  connection: Pick<Connection, 'request'>,
+  connection: Pick<Connection, 'read' | 'request'>,
   signal: AbortSignal,
 ): Promise<string> {
   const { preferredVersion } = await connection.request({ method: 'GET', path: `/apis/${group}`, signal });

@@ -1,5 +1,4 @@
 import { writeFile } from 'node:fs/promises';
-import { USE_SCC } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { failureReason } from '../../config/files.ts';
@@ -8,7 +7,7 @@ import { errorCode } from '../../kube/error-code.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
+import { readRules, ruleAllows, USE_SCC } from '../../policy/rbac/rules.ts';
 import { describeCustomScc, describeDenial } from '../../policy/scc/advice/denials.ts';
 import {
   type AdmissionPlan,

@@ -1,9 +1,8 @@
-import { USE_SCC } from '../../cluster/access.ts';
 import { getApiVersion, objectName, RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { ClusterRole } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { readRules, type Rule, ruleAllows } from '../../policy/rbac/rules.ts';
+import { readRules, type Rule, ruleAllows, USE_SCC } from '../../policy/rbac/rules.ts';
 import { createTemporaryUseRole, createUseRole, HOLD_TEMPORARY_GRANT } from '../../policy/scc/standard.ts';
 import { writeObject } from '../cluster.ts';
 import { defineCommand } from '../command.ts';

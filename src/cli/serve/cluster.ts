@@ -5,6 +5,7 @@ import type { RunningControllers } from '../../controllers/runtime.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { HealthCheck } from '../../server/probes.ts';
+import type { HeapObserver } from '../../telemetry/heap.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { KeyPair } from '../../tls/certificate-pair.ts';
@@ -26,6 +27,7 @@ export interface ClusterOptions {
   readonly env: Io['env'];
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly heap: Pick<HeapObserver, 'isNearlyFull'>;
 }
 
 /** The live cluster or development cluster to which the server connects. */

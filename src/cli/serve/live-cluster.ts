@@ -50,7 +50,7 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
  * kubeconfig.
  */
 export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
-  const { values, env, logger, metrics } = options;
+  const { values, env, logger, metrics, heap } = options;
   const perSecond = values['kube-api-qps'];
   const rate = { perSecond, burst: values['kube-api-burst'] };
   const connection = await connect({
@@ -72,6 +72,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     clock: systemClock,
     random: Math.random,
     onRecovered: () => void version.refresh(),
+    isMemoryFull: heap.isNearlyFull,
     now: () => new Date(),
     logger: logger.child({ logger: 'cluster' }),
     metrics: metrics.cluster,

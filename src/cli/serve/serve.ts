@@ -35,7 +35,7 @@ import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
 import { type AdmissionServer, createServer } from '../../server/server.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
-import { observeHeap } from '../../telemetry/heap.ts';
+import { type HeapObserver, observeHeap } from '../../telemetry/heap.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
@@ -120,6 +120,7 @@ function serverFeatures({ values, live }: Inputs, settings: Settings): Features 
 interface Context extends Inputs {
   readonly logger: ReturnType<typeof createLogger>['logger'];
   readonly metrics: ReturnType<typeof createMetrics>;
+  readonly heap: HeapObserver;
   /** Aborted when the server stops. */
   readonly signal: AbortSignal;
   /** Adds a shutdown action. Actions run in reverse order. */
@@ -137,8 +138,9 @@ async function serve(inputs: Inputs, io: Io): Promise<number> {
   const { signal } = stopping;
   const defer = (close: () => unknown): void => void closing.push(close);
   try {
-    defer(observeHeap(logger));
-    const context = { ...inputs, logger, metrics, signal, defer };
+    const heap = observeHeap(logger);
+    defer(heap.stop);
+    const context = { ...inputs, logger, metrics, heap, signal, defer };
     const served = await startCluster(context, io.env);
     const settings = createCurrentSettings(context, served);
     const certificate = createCertificate(context, served);
@@ -180,11 +182,11 @@ async function closeLogged(close: () => unknown, logger: Context['logger']): Pro
 
 /** Connects to the live cluster, or starts the development cluster. */
 async function startCluster(
-  { values, loaded, live, logger, metrics, defer }: Context,
+  { values, loaded, live, logger, metrics, heap, defer }: Context,
   env: Io['env'],
 ): Promise<RunningCluster> {
   const { settings } = loaded;
-  const options = { values, settings, env, logger, metrics };
+  const options = { values, settings, env, logger, metrics, heap };
   const served = await (live ? connectLiveCluster(options) : startDevCluster(options));
   defer(() => served.stop());
   return served;

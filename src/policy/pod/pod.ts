@@ -3,7 +3,7 @@
  * `null` is treated as absent, absent fields get Go's zero values, and unknown fields are ignored. Policies can read
  * only the fields listed here, so they never read a value whose type was not verified.
  */
-import { type FieldError, tooLong, unmarshalError } from '../../kube/field-error.ts';
+import { type FieldError, formatFieldError, tooLong, unmarshalError } from '../../kube/field-error.ts';
 import { LIMITS } from '../../kube/limits.ts';
 import type { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
@@ -147,6 +147,28 @@ export function decodePod(podLike: unknown): DecodedPod {
   };
 }
 
+/** The only item of the container list of a stored pod that is too large. */
+const TOO_LARGE = 'too large to evaluate';
+
+/**
+ * Returns the spec that the store keeps for a pod whose relevant fields exceed the limit. Decoding it is an error even
+ * if other code has completed or copied it, so every policy denies the pod.
+ */
+export function createTooLargeSpec(spec: JsonObject): JsonObject {
+  const names = ['serviceAccountName', 'runtimeClassName'].map((field) => [field, spec[field]] as const);
+  const short = names.filter(([, name]) => typeof name === 'string' && name.length <= LIMITS.nameCharacters);
+  return { ...Object.fromEntries(short), containers: [TOO_LARGE] };
+}
+
+function isTooLarge({ containers }: JsonObject): boolean {
+  return Array.isArray(containers) && containers[0] === TOO_LARGE;
+}
+
+function reportTooLarge({ state }: Source): void {
+  const field = tooLong('spec', LIMITS.storedPodBytes);
+  state.error = { field, message: formatFieldError(field) };
+}
+
 /** Like `decodePod`, but for a pod template inside another object. */
 export function decodePodAt(source: Source): DecodedPod {
   const pod = readPod(source);
@@ -231,7 +253,8 @@ function readPod(source: Source): PodFields {
     nullObject: undefined,
   };
   const spec = objectAt(source, 'spec', 'PodSpec');
-  if (spec) readPodSpec(spec, pod);
+  if (spec && isTooLarge(spec.json)) reportTooLarge(spec);
+  else if (spec) readPodSpec(spec, pod);
   if (hasKeyWith(annotations, SECCOMP_CONTAINER_ANNOTATION_PREFIX)) readSeccompAnnotations(pod);
   pod.nullObject = source.state.nullObject;
   return pod;

@@ -3,6 +3,7 @@
  * or the cluster. Accepts values of any type and never throws.
  */
 import { type FieldError, findKindError, formatFieldError, notSupported } from '../../kube/field-error.ts';
+import { LIMITS } from '../../kube/limits.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
@@ -14,7 +15,7 @@ import { compareVersions, isLevel, type Level, LEVELS, parseVersion, type Policy
 
 /** A violation of one check. */
 export interface Violation {
-  /** ID of the check, or `decode` if a field has the wrong type. */
+  /** ID of the check, `decode` if a field has the wrong type, or `tooLarge`. */
   readonly check: string;
   /** A short reason without names or values. */
   readonly reason: string;
@@ -73,6 +74,12 @@ const DECODE = {
   fix: 'Give the field a value of the type that the Kubernetes API documents.',
 };
 
+/** Check ID and fix for stored pods that are too large to evaluate. */
+const TOO_LARGE = {
+  id: 'tooLarge',
+  fix: `Reduce the number or size of the containers, volumes and annotations to less than ${LIMITS.storedPodBytes / 1024} KiB, not counting environment variables, commands and resources.`,
+};
+
 /** The check fields that evaluations read. */
 type Registry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
 
@@ -124,7 +131,7 @@ export function checkRepairs(id: string): readonly Repair[] {
   return REPAIRS.get(id) ?? [];
 }
 
-const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE].map(({ id, fix }) => [id, fix]));
+const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE, TOO_LARGE].map(({ id, fix }) => [id, fix]));
 
 /** Returns one sentence that describes how to fix a violation of a check, or an empty string for an unknown check. */
 export function checkFix(id: string): string {
@@ -168,7 +175,10 @@ function denied(violations: readonly Violation[]): Evaluation {
 
 function undecodable({ field, message: detail }: DecodeError, { fields }: EvaluateOptions): Evaluation {
   const error: FieldError = { type: 'FieldValueTypeInvalid', path: field.path, value: field.value, detail };
-  const violation = { check: DECODE.id, reason: 'undecodable field', detail };
+  const isTooLarge = field.type === 'FieldValueTooLong';
+  const violation = isTooLarge
+    ? { check: TOO_LARGE.id, reason: 'pod too large to evaluate', detail }
+    : { check: DECODE.id, reason: 'undecodable field', detail };
   return denied([fields === true ? { ...violation, fields: [error] } : violation]);
 }
 

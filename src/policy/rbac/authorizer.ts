@@ -1,3 +1,4 @@
+import { LIMITS } from '../../kube/limits.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import {
   type Action,
@@ -151,6 +152,33 @@ function updateBinding(scope: Scope, binding: JsonObject, namespace: string, isP
     if (bindings.roles.size > 0) subjects.set(indexed.name, bindings);
     else subjects.delete(indexed.name);
   }
+}
+
+/** Maximum length of a username or group. */
+const MAX_SUBJECT = LIMITS.nameCharacters;
+
+/** Returns the distinct subjects of a binding that can match a user, but at most `max`. */
+export function selectSubjects(
+  kind: 'RoleBinding' | 'ClusterRoleBinding',
+  binding: JsonObject,
+  max: number,
+): { readonly subjects: readonly JsonObject[]; readonly isCut: boolean } {
+  const namespace = grantNamespace(kind, binding);
+  const selected = new Map<string, JsonObject>();
+  let isCut = false;
+  for (const subject of Array.isArray(binding['subjects']) ? binding['subjects'] : []) {
+    const indexed = namespace === undefined ? undefined : readSubject(subject, namespace);
+    if (indexed === undefined || !isObject(subject)) continue;
+    const key = `${indexed.list} ${indexed.name}`;
+    if (indexed.name.length > MAX_SUBJECT || (selected.size >= max && !selected.has(key))) isCut = true;
+    else if (!selected.has(key)) selected.set(key, pickSubject(subject));
+  }
+  return { subjects: [...selected.values()], isCut };
+}
+
+function pickSubject({ apiGroup, kind, name, namespace }: JsonObject): JsonObject {
+  const scope = kind === 'ServiceAccount' ? { namespace } : { apiGroup };
+  return { kind, name, ...(Object.values(scope)[0] == null ? {} : scope) };
 }
 
 /** Returns the role that a binding refers to. A Role is in the binding's namespace. */

@@ -4,6 +4,7 @@
  * Aggregated roles are not resolved, and the `system:masters` group has no special permissions. Malformed objects grant
  * no permissions.
  */
+import { RESOURCES } from '../../kube/resources.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
 
 export interface PolicyRule {
@@ -65,6 +66,13 @@ export interface Action {
   readonly nonResourceURL?: string;
 }
 
+/** The `use` verb on SCCs. The caller adds the name. */
+export const USE_SCC: Required<Pick<Action, 'verb' | 'apiGroup' | 'resource'>> = {
+  verb: 'use',
+  apiGroup: RESOURCES.SecurityContextConstraints.group,
+  resource: RESOURCES.SecurityContextConstraints.resource,
+};
+
 /** Returns whether the action is allowed. */
 export type Authorizer = (user: User, action: Action) => boolean;
 
@@ -118,6 +126,46 @@ export function ruleCovers(rule: Rule, { verb, apiGroup, resource, subresource }
     matches(rule.apiGroups, apiGroup ?? '') &&
     matchesResource(rule.resources, resource ?? '', subresource ?? '')
   );
+}
+
+/**
+ * Returns the parts of a role's rules that grant an action on a resource, with at most `maxNames` names in each rule.
+ * Rules that differ only in their names are merged. The result never grants more than the rules.
+ */
+export function selectRules(
+  rules: unknown,
+  { verb, apiGroup = '', resource = '' }: Action,
+  maxNames: number,
+): { readonly rules: readonly PolicyRule[]; readonly isCut: boolean } {
+  const selected = new Map<string, PolicyRule & { readonly names: Set<string> | undefined }>();
+  let isCut = false;
+  for (const rule of readRules(rules)) {
+    if (!ruleCovers(rule, { verb, apiGroup, resource })) continue;
+    const parts = {
+      verbs: matching(rule.verbs, verb),
+      apiGroups: matching(rule.apiGroups, apiGroup),
+      resources: matching(rule.resources, resource),
+    };
+    const isAny = rule.resourceNames.length === 0;
+    const key = JSON.stringify([parts, isAny]);
+    const names = selected.get(key)?.names ?? new Set<string>();
+    for (const name of rule.resourceNames) {
+      if (name.length <= MAX_NAME && (names.size < maxNames || names.has(name))) names.add(name);
+      else isCut = true;
+    }
+    if (isAny || names.size > 0) selected.set(key, { ...parts, names: isAny ? undefined : names });
+  }
+  const result = Array.from(selected.values(), ({ names, ...rule }) =>
+    names ? { ...rule, resourceNames: [...names] } : rule,
+  );
+  return { rules: result, isCut };
+}
+
+/** Maximum length of an object's name. */
+const MAX_NAME = 253;
+
+function matching(granted: readonly string[], asked: string): readonly string[] {
+  return [ALL, asked].filter((text) => granted.includes(text));
 }
 
 function matches(granted: readonly string[], asked: string): boolean {

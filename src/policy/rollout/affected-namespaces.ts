@@ -1,8 +1,7 @@
 import { deepEqual } from '../../kube/equality.ts';
-import { RESOURCES } from '../../kube/resources.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from '../rbac/authorizer.ts';
-import { type Action, type RbacKind, readRules, ruleAllows } from '../rbac/rules.ts';
+import { type RbacKind, readRules, ruleAllows, USE_SCC } from '../rbac/rules.ts';
 
 /** Kinds of objects that affect a namespace's level. */
 export type AffectingKind = 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;
@@ -32,8 +31,6 @@ interface GrantContext {
 const NONE: AffectedNamespaces = new Set();
 /** Fields that affect neither the SCC's level nor its grants. */
 const IRRELEVANT_FIELDS = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
-const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
-const USE: Action = { verb: 'use', apiGroup, resource };
 
 /**
  * Returns the namespaces to reconcile after a change. A binding is relevant if its role permits use of an SCC. A role
@@ -71,7 +68,7 @@ function isSameScc(before: KubeObject, after: KubeObject): boolean {
 /** Returns the SCCs that a role grants. */
 export function grantedSccs(role: KubeObject | undefined, sccNames: readonly string[]): readonly string[] {
   const rules = readRules(isObject(role) ? (role as { readonly rules?: unknown }).rules : undefined);
-  return sccNames.filter((name) => rules.some((rule) => ruleAllows(rule, { ...USE, name })));
+  return sccNames.filter((name) => rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name })));
 }
 
 /**

@@ -1,4 +1,3 @@
-import { USE_SCC } from '../../cluster/access.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
@@ -6,6 +5,7 @@ import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../kube/webhooks.ts';
+import { USE_SCC } from '../../policy/rbac/rules.ts';
 import { userSubject } from '../../policy/scc/access.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/decision.ts';

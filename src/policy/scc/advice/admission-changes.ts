@@ -71,8 +71,10 @@ export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): Ev
   let tried = 0;
   for (const group of groups) {
     if (tried === input.maxPods || !(yield)) break;
-    tried++;
     const admits = createAdmitter(group, scc, input);
+    // A stored pod that is too large cannot be evaluated.
+    if (admits === 'unknown') continue;
+    tried++;
     if (admits?.(scc) && !(oldScc && behindOld?.has(group.admittedBy.name) && admits(oldScc))) found.push(group);
   }
   return { takenOver: summarize(found, scc), tried, total: groups.length };
@@ -110,17 +112,18 @@ function* groupPods(
 
 /**
  * Creates a function that returns whether a version of the SCC would admit a pod. Returns `undefined` if SCCs do not
- * apply or the pod's subject may not use the SCC.
+ * apply or the pod's subject may not use the SCC, and `unknown` if the pod cannot be decoded.
  */
 function createAdmitter(
   { pod, admittedBy }: PodGroup,
   scc: PreparedScc,
   input: SccWarningsInput,
-): ((scc: PreparedScc) => boolean) | undefined {
+): ((scc: PreparedScc) => boolean) | 'unknown' | undefined {
   const namespaceName = pod.metadata?.namespace ?? '';
   const namespace = input.findNamespace(namespaceName);
   const decoded = decodeMutablePod(pod);
-  if (!namespace || 'error' in decoded) return undefined;
+  if ('error' in decoded) return 'unknown';
+  if (!namespace) return undefined;
   const ranges = readNamespaceRanges(namespace);
   if (ranges.problem !== undefined) return undefined;
   const mayUse = createMayUse(input.canUse, namespaceName);

@@ -1,0 +1,46 @@
+/** Worker thread that parses large lists and watch events. */
+import { parentPort } from 'node:worker_threads';
+import { TooLargeError } from './json.ts';
+import { type Parsed, parse } from './parse.ts';
+import type { ParseMessage, ParseResult } from './parser.ts';
+
+/** Size of the parts of a list, which the main thread parses one by one. */
+const PART_CHARACTERS = 64 * 1024;
+
+function toResult({ head, items }: Parsed): ParseResult {
+  const texts = items?.map((item) => JSON.stringify(item)) ?? [];
+  const parts: string[][] = [];
+  let length = Infinity;
+  for (const text of texts) {
+    if (length > PART_CHARACTERS) {
+      parts.push([]);
+      length = 0;
+    }
+    parts.at(-1)?.push(text);
+    length += text.length;
+  }
+  const encoder = new TextEncoder();
+  return { head, parts: items && parts.map((part) => encoder.encode(`[${part.join()}]`)) };
+}
+
+function run({ bytes, job }: ParseMessage): ParseResult {
+  try {
+    return toResult(parse(Buffer.from(bytes.buffer), job));
+  } catch (error) {
+    if (error instanceof TooLargeError || error instanceof SyntaxError)
+      return { error: error.message, isTooLarge: error instanceof TooLargeError };
+    throw error;
+  } finally {
+    // Frees the memory immediately instead of at the next garbage collection.
+    bytes.buffer.transfer(0);
+  }
+}
+
+parentPort?.on('message', (message: ParseMessage) => {
+  const result = run(message);
+  const parts = 'parts' in result ? (result.parts ?? []) : [];
+  parentPort?.postMessage(
+    result,
+    parts.map(({ buffer }) => buffer),
+  );
+});

@@ -1,0 +1,145 @@
+/** Collects the bytes of lists and watch events, and parses them in the right thread. */
+import type { Worker } from 'node:worker_threads';
+import { LIMITS } from '../kube/limits.ts';
+import type { JsonObject } from '../kube/types.ts';
+import { TooLargeError } from './json.ts';
+import { type Parsed, parse, type ParseJob } from './parse.ts';
+import { createWorkerClient, isOutOfMemory, ownBytes, startWorker } from './worker-client.ts';
+
+/** A message to the worker, to which the bytes are transferred. */
+export interface ParseMessage {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly job: ParseJob;
+}
+
+/** The worker's response. Each part is the JSON text of a list of objects. */
+export type ParseResult =
+  | { readonly head: JsonObject; readonly parts: readonly Uint8Array<ArrayBuffer>[] | undefined }
+  | { readonly error: string; readonly isTooLarge: boolean };
+
+/** A parsed list or watch event. */
+export interface ParsedParts extends Pick<Parsed, 'head'> {
+  /** Functions that return the objects, part by part. Each of them takes only a few milliseconds. */
+  readonly parts: readonly (() => readonly JsonObject[])[] | undefined;
+}
+
+/** Complete bytes, which must be released once they are parsed. */
+interface Collected {
+  readonly bytes: Buffer;
+  release(): void;
+}
+
+export interface Parser {
+  /**
+   * Reads a body. Rejects with a TooLargeError as soon as it exceeds the limit, and with the error of the stream.
+   */
+  collect(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Collected>;
+  /** Yields the lines of a body. A line is released when the next one is requested. */
+  lines(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void>;
+  /** Rejects with a SyntaxError if the text is not JSON, and with a TooLargeError if it exceeds a limit. */
+  parse(bytes: Buffer, job: ParseJob): Promise<ParsedParts>;
+  close(): Promise<void>;
+}
+
+/** Heap limits of the worker in MiB. The objects that API servers store need at most half of it. */
+const HEAP_LIMITS = { maxOldGenerationSizeMb: 160, maxYoungGenerationSizeMb: 8 };
+
+export function startParseWorker(): Worker {
+  return startWorker('parse-worker', import.meta.url, HEAP_LIMITS);
+}
+
+/** Unfinished bodies and lines up to this size may exist at the same time. */
+const SMALL_BYTES = 1024 * 1024;
+
+/** Creates a parser. Without a worker, it parses all texts in the main thread, as commands do. */
+export function createParser(start?: () => Worker): Parser {
+  const worker = start && createWorkerClient<ParseMessage, ParseResult>(start);
+  const takeTurn = createTurns();
+  return {
+    async collect(body, maxBytes) {
+      const buffer = createBuffer(maxBytes, takeTurn);
+      try {
+        for await (const chunk of body) await buffer.add(chunk);
+        return { bytes: buffer.take(), release: buffer.release };
+      } catch (error) {
+        buffer.release();
+        throw error;
+      }
+    },
+    async *lines(body) {
+      const buffer = createBuffer(LIMITS.responseBytes, takeTurn);
+      try {
+        for await (const chunk of body) {
+          let start = 0;
+          for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+            await buffer.add(chunk.subarray(start, end));
+            yield buffer.take();
+            buffer.release();
+            start = end + 1;
+          }
+          await buffer.add(chunk.subarray(start));
+        }
+      } finally {
+        buffer.release();
+      }
+    },
+    async parse(bytes, job) {
+      if (worker === undefined || bytes.length <= LIMITS.mainThreadBytes) {
+        const { head, items } = parse(bytes, job);
+        return { head, parts: items && [() => items] };
+      }
+      const own = ownBytes(bytes);
+      const result = await worker.send({ bytes: own, job }, [own.buffer]).catch((error: unknown) => {
+        throw isOutOfMemory(error) ? new TooLargeError('the parser ran out of memory', { cause: error }) : error;
+      });
+      if ('error' in result) throw result.isTooLarge ? new TooLargeError(result.error) : new SyntaxError(result.error);
+      const { head, parts } = result;
+      return {
+        head,
+        parts: parts?.map((part) => () => JSON.parse(Buffer.from(part.buffer).toString()) as JsonObject[]),
+      };
+    },
+    close: async () => worker?.close(),
+  };
+}
+
+const NEWLINE = 0x0a;
+
+/** Creates a buffer. Only one buffer at a time may exceed the small size. */
+function createBuffer(maxBytes: number, takeTurn: () => Promise<() => void>) {
+  let chunks: Buffer[] = [];
+  let length = 0;
+  let endTurn: (() => void) | undefined;
+  return {
+    async add(chunk: Buffer): Promise<void> {
+      length += chunk.length;
+      if (length > maxBytes) throw new TooLargeError(`more than ${maxBytes} bytes`);
+      if (length > SMALL_BYTES) endTurn ??= await takeTurn();
+      chunks.push(chunk);
+    },
+    take(): Buffer {
+      const [first] = chunks;
+      const bytes = chunks.length === 1 && first ? first : Buffer.concat(chunks, length);
+      chunks = [];
+      length = 0;
+      return bytes;
+    },
+    release(): void {
+      chunks = [];
+      endTurn?.();
+      endTurn = undefined;
+    },
+  };
+}
+
+/** Returns a function that waits for all previous turns to end, and resolves to the function that ends its turn. */
+function createTurns(): () => Promise<() => void> {
+  let last: Promise<unknown> = Promise.resolve();
+  return async () => {
+    const previous = last;
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    last = promise;
+    await previous;
+    return () => resolve(undefined);
+  };
+}

@@ -1,0 +1,77 @@
+/** Sends work to a worker thread, so large inputs neither block the event loop nor fill the heap. */
+import { getAsset, isSea } from 'node:sea';
+import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads';
+import { errorCode } from '../kube/error-code.ts';
+
+/** The worker exits after this time without work, to free its memory. */
+const IDLE_MS = 30_000;
+
+/**
+ * Starts a worker. Its file is in the folder of the module with the given URL, or embedded in a single executable.
+ */
+export function startWorker(name: string, moduleUrl: string, resourceLimits: ResourceLimits): Worker {
+  if (isSea()) return new Worker(getAsset(`${name}.cjs`, 'utf8'), { resourceLimits, eval: true });
+  const extension = moduleUrl.endsWith('.ts') ? 'ts' : 'js';
+  return new Worker(new URL(`./${name}.${extension}`, moduleUrl), { resourceLimits });
+}
+
+/** Returns true if a worker ran out of memory. */
+export function isOutOfMemory(error: unknown): boolean {
+  return errorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
+}
+
+/** Creates the client of a worker, which is started for the first message and restarted after a failure. */
+export function createWorkerClient<Message, Result>(start: () => Worker) {
+  let worker: Worker | undefined;
+  let pending: PromiseWithResolvers<Result> | undefined;
+  let idle: NodeJS.Timeout | undefined;
+  const open = (): Worker => {
+    const created = start();
+    created.unref();
+    const fail = (error: Error): void => {
+      if (worker !== created) return;
+      worker = undefined;
+      pending?.reject(error);
+    };
+    created.on('message', (result: Result) => pending?.resolve(result));
+    created.on('error', fail);
+    created.on('exit', () => fail(new Error('the worker ended')));
+    return created;
+  };
+  const close = async (): Promise<void> => {
+    clearTimeout(idle);
+    const ended = worker;
+    // The worker may be exiting when a message is sent. The message then needs a new worker.
+    worker = undefined;
+    pending?.reject(new Error('the worker ended'));
+    await ended?.terminate();
+  };
+  const exchange = async (message: Message, transferred: readonly Transferable[]): Promise<Result> => {
+    clearTimeout(idle);
+    worker ??= open();
+    pending = Promise.withResolvers<Result>();
+    worker.postMessage(message, transferred);
+    try {
+      return await pending.promise;
+    } finally {
+      pending = undefined;
+      idle = setTimeout(() => void close(), IDLE_MS).unref();
+    }
+  };
+  return {
+    close,
+    /** Processes one message at a time. Rejects with the error of a failed worker. */
+    async send(message: Message, transferred: readonly Transferable[]): Promise<Result> {
+      while (pending) await pending.promise.catch(() => undefined);
+      return await exchange(message, transferred);
+    },
+  };
+}
+
+/** Returns transferable bytes. Copies them if other data shares the buffer. */
+export function ownBytes(bytes: Buffer): Uint8Array<ArrayBuffer> {
+  const { buffer, length } = bytes;
+  return buffer instanceof ArrayBuffer && length === buffer.byteLength
+    ? new Uint8Array(buffer)
+    : Uint8Array.from(bytes);
+}
