@@ -1,13 +1,10 @@
 /** Measures start time, memory and CPU of a replica in a large cluster, and tests reviews during many changes. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import {
   type ControlPlane,
   createSystem,
@@ -23,6 +20,7 @@ import { readUsage } from '../support/process-usage.ts';
 import { podReview } from '../support/reviews.ts';
 import { type ExpectedReview, type LoadReport, startLoad } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
+import { bundle } from './bundle.ts';
 import { assertNoFailures, buildSpec, formatReport } from './stage.ts';
 
 const SIZES = { namespaces: 10_000, bindings: 50_000, pods: 100_000 };
@@ -164,13 +162,3 @@ suite('a replica in a large cluster', { timeout: 900_000 }, () => {
     assert.ok(rssMiB <= firstPeakMiB * 1.25, `${rssMiB} MiB after ${firstPeakMiB} MiB`);
   });
 });
-
-const BUILD = fileURLToPath(new URL('../../scripts/build.ts', import.meta.url));
-
-/** Builds the bundle. Returns the path of its script. */
-async function bundle(folder: string): Promise<string> {
-  const root = fileURLToPath(new URL('../..', import.meta.url));
-  const dist = join(folder, 'dist');
-  await promisify(execFile)(process.execPath, [BUILD, dist], { cwd: root });
-  return join(dist, 'main.js');
-}

@@ -2,12 +2,13 @@
  * API server of a large cluster, which generates the large collections and forwards other requests to a real API
  * server.
  */
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 import { headersToPass, openUpstream, writeOpenKubeconfig } from '../api-upstream.ts';
-import { createCollections, type Sizes } from './objects.ts';
+import { type Collection, createCollections, type Sizes } from './objects.ts';
 import { createTable, type Table } from './table.ts';
 
 export interface LargeCluster {
@@ -24,8 +25,16 @@ const BOOKMARK_MS = 60_000;
 
 /** Starts the server in front of a kubeconfig's API server. */
 export async function startLargeCluster(sizes: Sizes, kubeconfig: string): Promise<LargeCluster> {
+  return await serveCollections(createCollections(sizes), kubeconfig);
+}
+
+/** Serves collections by their list paths. */
+export async function serveCollections(
+  collections: ReadonlyMap<string, Collection>,
+  kubeconfig: string,
+): Promise<LargeCluster> {
   const upstream = await openUpstream(kubeconfig);
-  const tables = new Map([...createCollections(sizes)].map(([path, collection]) => [path, createTable(collection)]));
+  const tables = new Map([...collections].map(([path, collection]) => [path, createTable(collection)]));
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);
   let requests = 0;
@@ -43,7 +52,7 @@ export async function startLargeCluster(sizes: Sizes, kubeconfig: string): Promi
       }
       requests++;
       if (searchParams.get('watch') === 'true') watch(table, searchParams, response);
-      else list(table, searchParams, response);
+      else void list(table, searchParams, response);
     },
   );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -65,11 +74,19 @@ export async function startLargeCluster(sizes: Sizes, kubeconfig: string): Promi
 
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-function list(table: Table, query: URLSearchParams, response: ServerResponse): void {
+/** Sends a list. As in an API server, the connection may close while a long list is being sent. */
+async function list(table: Table, query: URLSearchParams, response: ServerResponse): Promise<void> {
   const limit = Number(query.get('limit') ?? '0') || Infinity;
   const { items, next } = table.page(Number(query.get('continue') ?? '0'), limit);
   const metadata = { resourceVersion: table.resourceVersion(), ...(next === undefined ? {} : { continue: `${next}` }) };
-  response.writeHead(200, JSON_TYPE).end(JSON.stringify({ kind: 'List', apiVersion: 'v1', metadata, items }));
+  response.writeHead(200, JSON_TYPE);
+  response.write(`{"kind":"List","apiVersion":"v1","metadata":${JSON.stringify(metadata)},"items":[`);
+  for (const [index, item] of items.entries()) {
+    if (response.destroyed) return;
+    const isFull = !response.write(`${index === 0 ? '' : ','}${JSON.stringify(item)}`);
+    if (isFull) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+  }
+  response.end(']}');
 }
 
 function watch(table: Table, query: URLSearchParams, response: ServerResponse): void {
