@@ -105,7 +105,6 @@ const LOCAL = new Set([
   'controllers/olm-auto-labeler.ts: byNamespace',
   'controllers/readiness-evaluator.ts: warnings',
   'controllers/readiness-state.ts: basis',
-  'controllers/required-webhooks.ts: namespaces',
   'server/large-review.ts: types',
   'server/scc-health.ts: broken',
   'server/scc-health.ts: missing',

@@ -42,7 +42,7 @@ export interface Parser {
 }
 
 /** Heap limits of the worker in MiB. The objects that API servers store need at most half of it. */
-const HEAP_LIMITS = { maxOldGenerationSizeMb: 160, maxYoungGenerationSizeMb: 8 };
+const HEAP_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 };
 
 export function startParseWorker(): Worker {
   return startWorker('parse-worker', import.meta.url, HEAP_LIMITS);

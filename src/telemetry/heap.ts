@@ -8,12 +8,14 @@ import type { Logger } from './logger.ts';
  * the process although the heap is not full.
  */
 const MAX_SHARE = 0.7;
+/** Share above which no more objects should be stored. Together with the worker threads, the process then uses 400 MiB. */
+const FULL_SHARE = 0.6;
 /** Minimum time between two warnings. */
 const INTERVAL_MS = 3_600_000;
 const MIB = 1024 * 1024;
 
 export interface HeapObserver {
-  /** Returns true if the last garbage collection left too little free heap. */
+  /** Returns true if the last garbage collection left too little free heap for more objects. */
   isNearlyFull(): boolean;
   stop(): void;
 }
@@ -25,9 +27,9 @@ export function observeHeap(logger: Logger): HeapObserver {
   const observer = new PerformanceObserver((list) => {
     if (!list.getEntries().some(isMajorCollection)) return;
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
-    isNearlyFull = used >= MAX_SHARE * limit;
+    isNearlyFull = used >= FULL_SHARE * limit;
     const nowMs = performance.now();
-    if (!isNearlyFull || nowMs < nextMs) return;
+    if (used < MAX_SHARE * limit || nowMs < nextMs) return;
     nextMs = nowMs + INTERVAL_MS;
     const sizes = { usedMiB: Math.round(used / MIB), limitMiB: Math.round(limit / MIB) };
     logger.warn(sizes, 'the heap is nearly full: raise the memory limit of the container');

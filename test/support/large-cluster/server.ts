@@ -2,7 +2,6 @@
  * API server of a large cluster, which generates the large collections and forwards other requests to a real API
  * server.
  */
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -84,9 +83,18 @@ async function list(table: Table, query: URLSearchParams, response: ServerRespon
   for (const [index, item] of items.entries()) {
     if (response.destroyed) return;
     const isFull = !response.write(`${index === 0 ? '' : ','}${JSON.stringify(item)}`);
-    if (isFull) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+    if (isFull) await new Promise<void>((resolve) => waitForDrain(response, resolve));
   }
   response.end(']}');
+}
+
+/** Calls the function when the response accepts more bytes, or when its connection closes. */
+function waitForDrain(response: ServerResponse, resume: () => void): void {
+  const end = (): void => {
+    response.off('drain', end).off('close', end);
+    resume();
+  };
+  response.on('drain', end).on('close', end);
 }
 
 function watch(table: Table, query: URLSearchParams, response: ServerResponse): void {
