@@ -131,6 +131,8 @@ export const LIMITS = {
   evaluationCharacters: 256 * KIB,
   /** Predicted levels of namespaces with many service accounts, for one second. */
   predictedLevelsBytes: 1 * MIB,
+  /** Series of a counter. The policy version and the names in labels depend on objects and settings, which change. */
+  counterSeries: 1000,
   /** A replica's own writes of one kind that its watch has not delivered yet. */
   ownWritesBytes: 16 * MIB,
 

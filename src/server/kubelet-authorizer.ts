@@ -11,7 +11,6 @@ import {
   type AuthorizerDecision,
   type ResourceAttributes,
 } from '../policy/kubelet/authorizer.ts';
-import type { Cell } from '../telemetry/counters.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
@@ -48,12 +47,6 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
       mode: kubelet.settings().authorizer.mode,
       findNode: (name) => findNodeState(kubelet, name),
     });
-  const cells = new Map<string, Cell>();
-  const count = ({ decision, cause }: Pick<AuthorizerDecision, 'decision' | 'cause'>): void => {
-    const cell = cells.get(cause) ?? metrics.kubelet.authorizations.cell({ decision, cause });
-    cells.set(cause, cell);
-    cell.count++;
-  };
   const handle = (request: FastifyRequest<{ Body: ReceivedBody | undefined }>, reply: FastifyReply): FastifyReply => {
     bodies.release(request.raw);
     const { bytes = NO_BYTES, limit } = request.body ?? {};
@@ -65,7 +58,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     }
     const { type, access } = parseReview(bytes.toString());
     const decision = decide(access);
-    count(decision);
+    metrics.kubelet.authorizations.cell(decision).count++;
     const status = accessReviewStatus(decision);
     if (!status) return requestRetry(reply, 503, UNSYNCED);
     if (status.denied) log.info({ user: access.username, ...access.resource, reason: status.reason }, 'request denied');

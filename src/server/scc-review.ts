@@ -18,7 +18,6 @@ import type { SccDecision } from '../policy/scc/decision.ts';
 import { type NamespaceMode, type SccMode, sccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { SccInput } from '../policy/scc/request.ts';
-import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import { isPostponed, type MaybePromise, type Postponed, type WebhookContext, whenAvailable } from './webhook.ts';
@@ -279,24 +278,15 @@ type SccRecorder = (request: AdmissionRequest, outcome: DecisionInMode) => void;
 
 const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
 
-/**
- * Creates the recorder of SCC decisions, which may count those in report mode separately. It looks up the counter of
- * each series only once.
- */
+/** Creates the recorder of SCC decisions, which may count those in report mode separately. */
 export function createSccRecorder(decisions: Metrics['scc']['decisions'], reports = decisions): SccRecorder {
-  const cells = new Map<string, Cell>();
   return (request, { mode: { mode }, decision: { allowed, facts } }) => {
     const operation = operationLabel(request);
     const { scc = '', subjectType: subject_type = '' } = facts ?? {};
     // Decisions have no facts for pods to which SCCs do not apply, such as Windows pods.
     const result = !allowed ? 'deny' : facts ? 'allow' : 'skip';
-    const key = `${operation} ${mode} ${result} ${subject_type} ${scc}`;
-    let cell = cells.get(key);
-    if (!cell) {
-      const counter = mode === 'report' ? reports : decisions;
-      cells.set(key, (cell = counter.cell({ operation, mode, decision: result, scc, subject_type })));
-    }
-    cell.count++;
+    const counter = mode === 'report' ? reports : decisions;
+    counter.cell({ operation, mode, decision: result, scc, subject_type }).count++;
   };
 }
 

@@ -3,6 +3,7 @@
  * prom-client counters look up a series by its labels on each increment, which costs more than a decision.
  */
 import { Counter, type Registry } from 'prom-client';
+import { LIMITS } from '../kube/limits.ts';
 
 interface Description<Label extends string> {
   readonly name: string;
@@ -17,18 +18,32 @@ export interface Cell {
 }
 
 export interface Tally<Label extends string> {
-  /** Returns the series for the labels. Callers keep it and increment its `count`. */
+  /**
+   * Returns the series for the labels, whose `count` the caller increments. Above the limit of series, returns the
+   * series in which all labels are `other`.
+   */
   cell(labels: Readonly<Record<Label, string>>): Cell;
   /** Returns all series. */
   all(): Iterable<Readonly<Cell> & { readonly labels: Readonly<Record<Label, string>> }>;
 }
 
+/** Key of the series for all labels above the limit. */
+const OTHER = 'other';
+
 /** Creates a counter whose series can be incremented directly. */
 export function createCounterCells<Label extends string>(description: Description<Label>): Tally<Label> {
-  const cells = new Map<string, Cell & { readonly labels: Readonly<Record<Label, string>>; scraped: number }>();
+  type Labels = Readonly<Record<Label, string>>;
+  const { labelNames } = description;
+  const cells = new Map<string, Cell & { readonly labels: Labels; scraped: number }>();
+  const add = (key: string, labels: Labels) => {
+    const cell = { labels, count: 0, scraped: 0 };
+    cells.set(key, cell);
+    return cell;
+  };
+  const other = Object.fromEntries(labelNames.map((name) => [name, 'other'])) as Labels;
   const counter = new Counter({
     ...description,
-    labelNames: [...description.labelNames],
+    labelNames: [...labelNames],
     registers: [...description.registers],
     collect() {
       for (const cell of cells.values()) {
@@ -39,10 +54,10 @@ export function createCounterCells<Label extends string>(description: Descriptio
   });
   return {
     cell(labels) {
-      const key = JSON.stringify(description.labelNames.map((name) => labels[name]));
-      const cell = cells.get(key) ?? { labels, count: 0, scraped: 0 };
-      cells.set(key, cell);
-      return cell;
+      const key = JSON.stringify(labelNames.map((name) => labels[name]));
+      const cell = cells.get(key);
+      if (cell) return cell;
+      return cells.size < LIMITS.counterSeries ? add(key, labels) : (cells.get(OTHER) ?? add(OTHER, other));
     },
     all: () => cells.values(),
   };

@@ -131,7 +131,7 @@ function createPodSecurityMetrics({ gauge, tally }: Factory) {
     ),
     exemptionUses: tally(
       'portcullis_exemption_uses_total',
-      'Pods that were admitted without evaluation, by exemption kind (namespace, user, runtimeClass) and name, or because of a PodSecurityException (exception). Names beyond 200 are counted as other.',
+      'Pods that were admitted without evaluation, by exemption kind (namespace, user, runtimeClass) and name, or because of a PodSecurityException (exception).',
       'exemption',
       'name',
     ),

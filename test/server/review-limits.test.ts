@@ -21,6 +21,7 @@ import {
 } from '../dev-cluster/admission/support.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post, sendRaw } from '../support/https.ts';
+import { createRecorder } from '../support/recorder.ts';
 import { podReview } from '../support/reviews.ts';
 import { ALL_WEBHOOKS, createTestWebhooks } from '../support/scc-webhooks.ts';
 
@@ -319,6 +320,7 @@ const STATUSES: readonly (readonly [
   ['200', 'a review beyond a limit, of a webhook that only warns', to('/warn', deepReview({})), 'admitted', 'admitted'],
   ['400', 'no review', to('/allow', '{'), 'denied', 'admitted'],
   ['404', 'an unknown path', to('/nothing', review({})), 'denied', 'admitted'],
+  ['411', 'a chunked body', raw(`${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`), 'denied', 'admitted'],
   ['413', 'more than 40 MiB', raw(`${HEAD}Content-Length: 41943041\r\n\r\n`), 'denied', 'admitted'],
   ['413', 'a limit without a uid', to('/allow', deepReview({}).replace('"uid"', '"id"')), 'denied', 'admitted'],
   ['414', 'a long URL', to(`/allow?timeout=${'1'.repeat(16_000)}`, review({})), 'denied', 'admitted'],
@@ -382,4 +384,76 @@ suite('the statuses of responses to reviews', () => {
     const expected = [...tested, ...OTHER_STATUSES.map((status) => `${status} denied admitted`)];
     assert.deepEqual([...new Set(documented)].sort(), [...new Set(expected)].sort());
   });
+});
+
+test('values in forged reviews add no series to metrics', async (t) => {
+  const store = createStore();
+  const settings = { mode: 'enforce', exemptNamespaces: [] } as const;
+  const recorder = createRecorder('silent');
+  const webhooks = createTestWebhooks(store, { ...ALL_WEBHOOKS, settings }, recorder);
+  for (const scc of ['enforce', 'report']) {
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': scc };
+    store.put('Namespace', { metadata: { name: scc, labels } });
+  }
+  const server = await startAdmissionServer(webhooks, { store });
+  t.after(() => server.stop());
+  let sent = 0;
+  const forge = (): string => `forged-${sent++}`;
+  const send = async (): Promise<void> => {
+    const replies: Promise<unknown>[] = [];
+    for (const namespace of ['enforce', 'report', forge()]) {
+      for (const operation of ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'] as const) {
+        for (const subResource of ['', forge()]) {
+          const { request, ...envelope } = podReview({ namespace, operation, name: forge() });
+          const annotations = {
+            'openshift.io/scc': forge(),
+            'security.openshift.io/validated-scc-subject-type': forge(),
+          };
+          const object = {
+            metadata: { annotations },
+            spec: { runtimeClassName: forge(), containers: [{ name: 'c' }] },
+          };
+          const userInfo = { username: forge(), groups: [forge()], extra: { [forge()]: [forge()] } };
+          const forged = {
+            ...request,
+            subResource,
+            requestSubResource: subResource,
+            userInfo,
+            object,
+            oldObject: object,
+          };
+          for (const { path } of webhooks) {
+            for (const resource of [request.resource, { group: forge(), version: forge(), resource: forge() }]) {
+              replies.push(
+                post(
+                  server,
+                  `${path}?timeout=1s`,
+                  JSON.stringify({ ...envelope, request: { ...forged, resource } }),
+                  JSON_TYPE,
+                ),
+              );
+            }
+          }
+        }
+      }
+    }
+    replies.push(post(server, `/${forge()}`, '{}', JSON_TYPE));
+    await Promise.all(replies);
+  };
+  const readSeries = async (): Promise<readonly string[]> => {
+    const text = `${await recorder.metrics.expose()}\n${await server.metrics.expose()}`;
+    return text.split('\n').flatMap((line) => /^(?:pod_security|portcullis)_\w+\{.*\}/.exec(line)?.[0] ?? []);
+  };
+  await send();
+  const series = await readSeries();
+  assert.ok(
+    series.some((line) => line.startsWith('portcullis_scc_decisions_total')),
+    series.join('\n'),
+  );
+  assert.deepEqual(
+    series.filter((line) => line.includes('forged')),
+    [],
+  );
+  await send();
+  assert.deepEqual(await readSeries(), series);
 });

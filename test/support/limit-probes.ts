@@ -455,6 +455,22 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   accessReviewResultsBytes: cacheProbe('accessReviewResultsBytes'),
   evaluationCharacters: { within: true, beyond: false, send: keepsAllDetails },
   predictedLevelsBytes: cacheProbe('predictedLevelsBytes'),
+  counterSeries: {
+    within: { hasOther: false, series: 1000 },
+    beyond: { hasOther: true, series: 1001 },
+    step: 100,
+    async send(size) {
+      const metrics = createMetrics({ version: '' });
+      for (let index = 0; index < size; index++) {
+        const request = { request_operation: 'create', resource: 'pod', subresource: String(index) };
+        metrics.podSecurity.exemptions.cell(request).count++;
+      }
+      const lines = (await metrics.expose())
+        .split('\n')
+        .filter((line) => /^pod_security_exemptions_total\{/.test(line));
+      return { hasOther: lines.some((line) => /"other".*"other".*"other".* 100$/.test(line)), series: lines.length };
+    },
+  },
   ownWritesBytes: cacheProbe('ownWritesBytes'),
   listPages: {
     within: 'read',

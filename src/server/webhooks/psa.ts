@@ -272,22 +272,11 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
   };
 }
 
-/** Maximum number of exemptions with their own series. The settings may change, but series are never removed. */
-const MAX_EXEMPTIONS = 200;
-
 /** Creates the recorder that counts pods admitted because of an exemption or exception. */
 function createUseRecorder({ exemptionUses }: Metrics['podSecurity']) {
-  const cells = new Map<string, Cell>();
   return ({ resource, dryRun }: AdmissionRequest, exemption: string, name: string): void => {
     if (resource.group || resource.resource !== 'pods' || dryRun === true) return;
-    const key = `${exemption}/${name}`;
-    let cell = cells.get(key);
-    if (!cell) {
-      const isFull = cells.size >= MAX_EXEMPTIONS;
-      cell = exemptionUses.cell({ exemption, name: isFull ? 'other' : name });
-      if (!isFull) cells.set(key, cell);
-    }
-    cell.count++;
+    exemptionUses.cell({ exemption, name }).count++;
   };
 }
 
