@@ -597,11 +597,16 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     beyond: 'nested more than 500 levels deep',
     send: (size) => documentError(nested(size + 1)),
   },
-  aliasedValues: {
+  aliasedNodes: {
     within: 'read',
-    beyond: 'excessive aliasing: the aliases expand to more than 10,000 values',
-    // The list itself is also a value.
-    send: (size) => documentError(`a: &a [${'0,'.repeat(size - 2)}0]\nb: *a\n`),
+    beyond: 'document contains excessive aliasing',
+    step: 20_000,
+    // 98.9 % of the nodes are aliases of a list that has 1,000 nodes.
+    send(size) {
+      const aliases = Math.floor((size * 0.989) / 1000);
+      const other = Math.floor(size * 0.011) - 1000;
+      return documentError(`[[${'0,'.repeat(other)}], &a [${'0,'.repeat(999)}], ${'*a,'.repeat(aliases)}]`);
+    },
   },
   playgroundCharacters: {
     within: undefined,
