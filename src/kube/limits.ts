@@ -94,6 +94,8 @@ export const LIMITS = {
 
   /** Open connections to the probe port. Kubelets and Prometheus use one connection each. */
   probeConnections: 50,
+  /** Age of the metrics in a response. Prevents clients from occupying the main thread, which renders all metrics. */
+  metricsAgeMilliseconds: 1000,
 
   // Objects. Every user who can create pods, workloads or exceptions in a namespace can write them. An object that fits
   // into etcd (1.5 MiB) could contain many more items than any node can run, and evaluating it would delay other reviews.

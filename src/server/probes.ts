@@ -19,7 +19,13 @@ interface ProbesDeps {
   readonly readyz: readonly HealthCheck[];
   /** Served only at `/readyz/NAME`, without affecting `/readyz`. */
   readonly named?: readonly HealthCheck[];
-  readonly metrics: { expose(): Promise<string>; readonly contentType: string };
+  readonly metrics: Rendered & { readonly contentType: string };
+  /** Returns a monotonic time in milliseconds. */
+  readonly now?: () => number;
+}
+
+interface Rendered {
+  expose(): Promise<string>;
 }
 
 /**
@@ -27,18 +33,48 @@ interface ProbesDeps {
  * serving certificate. Paths and response bodies match those of Kubernetes components.
  * @see https://kubernetes.io/docs/reference/using-api/health-checks/
  */
-export function buildProbes({ livez, readyz, named = [], metrics }: ProbesDeps): FastifyInstance {
+export function buildProbes({
+  livez,
+  readyz,
+  named = [],
+  metrics,
+  now = () => performance.now(),
+}: ProbesDeps): FastifyInstance {
   const app = Fastify({ logger: false, forceCloseConnections: true, ...URL_LIMIT });
   limitConnections(app.server, LIMITS.probeConnections);
   limitUrls(app);
+  ignoreBodies(app);
   serveChecks(app, 'livez', livez);
   serveChecks(app, 'healthz', livez);
   serveChecks(app, 'readyz', readyz);
   for (const check of named) serveCheck(app, 'readyz', check);
-  app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await metrics.expose()));
+  const expose = createSharedExpose(metrics, now);
+  app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await expose()));
   app.get('/', (_request, reply) => plain(reply, 200, '/livez\n/readyz\n/healthz\n/metrics\n'));
   app.setNotFoundHandler((_request, reply) => plain(reply, 404, '404 page not found\n'));
   return app;
+}
+
+/** Closes connections after requests with bodies, because the next bytes are the unread body. */
+function ignoreBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  app.addHook('onRequest', ({ headers }, reply, done) => {
+    const { 'content-length': length = '0', 'transfer-encoding': encoding } = headers;
+    if (length !== '0' || encoding !== undefined) reply.header('connection', 'close');
+    done();
+  });
+}
+
+/** Creates a function that renders the metrics only if the last rendering is older than the limit. */
+function createSharedExpose(metrics: Rendered, now: () => number): () => Promise<string> {
+  let rendered: Promise<string> | undefined;
+  let renderedMs = -Infinity;
+  return () => {
+    if (rendered && now() - renderedMs <= LIMITS.metricsAgeMilliseconds) return rendered;
+    renderedMs = now();
+    return (rendered = metrics.expose());
+  };
 }
 
 function serveChecks(app: FastifyInstance, group: string, checks: readonly HealthCheck[]): void {

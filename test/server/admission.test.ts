@@ -512,6 +512,18 @@ suite('probes', () => {
     });
   }
 
+  for (const method of ['GET', 'POST', 'PUT', 'DELETE'] as const) {
+    test(`${method} with a body that is not read, after which the connection closes`, async () => {
+      const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
+      for (const type of ['application/json', 'text/plain', 'x/y', undefined]) {
+        const headers = type === undefined ? {} : { 'content-type': type };
+        const reply = await app.inject({ method, url: '/none', headers, payload: '{"broken' });
+        const { connection } = reply.headers;
+        assert.deepEqual([reply.statusCode, reply.body, connection], [404, '404 page not found\n', 'close'], type);
+      }
+    });
+  }
+
   test('/metrics in the Prometheus text format, with process and build metrics', async () => {
     const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
     const reply = await app.inject('/metrics');

@@ -411,6 +411,19 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       }
     },
   },
+  metricsAgeMilliseconds: {
+    within: 'shared',
+    beyond: 'rendered again',
+    async send(size) {
+      let nowMs = 0;
+      let renderings = 0;
+      const metrics = { contentType: 'text/plain', expose: () => Promise.resolve(String(++renderings)) };
+      const app = buildProbes({ livez: [], readyz: [], metrics, now: () => nowMs });
+      await app.inject('/metrics');
+      nowMs = size;
+      return (await app.inject('/metrics')).body === '1' ? 'shared' : 'rendered again';
+    },
+  },
   containers: {
     within: 'evaluated',
     beyond: 'spec.containers: Too many: 5001: must have at most 5000 items',
