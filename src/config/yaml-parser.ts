@@ -171,7 +171,7 @@ function createParser({ peek, next }: Scanner): () => Node {
     }
     const collect = (kind: 'sequence' | 'mapping', parse: (children: Node[]) => void): Node => {
       const node = define({ kind, offset, children: [], isAnchored });
-      if (++depth > LIMITS.yamlNestingLevels) fail(offset, TOO_DEEP);
+      if (depth++ > LIMITS.yamlNestingLevels) fail(offset, TOO_DEEP);
       parse(node.children);
       depth--;
       return node;

@@ -41,7 +41,8 @@ export function createReplicaObserver() {
       const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
       // SHA-256 fingerprint of the certificate that the replica serves. Empty if unknown.
       const serving = annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '';
-      return { lease, name, serving, silentMs, isLive: silentMs < durationMs };
+      const leftMs = durationMs - silentMs;
+      return { lease, name, serving, silentMs, leftMs, isLive: leftMs > 0 };
     });
   };
 }

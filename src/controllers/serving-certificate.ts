@@ -145,8 +145,12 @@ function createReconciler({ service, certificate, date }: ControllerContext): Re
       const removed = await applyBundle({ ref, configurations, bundle }, context);
       if (removed.size > 0) reportRetired(removed.size, written ?? secret, context);
 
-      const untilServedMs = isOursServed ? MAX_REQUEUE_MS : SETTLE_MS - (servedMs ?? 0);
-      return { requeueAfterMs: Math.max(1, Math.min(plan.requeueAfterMs, untilServedMs)) };
+      // A replica that does not serve the certificate may have stopped, so the wait ends when its Lease expires.
+      const untilExpiredMs = Math.min(SETTLE_MS, ...live.map(({ leftMs }) => leftMs));
+      const untilServedMs = servedMs === undefined ? untilExpiredMs : SETTLE_MS - servedMs;
+      return {
+        requeueAfterMs: Math.max(1, Math.min(plan.requeueAfterMs, isOursServed ? MAX_REQUEUE_MS : untilServedMs)),
+      };
     },
   };
 }

@@ -178,7 +178,7 @@ describe('no cluster is found', () => {
   }
 
   test('in a kubeconfig with a syntax error', async () => {
-    await assert.rejects(find({ kubeconfig: await file('wrong', 'a: [') }), /^UserError: .+wrong:1:5: /);
+    await assert.rejects(find({ kubeconfig: await file('wrong', 'a: [') }), /^UserError: .+wrong:1:6: /);
   });
 });
 

@@ -81,11 +81,11 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
     ['unknown alias', 'a: *x', ["f:1:4: unknown anchor 'x' referenced"], []],
     ['merge of a string', 'a: 1\n<<: b', ['f:2:5: map merge requires map or sequence of maps as the value'], []],
     ['alias to itself', 'a: &x\n- *x', ["f:2:3: anchor 'x' value contains itself"], []],
-    ['deep YAML', '['.repeat(50_000), ['f:1:501: nested more than 500 levels deep'], []],
+    ['deep YAML', '['.repeat(50_000), ['f:1:502: nested more than 500 levels deep'], []],
     [
       'deep YAML in blocks',
       `a: 1\n---\n${'- '.repeat(20_000)}`,
-      ['f:3:1001: nested more than 500 levels deep'],
+      ['f:3:1003: nested more than 500 levels deep'],
       ['{"a":1}'],
     ],
     [

@@ -132,7 +132,7 @@ test('the note contains the cause and a command', () => {
     type: 'Warning',
     reason: 'PodSecurityViolation',
     action: 'CreatePod',
-    note: `${CAUSE}. To fix: kubectl get deployment/web -n shop -o yaml | portcullis check --level=baseline --fix=diff -f -`,
+    note: `${CAUSE}. To fix: kubectl get deployment/web -n shop -o yaml | portcullis check --level=baseline --kubernetes-version=v1.30 --fix=diff -f -`,
     reportingController: 'portcullis',
   });
   assert.equal(second?.reason, 'SCCViolation');

@@ -17,40 +17,41 @@ type Warnings = readonly string[];
 export function admissionWarnings(search: Search, admission: Admission): Warnings {
   const { hostUsers } = search.pod;
   if (search.mutable === 'nothing') return [];
-  const creator = admission.subjectType === 'user' ? creatorWarning(search, admission.scc) : undefined;
+  const creator = admission.subjectType === 'user' ? creatorWarnings(search, admission.scc) : [];
   const ids = hostUsers === false && search.mutable === 'everything' ? userIdWarning(search, admission) : undefined;
-  return [creator, ids].filter((text) => text !== undefined);
+  return ids === undefined ? creator : [...creator, ids];
 }
 
 /**
  * Warns about a pod that is admitted only because of its creator's permissions. If a controller creates such a pod,
  * only the permissions of its service account apply. A debug container may exceed the SCC that is recorded on the pod.
  */
-function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
+function creatorWarnings(search: Search, scc: PreparedScc): Warnings {
   const { serviceAccountName, annotations } = search.pod;
-  if (serviceAccountName === '') return undefined;
+  if (serviceAccountName === '') return [];
   // For pods that controllers create, the service account's actual groups apply, regardless of the configured identity.
   const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
-  if (search.mayUse(account, scc)) return undefined;
+  if (search.mayUse(account, scc)) return [];
   const later = search.candidates.slice(search.candidates.indexOf(scc) + 1);
   const other = later.find((one) => search.mayUse(account, one) && admits(one, search));
   const cause = `Service account ${quoteName(serviceAccountName)} may not use it`;
   if (search.mutable === 'everything') {
     const effect = other ? `get SCC ${quoteName(other.name)}` : 'fail';
-    const remedy =
-      other && search.input.isReported !== true
-        ? ` If Pod Security denies the pod, annotate it with ${POD_SCC_ANNOTATIONS.requiredScc}=${other.name}.`
-        : '';
     const [verb, result] = search.input.isReported ? [`would admit`, `would ${effect}`] : ['admits', effect];
-    return formatWarning(
-      `SCC ${quoteName(scc.name)} ${verb} the pod only because the pod's creator may use the SCC. ${cause}, so such pods ${result} when a controller creates them.${remedy}`,
+    const warning = formatWarning(
+      `SCC ${quoteName(scc.name)} ${verb} the pod only because the pod's creator may use the SCC. ${cause}, so such pods ${result} when a controller creates them.`,
     );
+    if (!other || search.input.isReported === true) return [warning];
+    const annotation = `${POD_SCC_ANNOTATIONS.requiredScc}=${other.name}`;
+    return [warning, formatWarning(`If Pod Security denies the pod, annotate it with ${annotation}.`)];
   }
   const recorded = annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
-  if (other || recorded === '' || recorded === scc.name) return undefined;
-  return formatWarning(
-    `SCC ${quoteName(scc.name)} admits the debug container only because you may use it. ${cause}. The pod now exceeds SCC ${quoteName(recorded)}, which it is annotated with.`,
-  );
+  if (other || recorded === '' || recorded === scc.name) return [];
+  return [
+    formatWarning(
+      `SCC ${quoteName(scc.name)} admits the debug container only because you may use it. ${cause}. The pod now exceeds SCC ${quoteName(recorded)}, which it is annotated with.`,
+    ),
+  ];
 }
 
 /** Highest ID in a pod's user namespace with the kubelet's default settings. */
