@@ -33,7 +33,7 @@ const PURE_LAYERS = 5;
 
 /** The public files of each part, which other parts may import. All files of `kube` are public. */
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
-  'policy/pod': 'allowed-values pod reader repair selection templates',
+  'policy/pod': 'allowed-values conflicts pod reader repair selection templates',
   'policy/pss': 'cel cel-policy evaluate exceptions index policy',
   'policy/psa':
     'admission-policies configuration decision decode defaults exceptions input namespace-review policy review',

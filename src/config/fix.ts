@@ -1,9 +1,11 @@
 /** Fixes pods and pod templates in manifest text. This file does not depend on Node, so web pages can import it. */
+import { deepEqual } from '../kube/equality.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type PodLike, valueAt, withValueAt } from '../kube/types.ts';
+import { findConflicts, lacksWindows } from '../policy/pod/conflicts.ts';
 import { decodePod } from '../policy/pod/pod.ts';
 import type { Repair } from '../policy/pod/repair.ts';
-import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
+import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
 import { checkRepairs } from '../policy/pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
@@ -75,22 +77,35 @@ export function podSecurityViolations(
   exceptions?: ExceptionIndex,
 ): readonly RepairableViolation[] {
   const options = { ...policy, fields: true };
-  const decoded = exceptions && decodePod(pod).pod;
-  const { violations } = decoded
-    ? evaluateExcepted(decoded, options, exceptions).evaluation
-    : evaluatePod(pod, options);
+  const findViolated = (evaluated: PodLike) => {
+    const decoded = exceptions && decodePod(evaluated).pod;
+    return (decoded ? evaluateExcepted(decoded, options, exceptions).evaluation : evaluatePod(evaluated, options))
+      .violations;
+  };
+  const violations = findViolated(pod);
+  const windows = violations.length > 0 && lacksWindows(pod) ? findViolated(withWindows(pod)) : violations;
+  const isLinuxOnly = (check: string): boolean => !windows.some((one) => one.check === check);
   return violations.map(({ check, reason, detail, fields = [] }) => ({
     check,
     reason,
     detail,
-    fix: checkFix(check),
-    repairs: checkRepairs(check),
+    ...(isLinuxOnly(check) ? WINDOWS : { fix: checkFix(check), repairs: checkRepairs(check) }),
     fields: fields.map(({ type, path, value }) => ({
       path,
       values: Array.isArray(value) ? (value as readonly unknown[]) : [value],
       isMissing: type === 'FieldValueRequired',
     })),
   }));
+}
+
+/** The fix for pods on Windows nodes of violations that only apply to Linux pods. */
+const WINDOWS = {
+  fix: 'Set spec.os.name to windows, because the pod runs on Windows nodes, which ignore the Linux fields.',
+  repairs: [{ path: 'spec.os.name', set: 'windows' }],
+} as const;
+
+function withWindows(pod: PodLike): PodLike {
+  return withValueAt(pod, parsePath(WINDOWS.repairs[0].path), 'windows') as PodLike;
 }
 
 /**
@@ -142,8 +157,30 @@ interface FixedPod {
 /** Maximum number of passes. A fix may uncover a violation that another violation concealed. */
 const MAX_PASSES = 10;
 
-/** Fixes a pod or pod template, as far as the checks offer fixes. */
+/**
+ * Fixes a pod or pod template, as far as the checks offer fixes. Changes that would make API servers reject the pod are
+ * listed as unfixed instead.
+ */
 export function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
+  const rejected = new Map<string, string>();
+  for (;;) {
+    const fixed = repairPod(located, findViolations, rejected);
+    const changed = fixed.changes.map(({ field }) => printFieldPath(field.slice(located.path.length)));
+    const before = rejected.size;
+    for (const { fields, choice } of findConflicts(fixed.pod)) {
+      const isPart = (field: string): boolean => fields.some((one) => field === one || field.startsWith(`${one}.`));
+      for (const field of changed.filter(isPart)) rejected.set(field, choice);
+    }
+    if (rejected.size === before) return fixed;
+  }
+}
+
+/** `rejected` contains the choices for fields that cannot be changed. */
+function repairPod(
+  located: LocatedPod,
+  findViolations: FindViolations,
+  rejected: ReadonlyMap<string, string>,
+): FixedPod {
   const { object, path } = located;
   let pod: unknown = valueAt(object.value, path);
   const changes: FieldChange[] = [];
@@ -154,7 +191,7 @@ export function fixPod(located: LocatedPod, findViolations: FindViolations): Fix
     const before = pod;
     unfixed = [];
     for (const violation of violations) {
-      const result = repairViolation(pod, violation, located);
+      const result = repairViolation(pod, violation, { ...located, rejected });
       pod = result.pod;
       changes.push(...result.changes);
       unfixed = [...unfixed, ...result.unfixed];
@@ -167,7 +204,7 @@ export function fixPod(located: LocatedPod, findViolations: FindViolations): Fix
 function repairViolation(
   pod: unknown,
   { check, reason, detail, fix, repairs, fields }: RepairableViolation,
-  { object, path }: LocatedPod,
+  { object, path, rejected }: LocatedPod & { readonly rejected: ReadonlyMap<string, string> },
 ): FixedPod {
   const changes: FieldChange[] = [];
   const unfixed: Unfixed[] = [];
@@ -192,9 +229,15 @@ function repairViolation(
     const was = valueAt(repaired, target);
     const result = applyRepair(was, repair, values);
     if (result.value === was) continue;
+    const choice = rejected.get(printFieldPath(target));
+    if (choice !== undefined) {
+      fail(field, [choice]);
+      continue;
+    }
     repaired =
       result.value === undefined ? withoutField(repaired, target) : withValueAt(repaired, target, result.value);
-    const { note, explicit } = repair;
+    const { explicit } = repair;
+    const note = result.lost.length === 0 ? undefined : repair.note?.replace('{values}', result.lost.join(', '));
     const change = { object, path, check, field: [...path, ...target], change: result.change };
     if (note === undefined) changes.unshift(change);
     else if (explicit) changes.unshift({ ...change, note: `${fieldOwner(pod, target)}: ${note}`, explicit });
@@ -221,15 +264,48 @@ function applyRepair(
   was: unknown,
   repair: Exclude<Repair, { readonly choices: unknown }>,
   values: readonly unknown[],
-): { readonly value: unknown; readonly change: string } {
+): AppliedRepair {
   const list: readonly unknown[] = Array.isArray(was) ? was : [];
-  if ('set' in repair) return { value: repair.set, change: `set to ${repair.set}` };
-  if ('append' in repair) return { value: [...list, repair.append], change: `set to include ${quote(repair.append)}` };
-  if (repair.remove === 'field') return { value: undefined, change: 'removed' };
-  const kept = list.filter((item) => !values.includes(item));
-  if (kept.length === list.length) return { value: was, change: '' };
-  const change = `set without ${values.map((value) => quote(String(value))).join(', ')}`;
-  return { value: kept.length === 0 ? undefined : kept, change };
+  const lost = (values.length === 0 ? [was] : values).map(formatLost);
+  if ('set' in repair) return { value: repair.set, change: `set to ${repair.set}`, lost };
+  if ('append' in repair) {
+    const { append } = repair;
+    const others = list.filter((item) => capabilityName(item) !== append);
+    return { value: [...others, append], change: `set to include ${quote(append)}`, lost };
+  }
+  if (repair.remove === 'field') return { value: undefined, change: 'removed', lost };
+  const { rename } = repair;
+  const renamed = values.filter((value) => rename?.has(capabilityName(value)));
+  const removed = values.filter((value) => !renamed.includes(value));
+  const rest = list
+    .filter((item) => !removed.includes(item))
+    .map((item) => (renamed.includes(item) ? capabilityName(item) : item));
+  if (deepEqual(rest, list)) return { value: was, change: '', lost };
+  const names = removed.map(formatLost);
+  const changes = [
+    ...(names.length === 0 ? [] : [`without ${names.join(', ')}`]),
+    ...renamed.map((value) => `with ${quote(capabilityName(value))} instead of ${formatLost(value)}`),
+  ];
+  const distinct = [...new Set(rest)];
+  return { value: distinct.length === 0 ? undefined : distinct, change: `set ${changes.join(' and ')}`, lost: names };
+}
+
+/** `lost` contains the values that no longer apply. */
+interface AppliedRepair {
+  readonly value: unknown;
+  readonly change: string;
+  readonly lost: readonly string[];
+}
+
+/** Container runtimes accept only names in upper case without the prefix. */
+function capabilityName(value: unknown): string {
+  return String(value).toUpperCase().replace(/^CAP_/, '');
+}
+
+/** Formats a removed value. A removed list item, such as a sysctl, is represented by its name. */
+function formatLost(value: unknown): string {
+  const shown = isObject(value) ? (value['name'] ?? value) : value;
+  return typeof shown === 'string' ? quote(shown) : (JSON.stringify(shown) ?? '');
 }
 
 /** Fields whose empty value is equivalent to an absent field. */

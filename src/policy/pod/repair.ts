@@ -11,7 +11,10 @@ export type Repair = {
   readonly missing?: true;
   /** The path to change, if it differs from the offending path. */
   readonly path?: string;
-  /** A condition that the manifest does not show, so the user must verify it. */
+  /**
+   * A condition that the manifest does not show, so the user must verify it. `{values}` stands for the removed or
+   * changed values.
+   */
   readonly note?: string;
   /**
    * If true, the note applies to the container or pod that sets the field. Otherwise, it applies to the whole object.
@@ -23,9 +26,11 @@ type RepairAction =
   | { readonly set: boolean | string }
   /**
    * Removes the field. With `values`, removes the offending items from a list of strings, and removes the field once
-   * the list is empty.
+   * the list is empty. With `rename`, corrects items that differ from one of these capabilities only in capitalization
+   * or the `CAP_` prefix.
    */
-  | { readonly remove: 'field' | 'values' }
+  | { readonly remove: 'field' | 'values'; readonly rename?: ReadonlySet<string> }
+  /** Adds a capability to a list, or corrects its capitalization. */
   | { readonly append: string }
   /** The correct repair depends on the application. The choices are verb phrases. */
   | { readonly choices: readonly string[] };
@@ -33,6 +38,25 @@ type RepairAction =
 /** Note for repairs that let an SCC set the user and groups. */
 export const ANY_USER =
   'OpenShift sets the user and groups, so the image must work with any user ID. On clusters without SCCs, it runs as the USER of the image and without the removed groups';
+
+/** Notes about what the application of a repaired container or pod can no longer use. */
+export const LOST = {
+  appArmor: 'used the AppArmor profile {values}. The default profile denies mounts and most writes to /proc and /sys',
+  capabilities: 'added the capabilities {values}. Operations that need them now fail',
+  hostIPC: 'used the host IPC namespace. Shared memory and semaphores of other processes on the node are not reachable',
+  hostNetwork:
+    'used the host network. Clients now need a Service, and node addresses such as localhost are not reachable',
+  hostPID: 'used the host PID namespace. Processes of the node and of other pods are not visible',
+  hostPort: 'used the host port {values}. Clients now need a Service',
+  hostProcess: 'ran as a process of the Windows node. It now runs isolated from the node',
+  privileged: 'was privileged. Host devices, mounts, kernel settings and most capabilities are no longer available',
+  probeHost:
+    'sent requests of a probe or lifecycle hook to {values}. They now go to the IP address of the pod, where the container must listen',
+  procMount: 'used the proc mount {values}. Some files in /proc are now hidden or read-only',
+  seLinux: 'used the SELinux options {values}. The default type permits fewer operations and files',
+  seccomp: 'used the seccomp profile {values}. The new profile denies rarely used system calls',
+  sysctls: 'set the sysctl {values}. The application now gets the default value of its network namespace or node',
+} as const;
 
 /** Suggestions for volumes whose type is not allowed. */
 export const VOLUME_CHOICES: readonly string[] = [

@@ -12,6 +12,7 @@ import { runProgram } from '../../support/memory-io.ts';
 
 const POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  hostPID: true # debug\n  containers: []\n';
 const FIXED = POD.replace('true', 'false');
+const HOST_PID = 'used the host PID namespace. Processes of the node and of other pods are not visible';
 const DENIED = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: db, namespace: shop}
@@ -84,7 +85,7 @@ test('--fix replaces the files and keeps their modes and links', async () => {
   assert.deepEqual(await runProgram(['check', '-f', link, '--level=baseline', '--fix']), {
     code: 0,
     stdout: '1 passed, 0 failed\n',
-    stderr: `fixed: ${link}:5:3: hostNamespaces: spec.hostPID set to false\n`,
+    stderr: `fixed: ${link}:5:3: hostNamespaces: spec.hostPID set to false\nverify: ${link}:5:3: pod: ${HOST_PID}\n`,
   });
   assert.equal(await readFile(file, 'utf8'), FIXED);
   assert.equal((await stat(file)).mode & 0o777, 0o640);
@@ -103,7 +104,7 @@ test('--fix reports only the changes of files that it has written', async () => 
   assert.deepEqual([code, stdout], [2, '']);
   assert.match(
     stderr.replaceAll(inside, 'DIR'),
-    /^fixed: DIR\/a\.yaml:5:3: hostNamespaces: spec\.hostPID set to false\nerror: cannot write DIR\/b+\.yaml: .*\n$/,
+    /^fixed: DIR\/a\.yaml:5:3: hostNamespaces: spec\.hostPID set to false\nverify: .*\nerror: cannot write DIR\/b+\.yaml: .*\n$/,
   );
   assert.equal(await readFile(written, 'utf8'), FIXED);
 });
@@ -117,7 +118,7 @@ test('--fix does not follow links out of the directory', async () => {
   const expected = {
     code: 2,
     stdout: '1 passed, 0 failed, 1 unreadable\n',
-    stderr: `fixed: ${inside}/a.yaml:5:3: hostNamespaces: spec.hostPID set to false\nerror: ${inside}/b.yaml: not fixed: this symbolic link points outside ${inside}, to ${outside}: specify that file with -f, or replace the link with a copy\n`,
+    stderr: `fixed: ${inside}/a.yaml:5:3: hostNamespaces: spec.hostPID set to false\nverify: ${inside}/a.yaml:5:3: pod: ${HOST_PID}\nerror: ${inside}/b.yaml: not fixed: this symbolic link points outside ${inside}, to ${outside}: specify that file with -f, or replace the link with a copy\n`,
   };
   assert.deepEqual(await runProgram(['check', '-f', inside, '--level=baseline', '--fix']), expected);
   assert.equal(await readFile(join(inside, 'a.yaml'), 'utf8'), FIXED);
@@ -141,8 +142,190 @@ test('a fix that may affect the application has a condition to verify', async ()
   );
 });
 
+describe('API servers accept the fixed pods', () => {
+  const spec = (text: string): string => `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n${text}`;
+  const SAFE =
+    'allowPrivilegeEscalation: false, runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}, capabilities: {drop: [ALL]';
+  const WINDOWS = spec('  nodeSelector: {kubernetes.io/os: windows}\n  containers: [{name: c}]\n');
+  const exception = (check: string): string =>
+    `---\napiVersion: policy.portcullis.dev/v1alpha1\nkind: PodSecurityException\nmetadata: {name: e}\nspec: {serviceAccountName: default, reason: r, expiresAt: "2100-01-01T00:00:00Z", allow: [{check: ${check}}]}\n`;
+  const cases: readonly (readonly [
+    name: string,
+    args: string,
+    stdin: string,
+    code: number,
+    fixed: string,
+    messages: readonly string[],
+  ])[] = [
+    [
+      'a privileged container keeps privilege escalation',
+      '--level=restricted',
+      spec(
+        `  containers: [{name: c, image: i, securityContext: {privileged: true, ${SAFE.replace(/^.*?, /, '')}}}}]\n${exception('privileged, container: c, image: i')}`,
+      ),
+      1,
+      '',
+      [
+        'not fixed: stdin:5:36: allowPrivilegeEscalation: container "c" must set securityContext.allowPrivilegeEscalation=false: remove privileged, or add an exception for allowPrivilegeEscalation, because API servers reject privileged together with allowPrivilegeEscalation=false',
+      ],
+    ],
+    [
+      'a container with CAP_SYS_ADMIN keeps privilege escalation',
+      '--level=restricted',
+      spec(
+        `  containers: [{name: c, image: i, securityContext: {${SAFE.replace(/^.*?, /, '')}, add: [CAP_SYS_ADMIN]}}}]\n${exception('capabilities_restricted, container: c, image: i, values: [CAP_SYS_ADMIN]')}`,
+      ),
+      1,
+      '',
+      [
+        'not fixed: stdin:5:36: allowPrivilegeEscalation: container "c" must set securityContext.allowPrivilegeEscalation=false: remove the capability CAP_SYS_ADMIN, or add an exception for allowPrivilegeEscalation, because API servers reject the capability CAP_SYS_ADMIN together with allowPrivilegeEscalation=false',
+      ],
+    ],
+    [
+      'a profile file excludes the type RuntimeDefault',
+      '--level=baseline',
+      spec('  securityContext: {seccompProfile: {type: Unconfined, localhostProfile: a.json}}\n  containers: []\n'),
+      1,
+      '',
+      [
+        'not fixed: stdin:5:38: seccompProfile_baseline: pod must not set securityContext.seccompProfile.type to "Unconfined": set type to Localhost, or remove localhostProfile, which API servers reject with other types',
+      ],
+    ],
+    [
+      'the host network of a HostProcess pod',
+      '--level=baseline',
+      spec(
+        `  hostNetwork: true\n  securityContext: {windowsOptions: {hostProcess: true}}\n  containers: [{name: c}]\n${exception('windowsHostProcess')}`,
+      ),
+      1,
+      '',
+      [
+        'not fixed: stdin:5:3: hostNamespaces: hostNetwork=true: remove hostProcess from all containers, because API servers require hostNetwork with it',
+      ],
+    ],
+    [
+      'Linux fields in a Windows pod of an old version',
+      '--level=restricted --kubernetes-version=v1.24',
+      spec(
+        '  os: {name: windows}\n  securityContext: {runAsNonRoot: true}\n  containers: [{name: c, securityContext: {capabilities: {drop: [ALL]}}}]\n',
+      ),
+      1,
+      '',
+      [
+        'not fixed: stdin:7:26: allowPrivilegeEscalation: container "c" must set securityContext.allowPrivilegeEscalation=false: for Windows nodes, set spec.os.name to windows and remove spec.securityContext.seccompProfile, spec.containers[0].securityContext.allowPrivilegeEscalation, spec.containers[0].securityContext.capabilities, which API servers reject in Windows pods',
+        'not fixed: stdin:7:26: seccompProfile_restricted: pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost": for Windows nodes, set spec.os.name to windows and remove spec.securityContext.seccompProfile, spec.containers[0].securityContext.allowPrivilegeEscalation, spec.containers[0].securityContext.capabilities, which API servers reject in Windows pods',
+        'stdin: 0 fields fixed, 2 not fixed',
+      ],
+    ],
+    [
+      'the operating system of a pod that selects Windows nodes',
+      '--level=restricted',
+      WINDOWS.replace('  containers', '  securityContext: {runAsNonRoot: true}\n  containers'),
+      0,
+      '+  os:\n+    name: windows\n',
+      ['fixed: stdin:4:1: allowPrivilegeEscalation: spec.os.name set to windows'],
+    ],
+    [
+      'the operating system of a pod whose node affinity requires Windows',
+      '--level=restricted',
+      WINDOWS.replace(
+        'nodeSelector: {kubernetes.io/os: windows}',
+        'affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/os, operator: In, values: [windows]}]}]}}}',
+      ).replace('  containers', '  securityContext: {runAsNonRoot: true}\n  containers'),
+      0,
+      '+  os:\n+    name: windows\n',
+      ['fixed: stdin:4:1: allowPrivilegeEscalation: spec.os.name set to windows'],
+    ],
+    [
+      'a Linux field of a pod that selects Windows nodes',
+      '--level=restricted',
+      WINDOWS.replace('  containers', '  securityContext: {runAsNonRoot: true, fsGroup: 1}\n  containers'),
+      1,
+      '',
+      ['allowPrivilegeEscalation', 'capabilities_restricted', 'seccompProfile_restricted']
+        .map((check) => {
+          const detail = {
+            allowPrivilegeEscalation: 'container "c" must set securityContext.allowPrivilegeEscalation=false',
+            capabilities_restricted: 'container "c" must set securityContext.capabilities.drop=["ALL"]',
+            seccompProfile_restricted:
+              'pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"',
+          }[check];
+          return `not fixed: stdin:7:16: ${check}: ${detail}: for Windows nodes, set spec.os.name to windows and remove spec.securityContext.fsGroup, which API servers reject in Windows pods`;
+        })
+        .concat('stdin: 0 fields fixed, 3 not fixed'),
+    ],
+    [
+      'capability names in the form that container runtimes accept',
+      '--level=restricted',
+      spec(
+        `  containers: [{name: c, securityContext: {${SAFE.replace('ALL', 'all')}, add: [CAP_NET_BIND_SERVICE]}}}]\n`,
+      ),
+      0,
+      `+${spec(`  containers: [{name: c, securityContext: {${SAFE}, add: [NET_BIND_SERVICE]}}}]\n`).split('\n').at(-2)}\n`,
+      [
+        'fixed: stdin:5:152: capabilities_restricted: spec.containers[0].securityContext.capabilities.drop set to include "ALL"',
+        'fixed: stdin:5:165: capabilities_restricted: spec.containers[0].securityContext.capabilities.add set with "NET_BIND_SERVICE" instead of "CAP_NET_BIND_SERVICE"',
+        'stdin: 2 fields fixed, 0 not fixed',
+      ],
+    ],
+  ];
+  for (const [name, args, stdin, code, added, messages] of cases) {
+    test(name, async () => {
+      const outcome = await runProgram(['check', '-f', '-', '--fix=diff', ...args.split(' ')], { stdin });
+      const lines = outcome.stderr.split('\n').filter((line) => /^(?:fixed|verify|not fixed|stdin): ?/.test(line));
+      assert.deepEqual([lines, outcome.code], [messages, code]);
+      assert.equal(outcome.stdout.match(/^\+(?!\+).*\n/gm)?.join('') ?? '', added);
+    });
+  }
+});
+
+test('the result of each removed value must be verified', async () => {
+  const stdin = `apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  hostNetwork: true
+  hostPID: true
+  hostIPC: true
+  securityContext:
+    seLinuxOptions: {type: spc_t}
+    seccompProfile: {type: Unconfined}
+    appArmorProfile: {type: Unconfined}
+    sysctls: [{name: net.core.somaxconn, value: "4096"}, {name: kernel.msgmax, value: "1"}]
+    windowsOptions: {hostProcess: true}
+  containers:
+    - name: c
+      ports: [{containerPort: 80, hostPort: 80}]
+      livenessProbe: {httpGet: {host: 127.0.0.1, port: 80}}
+      securityContext:
+        privileged: true
+        procMount: Unmasked
+        capabilities: {add: [IPC_LOCK, NET_ADMIN]}
+`;
+  const { stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
+  assert.deepEqual(
+    stderr.split('\n').filter((line) => line.startsWith('verify: ')),
+    [
+      'verify: stdin:11:5: pod: used the AppArmor profile "Unconfined". The default profile denies mounts and most writes to /proc and /sys',
+      'verify: stdin:21:24: container "c": added the capabilities "IPC_LOCK", "NET_ADMIN". Operations that need them now fail',
+      'verify: stdin:5:3: pod: used the host network. Clients now need a Service, and node addresses such as localhost are not reachable',
+      'verify: stdin:6:3: pod: used the host PID namespace. Processes of the node and of other pods are not visible',
+      'verify: stdin:7:3: pod: used the host IPC namespace. Shared memory and semaphores of other processes on the node are not reachable',
+      'verify: stdin:16:35: container "c": used the host port 80. Clients now need a Service',
+      'verify: stdin:17:33: container "c": sent requests of a probe or lifecycle hook to "127.0.0.1". They now go to the IP address of the pod, where the container must listen',
+      'verify: stdin:19:9: container "c": was privileged. Host devices, mounts, kernel settings and most capabilities are no longer available',
+      'verify: stdin:20:9: container "c": used the proc mount "Unmasked". Some files in /proc are now hidden or read-only',
+      'verify: stdin:9:22: pod: used the SELinux options "spc_t". The default type permits fewer operations and files',
+      'verify: stdin:10:22: pod: used the seccomp profile "Unconfined". The new profile denies rarely used system calls',
+      'verify: stdin:12:15: pod: set the sysctl "net.core.somaxconn". The application now gets the default value of its network namespace or node',
+      'verify: stdin:12:58: pod: set the sysctl "kernel.msgmax". The application now gets the default value of its network namespace or node',
+      'verify: stdin:13:22: pod: ran as a process of the Windows node. It now runs isolated from the node',
+    ],
+  );
+});
+
 describe('the changes are printed', () => {
-  const fixed = 'fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\n';
+  const fixed = `fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\nverify: stdin:5:3: pod: ${HOST_PID}\n`;
   const cases: readonly (readonly [
     name: string,
     args: string,
@@ -157,7 +340,7 @@ describe('the changes are printed', () => {
       `# a\n${POD}`,
       0,
       `# a\n${FIXED}`,
-      `${fixed.replace(':5:', ':6:')}1 passed, 0 failed\n`,
+      `${fixed.replaceAll(':5:', ':6:')}1 passed, 0 failed\n`,
     ],
     [
       'as a diff',

@@ -1,6 +1,7 @@
 import { celList, celString } from '../../../kube/cel.ts';
 import { plural, quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { APP_ARMOR_ANNOTATION_PREFIX } from '../../pod/selection.ts';
 import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
@@ -55,7 +56,10 @@ export const appArmorProfile: Check = {
   violation: ['spec.containers[0].securityContext.appArmorProfile', { type: 'Unconfined' }],
   cis: '5.7.3',
   nsa: 'AppArmor profiles',
-  repairs: [{ field: /^(spec\..*appArmorProfile)\.type$/, remove: 'field' }, { remove: 'field' }],
+  repairs: [
+    { field: /^(spec\..*appArmorProfile)\.type$/, remove: 'field', note: LOST.appArmor, explicit: true },
+    { remove: 'field', note: LOST.appArmor, explicit: true },
+  ],
   versions: [{ since: 'v1.0', check: onlySafeProfiles, cel: CEL }],
 };
 

@@ -1,5 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { celNames, type CelRule, offendingNames } from '../cel.ts';
 import {
   type Check,
@@ -45,7 +46,10 @@ export const capabilitiesRestricted: Check = {
   violation: ['spec.containers[0].securityContext.capabilities', { add: ['CHOWN'] }],
   cis: '5.2.8, 5.2.9, 5.2.10',
   nsa: 'no insecure capabilities',
-  repairs: [{ field: /\.drop$/, append: 'ALL' }, { remove: 'values' }],
+  repairs: [
+    { field: /\.drop$/, append: 'ALL' },
+    { remove: 'values', rename: ALLOWED, note: LOST.capabilities, explicit: true },
+  ],
   versions: [
     { since: 'v1.22', check: mustDropAll, cel: CEL, overrides },
     { since: 'v1.25', check: mustDropAll, cel: CEL, unless: 'windows', overrides },

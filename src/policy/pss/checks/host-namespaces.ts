@@ -1,4 +1,5 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import type { CelRule } from '../cel.ts';
 import { type Check, type Finding, forbidden } from '../check.ts';
 
@@ -25,13 +26,9 @@ export const hostNamespaces: Check = {
   cis: '5.2.3, 5.2.4, 5.2.5',
   nsa: 'no host namespaces',
   repairs: [
-    {
-      field: /^spec\.hostNetwork$/,
-      set: false,
-      note: 'used the host network. Clients now need a Service, and node addresses such as localhost are not reachable',
-      explicit: true,
-    },
-    { set: false },
+    { field: /^spec\.hostNetwork$/, set: false, note: LOST.hostNetwork, explicit: true },
+    { field: /^spec\.hostPID$/, set: false, note: LOST.hostPID, explicit: true },
+    { field: /^spec\.hostIPC$/, set: false, note: LOST.hostIPC, explicit: true },
   ],
   versions: [{ since: 'v1.0', check: noHostNamespaces, cel: CEL }],
 };

@@ -1,5 +1,6 @@
 import { plural } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { celNames, celPlural, type CelRule, offendingNames, sortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbidden, formatNames } from '../check.ts';
 
@@ -30,7 +31,7 @@ export const hostPorts: Check = {
   violation: ['spec.containers[0].ports', [{ containerPort: 8080, hostPort: 80 }]],
   cis: '5.2.13',
   nsa: 'no host ports',
-  repairs: [{ remove: 'field' }],
+  repairs: [{ remove: 'field', note: LOST.hostPort, explicit: true }],
   versions: [{ since: 'v1.0', check: noHostPorts, cel: CEL }],
 };
 

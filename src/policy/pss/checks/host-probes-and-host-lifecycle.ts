@@ -1,5 +1,6 @@
 import { plural } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { celNames, celPlural, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbidden, quotedList } from '../check.ts';
 
@@ -33,7 +34,7 @@ export const hostProbesAndHostLifecycle: Check = {
   why: "The kubelet sends probes and lifecycle requests from the node's network. By setting a host, a pod can make the kubelet send requests to addresses that the pod itself cannot reach.",
   fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.',
   violation: ['spec.containers[0].livenessProbe', { httpGet: { host: '169.254.169.254', port: 80 } }],
-  repairs: [{ remove: 'field' }],
+  repairs: [{ remove: 'field', note: LOST.probeHost, explicit: true }],
   versions: [{ since: 'v1.34', check: noHosts, cel: CEL }],
 };
 

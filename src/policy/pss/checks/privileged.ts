@@ -1,3 +1,4 @@
+import { LOST } from '../../pod/repair.ts';
 import { type Check, containerRule } from '../check.ts';
 
 const FIELD = 'securityContext.privileged';
@@ -27,12 +28,6 @@ export const privileged: Check = {
   violation: ['spec.containers[0].securityContext.privileged', true],
   cis: '5.2.2',
   nsa: 'no privileged containers',
-  repairs: [
-    {
-      set: false,
-      note: 'was privileged. Host devices, mounts, kernel settings and most capabilities are no longer available',
-      explicit: true,
-    },
-  ],
+  repairs: [{ set: false, note: LOST.privileged, explicit: true }],
   versions: [{ since: 'v1.0', ...RULE }],
 };

@@ -1,3 +1,4 @@
+import { LOST } from '../../pod/repair.ts';
 import type { Check } from '../check.ts';
 import { ONLY_DEFAULT_PROC_MOUNT } from './proc-mount.ts';
 
@@ -15,6 +16,6 @@ export const procMountRestricted: Check = {
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   violation: ['spec.containers[0].securityContext.procMount', 'Unmasked'],
   cis: '5.7.3',
-  repairs: [{ remove: 'field' }],
+  repairs: [{ remove: 'field', note: LOST.procMount, explicit: true }],
   versions: [{ since: 'v1.35', ...ONLY_DEFAULT_PROC_MOUNT, overrides: ['procMount'] }],
 };

@@ -1,4 +1,5 @@
 import { celString } from '../../../kube/cel.ts';
+import { LOST } from '../../pod/repair.ts';
 import { type Check, containerRule } from '../check.ts';
 
 const FIELD = 'securityContext.procMount';
@@ -30,7 +31,7 @@ export const procMount: Check = {
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   violation: ['spec.containers[0].securityContext.procMount', 'Unmasked'],
   cis: '5.7.3',
-  repairs: [{ remove: 'field' }],
+  repairs: [{ remove: 'field', note: LOST.procMount, explicit: true }],
   versions: [
     { since: 'v1.0', ...ONLY_DEFAULT_PROC_MOUNT },
     { since: 'v1.35', ...ONLY_DEFAULT_PROC_MOUNT, unless: 'userNamespace' },

@@ -3,6 +3,7 @@ import type { FieldError } from '../../../kube/field-error.ts';
 import { plural } from '../../../kube/text.ts';
 import { SE_LINUX_TYPES } from '../../pod/allowed-values.ts';
 import type { SecurityContextFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
   type Check,
@@ -35,7 +36,7 @@ export const seLinuxOptions: Check = {
   violation: ['spec.containers[0].securityContext.seLinuxOptions', { type: 'spc_t' }],
   cis: '5.7.3',
   nsa: 'SELinux options',
-  repairs: [{ remove: 'field' }],
+  repairs: [{ remove: 'field', note: LOST.seLinux, explicit: true }],
   versions: [
     { since: 'v1.0', ...onlyTypes(SE_LINUX_TYPES['v1.0']) },
     { since: 'v1.31', ...onlyTypes(SE_LINUX_TYPES['v1.31']) },

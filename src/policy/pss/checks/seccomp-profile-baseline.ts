@@ -2,6 +2,7 @@ import { celList, celString } from '../../../kube/cel.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { plural, quote } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { celPlural, type CelRule } from '../cel.ts';
 import { type Check, distinct, findAnnotations, type Finding, forbiddenAnnotation, setterRule } from '../check.ts';
 
@@ -54,7 +55,10 @@ export const seccompProfileBaseline: Check = {
   violation: ['spec.containers[0].securityContext.seccompProfile', { type: 'Unconfined' }],
   cis: '5.7.2',
   nsa: 'seccomp profiles',
-  repairs: [{ field: /^metadata\./, set: 'runtime/default' }, { set: 'RuntimeDefault' }],
+  repairs: [
+    { field: /^metadata\./, set: 'runtime/default', note: LOST.seccomp, explicit: true },
+    { set: 'RuntimeDefault', note: LOST.seccomp, explicit: true },
+  ],
   versions: [
     { since: 'v1.0', check: onlySafeAnnotations, cel: ANNOTATIONS_CEL },
     { since: 'v1.19', ...ONLY_SAFE_SECCOMP_PROFILES },

@@ -1,4 +1,5 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { celNames, type CelRule, offendingNames } from '../cel.ts';
 import { type Check, findContainers, type Finding, formatNames, missing } from '../check.ts';
 import { ONLY_SAFE_SECCOMP_PROFILES as SAFE } from './seccomp-profile-baseline.ts';
@@ -31,7 +32,7 @@ export const seccompProfileRestricted: Check = {
   nsa: 'seccomp profiles',
   repairs: [
     { missing: true, path: 'spec.securityContext.seccompProfile.type', set: 'RuntimeDefault' },
-    { set: 'RuntimeDefault' },
+    { set: 'RuntimeDefault', note: LOST.seccomp, explicit: true },
   ],
   versions: [
     { since: 'v1.19', check: mustHaveProfile, cel: CEL, overrides },

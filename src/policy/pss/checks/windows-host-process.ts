@@ -1,3 +1,4 @@
+import { LOST } from '../../pod/repair.ts';
 import { type Check, setterRule } from '../check.ts';
 
 const FIELD = 'securityContext.windowsOptions.hostProcess';
@@ -27,6 +28,6 @@ export const windowsHostProcess: Check = {
   fix: 'Remove securityContext.windowsOptions.hostProcess, or set it to false.',
   violation: ['spec.containers[0].securityContext.windowsOptions', { hostProcess: true }],
   cis: '5.2.11',
-  repairs: [{ set: false }],
+  repairs: [{ set: false, note: LOST.hostProcess, explicit: true }],
   versions: [{ since: 'v1.0', ...RULE }],
 };

@@ -1,6 +1,7 @@
 import { type FieldError, forbiddenField, invalidValue } from '../../../kube/field-error.ts';
 import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/allowed-values.ts';
+import { LOST } from '../../pod/repair.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './strategy.ts';
 
 /** The host namespaces that pods can share, with their SCC fields and their names in messages. */
@@ -25,7 +26,11 @@ function validateShared({ scc, pod }: PodContext, { field, path, errors }: Share
 
 /** A shared namespace results in an error for the pod and for each container. */
 export const hostNamespacesOfPod: PodStrategy = {
-  repairs: [{ field: /\.host(?:Network|PID|IPC)$/, set: false }],
+  repairs: [
+    { field: /\.hostNetwork$/, set: false, note: LOST.hostNetwork, explicit: true },
+    { field: /\.hostPID$/, set: false, note: LOST.hostPID, explicit: true },
+    { field: /\.hostIPC$/, set: false, note: LOST.hostIPC, explicit: true },
+  ],
   validate(context, errors) {
     for (const field of ['hostNetwork', 'hostPID', 'hostIPC'] as const) {
       validateShared(context, { field, path: '.spec', errors });
@@ -38,7 +43,7 @@ export const hostNamespacesOfPod: PodStrategy = {
  * ignored.
  */
 export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
-  repairs: [{ field: /\.hostPort$/, remove: 'field' }],
+  repairs: [{ field: /\.hostPort$/, remove: 'field', note: LOST.hostPort, explicit: true }],
   validate(context, errors) {
     const { scc, pod, container, maxErrors } = context;
     const path = `.${container.location}`;
@@ -68,7 +73,7 @@ const SAFE: ReadonlySet<string> = new Set(
 
 /** @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go */
 export const sysctls: PodStrategy = {
-  repairs: [{ field: /^(spec\.securityContext\.sysctls\[\d+\])/, remove: 'field' }],
+  repairs: [{ field: /^(spec\.securityContext\.sysctls\[\d+\])/, remove: 'field', note: LOST.sysctls, explicit: true }],
   validate({ scc, pod, maxErrors }, errors) {
     for (const [index, name] of pod.sysctls.entries()) {
       if (errors.length >= maxErrors) return;

@@ -1,12 +1,13 @@
 import { type FieldError, invalidValue } from '../../../kube/field-error.ts';
 import { sortedSet } from '../../../kube/text.ts';
 import type { Capabilities } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import { createLookup } from '../pod.ts';
 import type { SccFields } from '../scc-fields.ts';
 import type { ContainerStrategy } from './strategy.ts';
 
 export const allowPrivilegedContainer: ContainerStrategy = {
-  repairs: [{ field: /\.privileged$/, set: false }],
+  repairs: [{ field: /\.privileged$/, set: false, note: LOST.privileged, explicit: true }],
   validate({ scc, container: { privileged, location } }, errors) {
     if (!privileged || scc.allowPrivilegedContainer) return;
     errors.push(invalidValue(`.${location}.privileged`, true, 'Privileged containers are not allowed'));
@@ -17,7 +18,7 @@ const NO_CAPABILITIES: Capabilities = { add: [], drop: [] };
 
 /** Compares capability names literally. Case matters, and the `CAP_` prefix and `ALL` have no special meaning. */
 export const capabilities: ContainerStrategy = {
-  repairs: [{ field: /\.capabilities\.add$/, remove: 'values' }],
+  repairs: [{ field: /\.capabilities\.add$/, remove: 'values', note: LOST.capabilities, explicit: true }],
   generate({ scc, values }) {
     values.capabilities = completeCapabilities(scc, values.capabilities);
   },

@@ -1,6 +1,7 @@
 import { type FieldError, invalidValue, requiredField } from '../../../kube/field-error.ts';
 import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxFields } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import type { SeLinuxContextFields } from '../scc-fields.ts';
 import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 
@@ -35,7 +36,7 @@ export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<st
 ]);
 
 export const seLinuxContextOfPod: PodStrategy = {
-  repairs: [{ field: /^(.*\.seLinuxOptions)(?:\.|$)/, remove: 'field' }],
+  repairs: [{ field: /^(.*\.seLinuxOptions)(?:\.|$)/, remove: 'field', note: LOST.seLinux, explicit: true }],
   generate({ scc, bound, podValues }) {
     podValues.seLinuxOptions ??= SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.generate(bound.seLinuxContext);
   },

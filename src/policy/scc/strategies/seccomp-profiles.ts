@@ -1,6 +1,7 @@
 import { type FieldError, forbiddenField } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import type { SeccompProfile } from '../../pod/pod.ts';
+import { LOST } from '../../pod/repair.ts';
 import type { SccFields } from '../scc-fields.ts';
 import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 
@@ -12,8 +13,8 @@ const LOCALHOST_PREFIX = 'localhost/';
 /** The pod annotation overrides the field. The strategy sets both to the same profile. */
 export const seccompProfilesOfPod: PodStrategy = {
   repairs: [
-    { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field' },
-    { field: /seccomp/, remove: 'field' },
+    { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field', note: LOST.seccomp, explicit: true },
+    { field: /seccomp/, remove: 'field', note: LOST.seccomp, explicit: true },
   ],
   generate({ scc, podValues }) {
     const { seccompAnnotation, seccompProfile } = podValues;
