@@ -242,7 +242,9 @@ export function httpStatusCode(error: unknown): number | undefined {
 export function retryAfterSeconds(error: unknown): number | undefined {
   if (!(error instanceof ApiError)) return undefined;
   const { code, details } = error.status;
-  return code === 429 || code === 503 ? details?.retryAfterSeconds : undefined;
+  const seconds: unknown = details?.retryAfterSeconds;
+  const isDelay = (code === 429 || code === 503) && Number.isSafeInteger(seconds) && Number(seconds) >= 0;
+  return isDelay ? Number(seconds) : undefined;
 }
 
 function tooBusy(error: unknown, seconds: number): unknown {

@@ -63,6 +63,15 @@ describe('responses', () => {
     ['an error with an HTML page', json(`<html>\n${'x'.repeat(500)}</html>`, 500), 500, `<html> ${'x'.repeat(193)}`],
     ['a redirect', json('', 302, { location: 'https://127.0.0.1/login' }), 302, 'HTTP status 302'],
     ['503 without Retry-After', json(status(503, 'X', 'busy'), 503), 503, 'busy'],
+    ...['1e9', -5, 0.5, {}].map(
+      (seconds) =>
+        [
+          `an invalid delay in the body: ${JSON.stringify(seconds)}`,
+          json({ kind: 'Status', message: 'busy', details: { retryAfterSeconds: seconds } }, 429),
+          429,
+          'busy',
+        ] as const,
+    ),
     ['Retry-After with a date', json(status(429, 'X', 'busy'), 429, DATE), 429, 'busy'],
   ];
   for (const [name, answer, code, message] of failures) {
