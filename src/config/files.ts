@@ -4,10 +4,13 @@ import { type FileHandle, open, rename, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { errorCode } from '../kube/error-code.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { UserError } from '../kube/user-error.ts';
 
 /** Error code for a path that is not a regular file. */
 export const NOT_REGULAR = 'ENOTSUP';
+/** Error code for a file that exceeds the limit. */
+export const TOO_LARGE = 'EFBIG';
 
 /**
  * Opens a regular file for reading. Rejects other file types, because opening a named pipe blocks until another process
@@ -37,14 +40,31 @@ export function decodeText(bytes: Buffer): string {
   return bytes.toString(isUtf16(bytes) ? 'utf16le' : 'utf8');
 }
 
+/** Reads a stream of text or bytes. Rejects if it exceeds the limit. */
+export async function readBytes(stream: AsyncIterable<unknown>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stream) {
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : Buffer.from(chunk as Uint8Array);
+    length += bytes.length;
+    if (length > LIMITS.fileBytes) throw Object.assign(new Error('too large'), { code: TOO_LARGE });
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Reads a text file. Rejects if it exceeds the limit or is not a regular file. */
+export async function readFileText(path: string): Promise<string> {
+  return decodeText(await readBytes((await openRegularFile(path)).createReadStream()));
+}
+
 /**
  * Reads a file.
  * @throws {UserError} if it cannot be read
  */
 export async function readSource(file: string): Promise<Source> {
   try {
-    await using handle = await openRegularFile(file);
-    return { file, text: decodeText(await handle.readFile()) };
+    return { file, text: await readFileText(file) };
   } catch (error) {
     throw new UserError(`cannot read ${file}: ${failureReason(error)}`, { cause: error });
   }
@@ -73,6 +93,7 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
   ['ENOSPC', 'no space is left'],
   ['EROFS', 'the file system is read-only'],
   [NOT_REGULAR, 'it is not a regular file'],
+  [TOO_LARGE, `larger than ${LIMITS.fileBytes / 1024 / 1024} MiB`],
 ]);
 
 /** Returns why a file cannot be read or written. The message lacks the file name. */

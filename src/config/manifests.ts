@@ -6,10 +6,9 @@ import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { errorCode } from '../kube/error-code.ts';
-import { LIMITS } from '../kube/limits.ts';
 import { compareBytes, quote } from '../kube/text.ts';
 import { UserError } from '../kube/user-error.ts';
-import { decodeText, failureReason, isUtf16, NOT_REGULAR, openRegularFile } from './files.ts';
+import { decodeText, failureReason, isUtf16, NOT_REGULAR, openRegularFile, readBytes, TOO_LARGE } from './files.ts';
 import { CHART_FILE, type ManifestObjects, manifestObjects } from './objects.ts';
 import { type Documents, type ManifestDocument, type ManifestError, readSteps } from './yaml.ts';
 
@@ -159,10 +158,10 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
     const stream = await openStream(path, { stdin, signal });
     // Limit the size, because a pipe may never end.
     if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
-    const bytes = await readBytes(stream);
-    return bytes === undefined ? problem(`larger than ${LIMITS.manifestFileBytes / 1024 / 1024} MiB`) : decode(bytes);
+    return decode(await readBytes(stream));
   } catch (error) {
     if (signal?.aborted || error instanceof UserError) throw error;
+    if (errorCode(error) === TOO_LARGE) return problem(failureReason(error));
     if (URL_PATTERN.test(path)) throw new UserError(unreadableUrl(path, error), { cause: error });
     if (errorCode(error) === undefined) throw error;
     if (errorCode(error) === NOT_REGULAR) return problem('not a regular file; use - to read standard input');
@@ -211,18 +210,6 @@ function unreadableUrl(url: string, error: unknown): string {
       ? 'HTTP clients block this port: download the file, or serve it on another port'
       : message;
   return `unable to read URL ${quote(url)}: ${reason}`;
-}
-
-async function readBytes(stream: AsyncIterable<unknown>): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stream) {
-    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : Buffer.from(chunk as Uint8Array);
-    length += bytes.length;
-    if (length > LIMITS.manifestFileBytes) return undefined;
-    chunks.push(bytes);
-  }
-  return Buffer.concat(chunks);
 }
 
 function decode(bytes: Buffer): FileText {

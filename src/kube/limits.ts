@@ -169,8 +169,8 @@ export const LIMITS = {
 
   // Files and URLs, which the user of a command names but others may have written.
 
-  /** One manifest file, download or standard input. */
-  manifestFileBytes: 256 * MIB,
+  /** One file, download or standard input. A file such as `/dev/zero` or a pipe may never end. */
+  fileBytes: 256 * MIB,
   /** Beginning of each file that `portcullis` without arguments searches for workloads. */
   guideFileBytes: 64 * KIB,
   /** Nesting of YAML. Prevents recursion from overflowing the stack. */

@@ -1,8 +1,8 @@
 /** Manages a directory of self-signed certificates. */
 import { X509Certificate } from 'node:crypto';
-import { mkdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { replaceFile } from '../config/files.ts';
+import { readFileText, replaceFile } from '../config/files.ts';
 import { errorCode } from '../kube/error-code.ts';
 import { type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import {
@@ -97,7 +97,7 @@ function hasNames(pair: KeyPair, { dnsNames, ipAddresses }: ServerNames): boolea
 
 async function readIfExists(path: string): Promise<string | undefined> {
   try {
-    return await readFile(path, 'utf8');
+    return await readFileText(path);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;

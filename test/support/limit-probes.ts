@@ -4,7 +4,7 @@
  * docs/explanation/security-model.md.
  */
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -18,6 +18,7 @@ import { createEventRecorder, isRecordable } from '../../src/cluster/event-recor
 import { readPages } from '../../src/cluster/lists.ts';
 import { createParser } from '../../src/cluster/parser.ts';
 import { project } from '../../src/cluster/projection.ts';
+import { readSource } from '../../src/config/files.ts';
 import { readManifests } from '../../src/config/manifests.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
@@ -581,9 +582,9 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       return project('RoleBinding', { metadata, roleRef: { kind: 'Role', name: 'r' }, subjects })?.['excess'];
     },
   },
-  manifestFileBytes: {
-    within: 'not a text file in UTF-8',
-    beyond: 'larger than 256 MiB',
+  fileBytes: {
+    within: ['not a text file in UTF-8', 'read'],
+    beyond: ['larger than 256 MiB', 'cannot read FILE: larger than 256 MiB'],
     async send(size) {
       const chunk = Buffer.alloc(1 << 20, ' ').fill(0xff, 0, 1);
       const chunks = function* (): Generator<Buffer> {
@@ -591,7 +592,16 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       };
       const stdin = Readable.from(chunks());
       const { errors } = await readManifests(['-'], { stdin });
-      return errors[0]?.message;
+      const source = await inFolder(async (folder) => {
+        const file = join(folder, 'sparse');
+        await writeFile(file, '');
+        await truncate(file, size);
+        return await readSource(file).then(
+          () => 'read',
+          (error: unknown) => (error as Error).message.replace(file, 'FILE'),
+        );
+      });
+      return [errors[0]?.message, source];
     },
   },
   guideFileBytes: {
