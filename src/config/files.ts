@@ -71,7 +71,7 @@ export async function readSource(file: string): Promise<Source> {
 }
 
 /** Replaces a file atomically, so readers get either the old or the new content. */
-export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
+export async function replaceFile(path: string, content: string | Buffer, mode: number): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
     await writeFile(temporary, content, { mode, flag: 'wx' });

@@ -1,7 +1,7 @@
 /** Applies the fixes of `check --fix` to the manifest files, or prints them as a diff or as patches. */
-import { realpath, stat } from 'node:fs/promises';
+import { readFile, realpath, stat } from 'node:fs/promises';
 import { parse, sep } from 'node:path';
-import { failureReason, replaceFile } from '../../config/files.ts';
+import { failureReason, isUtf16, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
 import { manifestName, manifestNamespace, type ManifestObject, manifestObjects } from '../../config/objects.ts';
@@ -55,7 +55,8 @@ export async function writeFixes(fixes: Fixes, stderr: Output): Promise<void> {
 async function writeFile(file: string, text: string): Promise<void> {
   try {
     const path = await realpath(file);
-    await replaceFile(path, text, (await stat(path)).mode);
+    const encoding = isUtf16(await readFile(path)) ? 'utf16le' : 'utf8';
+    await replaceFile(path, Buffer.from(text, encoding), (await stat(path)).mode);
   } catch (error) {
     throw new UserError(`cannot write ${file}: ${failureReason(error)}`, { cause: error });
   }

@@ -93,6 +93,15 @@ test('--fix replaces the files and keeps their modes and links', async () => {
   assert.deepEqual((await readdir(folder)).sort(), ['link.yaml', 'pod.yaml']);
 });
 
+test('--fix keeps the encoding of a file', async () => {
+  const file = join(folder, 'utf16.yaml');
+  await writeFile(file, `\ufeff${POD}`, 'utf16le');
+  const { code } = await runProgram(['check', '-f', file, '--level=baseline', '--fix']);
+  assert.equal(code, 0);
+  assert.deepEqual(await readFile(file), Buffer.from(`\ufeff${FIXED}`, 'utf16le'));
+  await rm(file);
+});
+
 test('--fix reports only the changes of files that it has written', async () => {
   const inside = join(folder, 'unwritable');
   await mkdir(inside);
