@@ -19,9 +19,13 @@ const RULES = RESOURCES.Role.resource;
 const list = (object: string, path: string): string =>
   `has(${object}.${path}) && ${object}.${path} != null ? ${object}.${path} : []`;
 
+/** Lists with more items count as lists that contain the value, because API servers need seconds for long ones. */
+const MAX_RULES = 1000;
+const MAX_ITEMS = 50;
+
 /** Returns an expression that is true if a list of a rule contains the value or a wildcard. */
 const contains = (field: string, value: string): string =>
-  `has(rule.${field}) && rule.${field}.exists(one, one in ${celList(['*', value])})`;
+  `has(rule.${field}) && (size(rule.${field}) > ${MAX_ITEMS} || rule.${field}.exists(one, one in ${celList(['*', value])}))`;
 
 const end = (object: string): string =>
   `has(${object}.metadata.annotations) && ${celString(GRANT_EXPIRY_ANNOTATION)} in ${object}.metadata.annotations ? string(${object}.metadata.annotations[${celString(GRANT_EXPIRY_ANNOTATION)}]) : ""`;
@@ -57,7 +61,7 @@ const VARIABLES = [
   },
   {
     name: 'grantsScc',
-    expression: `variables.isBinding ? variables.new.roleRef.name.startsWith(${celString(useRoleName(''))}) && variables.hasNewSubjects : variables.rules != variables.oldRules && variables.rules.exists(rule, ${contains('apiGroups', sccGroup)} && ${contains('resources', sccResource)} && ${contains('verbs', 'use')})`,
+    expression: `variables.isBinding ? variables.new.roleRef.name.startsWith(${celString(useRoleName(''))}) && variables.hasNewSubjects : variables.rules != variables.oldRules && (size(variables.rules) > ${MAX_RULES} || variables.rules.exists(rule, ${contains('apiGroups', sccGroup)} && ${contains('resources', sccResource)} && ${contains('verbs', 'use')}))`,
   },
   {
     name: 'isHolder',

@@ -256,6 +256,26 @@ suite('a tenant who administers a namespace', { skip: ASSETS === undefined && 'n
     );
   });
 
+  test(
+    'does not occupy the API server with roles that have many rules or long ones',
+    { timeout: 240_000 },
+    async () => {
+      const many = (count: number) => Array.from({ length: count }, (_, index) => `x${index}`);
+      const rules = {
+        groups: [{ apiGroups: many(80_000), resources: ['x'], verbs: ['get'] }],
+        verbs: [{ apiGroups: ['*'], resources: ['*'], verbs: many(80_000) }],
+        rules: many(20_000).map((name) => ({ apiGroups: ['*'], resources: ['*', name], verbs: ['get'] })),
+      };
+      for (const [name, value] of Object.entries(rules)) {
+        const startMs = performance.now();
+        const role = { metadata: { name: `many-${name}` }, rules: value };
+        assert.equal(await send({}, 'POST', `${API}/namespaces/shop/roles?dryRun=All`, role), '');
+        const elapsedMs = performance.now() - startMs;
+        assert.ok(elapsedMs < 5000, `${name}: ${elapsedMs} ms`);
+      }
+    },
+  );
+
   test('keeps all other permissions as the subject', async () => {
     assert.equal(await send(MIGRATION, 'POST', `${BINDINGS}?dryRun=All`, bind('viewers', 'view', user('bob'))), '');
     const role = { metadata: { name: 'pods' }, rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }] };
