@@ -60,7 +60,7 @@ export function unexpired(exceptions: readonly ExceptionRule[], nowMs: number): 
 /** The exceptions in a namespace, indexed for lookup by reviews. */
 export interface ExceptionIndex {
   readonly rules: readonly ExceptionRule[];
-  /** By service account and check, sorted by exception name. */
+  /** By service account and then by check, container and value. Sorted by exception name. */
   readonly entries: ReadonlyMap<string, ReadonlyMap<string, readonly IndexedEntry[]>>;
 }
 
@@ -76,19 +76,26 @@ export function indexExceptions(rules: readonly ExceptionRule[]): ExceptionIndex
   const index = new Map<string, Map<string, IndexedEntry[]>>();
   const sorted = rules.toSorted((a, b) => compareBytes(a.name, b.name));
   for (const { name: exception, serviceAccountName, allow } of sorted) {
-    const byCheck = index.get(serviceAccountName) ?? new Map<string, IndexedEntry[]>();
-    index.set(serviceAccountName, byCheck);
+    const byKey = index.get(serviceAccountName) ?? new Map<string, IndexedEntry[]>();
+    index.set(serviceAccountName, byKey);
     for (const { check, container, image: text, values: list } of allow) {
       const image = text === undefined ? undefined : readImage(text);
       const entry = { exception, container, image, values: list && new Set(list) };
       for (const related of RELATED.get(check) ?? []) {
-        const entries = byCheck.get(related);
-        if (entries) entries.push(entry);
-        else byCheck.set(related, [entry]);
+        for (const value of entry.values ?? [undefined]) {
+          const key = entryKey(related, container, value);
+          const entries = byKey.get(key);
+          if (entries) entries.push(entry);
+          else byKey.set(key, [entry]);
+        }
       }
     }
   }
   return { rules, entries: index };
+}
+
+function entryKey(check: string, container: string | undefined, value: string | undefined): string {
+  return JSON.stringify([check, container, value]);
 }
 
 export const NO_EXCEPTIONS = indexExceptions([]);
@@ -111,11 +118,11 @@ export function evaluateExcepted(
   const own = entries.get(pod.serviceAccountName || 'default');
   const used: string[] = [];
   const isCovered = (check: string, finding: Finding): boolean => {
-    const candidates = own?.get(check);
-    if (candidates === undefined) return false;
+    if (own === undefined) return false;
     const names: string[] = [];
     for (const located of listFindings(pod, check, finding)) {
-      const covering = candidates.find((entry) => covers(entry, located));
+      const key = entryKey(check, located.container?.name, located.values?.[0]);
+      const covering = own.get(key)?.find((entry) => covers(entry, located));
       if (covering === undefined) return false;
       names.push(covering.exception);
     }
