@@ -241,14 +241,14 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       if (name === configuration) return;
       await system.configure(CONFIGURATIONS[name]);
       configuration = name;
-      const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/psa.portcullis.dev';
-      const expectedPolicy = name === 'default' ? 'Fail' : 'Ignore';
+      const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/scc.portcullis.dev';
       await eventually(async () => {
         const { webhooks = [] } = responseObject(await plane.admin.send('GET', path)) as {
           readonly webhooks?: readonly { readonly name: string; readonly failurePolicy: string }[];
         };
-        const found = webhooks.find((webhook) => webhook.name === 'psa.portcullis.dev')?.failurePolicy;
-        assert.equal(found, expectedPolicy);
+        const isClosed = webhooks.some(({ failurePolicy }) => failurePolicy === 'Fail');
+        const hasFloor = webhooks.some((webhook) => webhook.name.startsWith('floor.'));
+        assert.deepEqual([isClosed, hasFloor], [true, name !== 'default']);
       }, 60_000);
       // The API server observes the webhook configurations and policies.
       await pause(1000);
@@ -417,10 +417,15 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       await plane.stop();
     },
   };
-  await start();
-  await start();
-  await system.settled(2);
-  await stage.configure('default');
+  try {
+    await start();
+    await start();
+    await system.settled(2);
+    await stage.configure('default');
+  } catch (error) {
+    await stage.stop();
+    throw error;
+  }
   return stage;
 }
 

@@ -20,6 +20,9 @@ export interface Skip {
   readonly reason: string;
 }
 
+/** Maximum duration of a test file. */
+const TIMEOUT_MS = 20 * 60_000;
+
 /** Runs test files in the working directory, prints their output, and resolves to the results. */
 export async function runFiles(files: readonly string[], concurrency: number): Promise<RunResults> {
   const passedFiles = new Map<string, number>();
@@ -27,7 +30,7 @@ export async function runFiles(files: readonly string[], concurrency: number): P
   const skips: Skip[] = [];
   const totals = { success: false, passed: 0, failed: 0 };
   const relativePath = (file = ''): string => relative(process.cwd(), file);
-  const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency });
+  const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency, timeout: TIMEOUT_MS });
   stream.on('test:fail', ({ file }) => failedFiles.add(relativePath(file)));
   stream.on('test:pass', ({ file, name, skip, details }) => {
     const path = relativePath(file);

@@ -82,7 +82,7 @@ describe('report', { skip: noBrowser }, () => {
         'Would be denied\n4\n4 running pods',
         'To restart\n0\n0 running pods',
         'Denied by SCCs\n0\n13 SCCs',
-        'Exemptions\n19\n0 namespaces',
+        'Exemptions\n16\n0 namespaces',
       ]);
       assert.deepEqual((await texts('.heat-map tbody tr')).slice(0, 2), [
         'legacy\t0\t3\t4\tviolating',
