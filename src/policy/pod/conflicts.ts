@@ -24,6 +24,7 @@ const LINUX_CONTEXT_FIELDS = [
   'readOnlyRootFilesystem',
   'runAsGroup',
   'runAsUser',
+  'seLinuxChangePolicy',
   'seLinuxOptions',
   'seccompProfile',
   'supplementalGroups',

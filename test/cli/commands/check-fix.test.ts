@@ -248,7 +248,10 @@ describe('API servers accept the fixed pods', () => {
     [
       'a Linux field of a pod that selects Windows nodes',
       '--level=restricted',
-      WINDOWS.replace('  containers', '  securityContext: {runAsNonRoot: true, fsGroup: 1}\n  containers'),
+      WINDOWS.replace(
+        '  containers',
+        '  securityContext: {runAsNonRoot: true, fsGroup: 1, seLinuxChangePolicy: MountOption}\n  containers',
+      ),
       1,
       '',
       ['allowPrivilegeEscalation', 'capabilities_restricted', 'seccompProfile_restricted']
@@ -259,7 +262,7 @@ describe('API servers accept the fixed pods', () => {
             seccompProfile_restricted:
               'pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"',
           }[check];
-          return `not fixed: stdin:7:16: ${check}: ${detail}: for Windows nodes, set spec.os.name to windows and remove spec.securityContext.fsGroup, which API servers reject in Windows pods`;
+          return `not fixed: stdin:7:16: ${check}: ${detail}: for Windows nodes, set spec.os.name to windows and remove spec.securityContext.fsGroup, spec.securityContext.seLinuxChangePolicy, which API servers reject in Windows pods`;
         })
         .concat('stdin: 0 fields fixed, 3 not fixed'),
     ],
