@@ -58,7 +58,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     }
     const { type, access } = parseReview(bytes.toString());
     const decision = decide(access);
-    metrics.kubelet.authorizations.cell(decision).count++;
+    metrics.kubelet.authorizations.cell({ decision: decision.decision, cause: decision.cause }).count++;
     const status = accessReviewStatus(decision);
     if (!status) return requestRetry(reply, 503, UNSYNCED);
     if (status.denied) log.info({ user: access.username, ...access.resource, reason: status.reason }, 'request denied');

@@ -328,12 +328,12 @@ suite('an installation', () => {
     }
   });
 
-  test('exec into a pod that does not exist is denied', async () => {
+  test('exec into a pod that does not exist is denied like exec into another pod', async () => {
     const path = '/api/v1/namespaces/payments/pods/nobody/exec?command=sh';
     const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
     assert.equal(
       responseMessage(answer),
-      'admission webhook "exec.scc.portcullis.dev" denied the request: pods "nobody" not found',
+      'admission webhook "exec.scc.portcullis.dev" denied the request: exec operation is not allowed because the pod\'s security context exceeds your permissions: pods "nobody" is forbidden: unable to validate against any security context constraint: portcullis explain pod/nobody -n payments prints the reasons',
     );
   });
 
