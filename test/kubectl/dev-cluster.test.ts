@@ -162,7 +162,7 @@ const steps: readonly Step[] = [
 
   {
     run: 'exec web -n shop -- ls',
-    says: 'Error from server (BadRequest): pod web does not have a host assigned\n',
+    says: /^(?:Error from server \(BadRequest\)|error: unable to upgrade connection): pod web does not have a host assigned\n$/,
     code: 1,
   },
   { run: 'logs web -n shop', says: '' },
@@ -173,8 +173,8 @@ const steps: readonly Step[] = [
   { run: 'get --raw /readyz', says: 'ok' },
   { run: 'events -n shop', says: 'No events found in shop namespace.\n' },
 
-  { run: 'delete pod web -n shop', says: 'pod "web" deleted\n' },
-  { run: 'delete pods --all -n shop', says: 'pod "applied" deleted\n' },
+  { run: 'delete pod web -n shop', says: /^pod "web" deleted(?: from shop namespace)?\n$/ },
+  { run: 'delete pods --all -n shop', says: /^pod "applied" deleted(?: from shop namespace)?\n$/ },
   { run: 'delete namespace shop', says: 'namespace "shop" deleted\n' },
   { run: 'get all -n shop', says: 'No resources found in shop namespace.\n' },
 ];

@@ -233,6 +233,8 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
     text
       .replaceAll(/\b\d+s\b/g, 'AGE')
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, 'TIME')
+      // kubectl 1.34 and newer print the namespace of a deleted object.
+      .replaceAll(/ deleted from [\w-]+ namespace$/gm, ' deleted')
       .replaceAll(/ +/g, ' ')
       .replaceAll(/ $/gm, '')
       .trimEnd();

@@ -22,7 +22,7 @@ the hashes. --dry-run=client only prints the spec.
 Examples:
   portcullis exception approve gateway -n shop
   portcullis exception approve gateway -n shop --dry-run=server
-  portcullis exception approve gateway -n shop --spec-hash=HASH
+  portcullis exception approve gateway -n shop --spec-hash=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 `;
 
 /** A hash in hexadecimal digits, as `exception list -o json` prints it. */
