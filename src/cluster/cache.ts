@@ -4,7 +4,10 @@ import { hash } from 'node:crypto';
 interface Cache<V> {
   /** Returns the value unless it has expired. */
   get(key: string): V | undefined;
-  /** Sets the value of a key, which must be a `digest` or equally short. Drops expired entries and, above the limit, the oldest. */
+  /**
+   * Sets the value of a key, which must be a `digest` or equally short. Drops expired entries and, above the limit, the
+   * oldest.
+   */
   set(key: string, value: V): void;
   delete(key: string): void;
 }

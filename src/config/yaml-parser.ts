@@ -39,7 +39,8 @@ export interface Repetition {
 export const TOO_DEEP = `nested more than ${LIMITS.yamlNestingLevels} levels deep`;
 
 /**
- * Reads the first document. Ignores the text after it. Offsets are relative to a text in which this one starts at `base`.
+ * Reads the first document. Ignores the text after it. Offsets are relative to a text in which this one starts at
+ * `base`.
  * @throws {YamlError} if kubectl rejects the text, or if it exceeds a limit
  */
 export function parseYaml(text: string, base = 0): ParsedYaml {

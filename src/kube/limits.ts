@@ -163,8 +163,10 @@ export const LIMITS = {
   responseBytes: 16 * MIB,
   /** Response that the main thread parses. Larger ones are parsed in a worker thread, so reviews are not delayed. */
   mainThreadBytes: 128 * KIB,
-  /** Values in a response. If the native JSON parser exceeded the heap, V8 would end the process. Stored objects have at
-   * most 750,000, because each of them has at least two bytes in etcd. */
+  /**
+   * Values in a response. If the native JSON parser exceeded the heap, V8 would end the process. Stored objects have at
+   * most 750,000, because each of them has at least two bytes in etcd.
+   */
   jsonValues: 1_000_000,
 
   // Files and URLs, which the user of a command names but others may have written.

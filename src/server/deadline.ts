@@ -12,8 +12,8 @@ const TRANSFER_SHARE = 0.1;
 
 /**
  * Creates the parser for the timeout that API servers send as `?timeout=5s`. It returns milliseconds, or `undefined`
- * for an invalid or too long duration, and caches the last duration, because API servers send the same one with each review for a
- * webhook.
+ * for a duration that is invalid or too long, and caches the last duration, because API servers send the same one with
+ * each review for a webhook.
  */
 export function createTimeoutParser(): (query: unknown) => number | undefined {
   let last: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };

@@ -8,7 +8,7 @@ import type { Logger } from './logger.ts';
  * the process although the heap is not full.
  */
 const MAX_SHARE = 0.7;
-/** Share above which no more objects should be stored. Together with the worker threads, the process then uses 400 MiB. */
+/** Share above which no more objects should be stored, which leaves memory for the worker threads. */
 const FULL_SHARE = 0.6;
 /** Minimum time between two warnings. */
 const INTERVAL_MS = 3_600_000;

@@ -55,8 +55,8 @@ const CLUSTER = '';
 
 /**
  * Creates an empty authorizer. The cost of a query depends only on the user's bindings, and the names for an action are
- * computed only once for each subject until a role or binding of the namespace or of the cluster changes. The cost of a change depends
- * only on the changed object, because bindings refer to roles instead of copying their rules.
+ * computed only once for each subject until a role or binding of the namespace or of the cluster changes. The cost of a
+ * change depends only on the changed object, because bindings refer to roles instead of copying their rules.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
 export function createRbac(): Rbac {

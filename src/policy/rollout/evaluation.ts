@@ -411,9 +411,9 @@ function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean):
 
 /**
  * Returns true if a replacement for the pod would be admitted. This is the case if the policies admit the pod after
- * defaulting and without ephemeral containers, for example because it predates SCC enforcement or was debugged. It is also the case if the template has all of the pod's
- * containers and volumes, which means that the pod comes from an older template. If the template lacks some of them, a
- * webhook added them, and would add them to new pods too.
+ * defaulting and without ephemeral containers, for example because it predates SCC enforcement or was debugged. It is
+ * also the case if the template has all of the pod's containers and volumes, which means that the pod comes from an
+ * older template. If the template lacks some of them, a webhook added them, and would add them to new pods too.
  */
 function isReplaceable(
   running: Pod,
