@@ -27,39 +27,57 @@ export interface Tally<Label extends string> {
   all(): Iterable<Readonly<Cell> & { readonly labels: Readonly<Record<Label, string>> }>;
 }
 
-/** Key of the series for all labels above the limit. */
+/** Label value of the series for all labels above the limit. */
 const OTHER = 'other';
+
+interface Series<Labels> extends Cell {
+  readonly labels: Labels;
+  scraped: number;
+}
+
+/** The series by label value, with one level for each label. */
+interface SeriesTree<Labels> {
+  readonly children: Map<string, SeriesTree<Labels>>;
+  series?: Series<Labels>;
+}
 
 /** Creates a counter whose series can be incremented directly. */
 export function createCounterCells<Label extends string>(description: Description<Label>): Tally<Label> {
   type Labels = Readonly<Record<Label, string>>;
   const { labelNames } = description;
-  const cells = new Map<string, Cell & { readonly labels: Labels; scraped: number }>();
-  const add = (key: string, labels: Labels) => {
-    const cell = { labels, count: 0, scraped: 0 };
-    cells.set(key, cell);
-    return cell;
+  const root: SeriesTree<Labels> = { children: new Map() };
+  const all: Series<Labels>[] = [];
+  const other = Object.fromEntries(labelNames.map((name) => [name, OTHER])) as Labels;
+  const find = (labels: Labels): Series<Labels> | undefined => {
+    let node: SeriesTree<Labels> | undefined = root;
+    for (const name of labelNames) node = node?.children.get(labels[name]);
+    return node?.series;
   };
-  const other = Object.fromEntries(labelNames.map((name) => [name, 'other'])) as Labels;
+  const add = (labels: Labels): Series<Labels> => {
+    let node = root;
+    for (const name of labelNames) {
+      const child = node.children.get(labels[name]) ?? { children: new Map() };
+      node.children.set(labels[name], child);
+      node = child;
+    }
+    node.series = { labels, count: 0, scraped: 0 };
+    all.push(node.series);
+    return node.series;
+  };
   const counter = new Counter({
     ...description,
     labelNames: [...labelNames],
     registers: [...description.registers],
     collect() {
-      for (const cell of cells.values()) {
-        counter.inc({ ...cell.labels }, cell.count - cell.scraped);
-        cell.scraped = cell.count;
+      for (const series of all) {
+        counter.inc({ ...series.labels }, series.count - series.scraped);
+        series.scraped = series.count;
       }
     },
   });
   return {
-    cell(labels) {
-      const key = JSON.stringify(labelNames.map((name) => labels[name]));
-      const cell = cells.get(key);
-      if (cell) return cell;
-      return cells.size < LIMITS.counterSeries ? add(key, labels) : (cells.get(OTHER) ?? add(OTHER, other));
-    },
-    all: () => cells.values(),
+    cell: (labels) => find(labels) ?? (all.length < LIMITS.counterSeries ? add(labels) : (find(other) ?? add(other))),
+    all: () => all,
   };
 }
 

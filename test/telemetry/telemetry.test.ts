@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { Registry } from 'prom-client';
+import { LIMITS } from '../../src/kube/limits.ts';
 import { createCounterCells, createTimings } from '../../src/telemetry/counters.ts';
 import { createLogger, type Logger, type LoggerOptions } from '../../src/telemetry/logger.ts';
 
@@ -150,6 +151,24 @@ suite('createTally', () => {
     assert.deepEqual(await series(), ['x_total{b="2",a="1"} 2', 'x_total{a="\\"quoted\\"",b=""} 0']);
     cell.count++;
     assert.deepEqual(await series(), ['x_total{b="2",a="1"} 3', 'x_total{a="\\"quoted\\"",b=""} 0']);
+  });
+
+  test('looks up a series without serializing its labels', (t) => {
+    const tally = createCounterCells({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [] });
+    const labels = { a: '1', b: '2' };
+    const cell = tally.cell(labels);
+    const serialize = t.mock.method(JSON, 'stringify');
+    assert.equal(tally.cell(labels), cell);
+    assert.notEqual(tally.cell({ a: '12', b: '' }), tally.cell({ a: '1', b: '2' }));
+    assert.equal(serialize.mock.callCount(), 0);
+  });
+
+  test('counts labels above the limit in one series, including labels whose values are all "other"', () => {
+    const tally = createCounterCells({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [] });
+    const other = tally.cell({ a: 'other', b: 'other' });
+    for (let i = 0; i < LIMITS.counterSeries - 1; i++) tally.cell({ a: String(i), b: '' });
+    assert.equal(tally.cell({ a: 'x', b: '' }), other);
+    assert.equal([...tally.all()].length, LIMITS.counterSeries);
   });
 });
 
