@@ -118,20 +118,35 @@ export function fixManifests(text: string, policy: Policy, file = ''): FixedText
   return fixText(text, file, (pod) => podSecurityViolations(pod, policy));
 }
 
-/** Like `fixManifests`, but for violations of any rules. `file` is the name of the text in messages. */
-export function fixText(text: string, file: string, findViolations: FindViolations): FixedText {
+/**
+ * Like `fixManifests`, but for violations of any rules. `file` is the name of the text in messages. `refuse` returns the
+ * choices for an object that cannot be changed.
+ */
+export function fixText(
+  text: string,
+  file: string,
+  findViolations: FindViolations,
+  refuse: (object: ManifestObject) => string | undefined = () => undefined,
+): FixedText {
   const { documents, errors } = readDocuments(text, file);
   const read = documents.map(manifestObjects);
   const pods = read
     .flatMap(({ objects }) => objects)
     .flatMap((object) => findPodTemplates(object.value).templates.map((path) => ({ object, path })))
     .map((located) => ({ located, fix: fixPod(located, findViolations) }));
-  const changed = pods.filter(({ fix }) => fix.changes.length > 0);
+  const changes = pods.filter(({ fix }) => fix.changes.length > 0);
+  const refused = new Map(
+    changes.flatMap(({ located, fix }) => {
+      const choice = refuse(located.object);
+      return choice === undefined ? [] : [[fix, choice] as const];
+    }),
+  );
+  const changed = changes.filter(({ fix }) => !refused.has(fix));
   const values = changed.map(({ located: { object, path }, fix }): FieldValue => {
     return { document: object.document, path: [...object.path, ...path], value: fix.pod };
   });
   const { text: fixed, refusals } = rewrite(text, values);
-  const refused = new Map([...refusals].map(([index, message]) => [changed[index]?.fix, message] as const));
+  for (const [index, message] of refusals) if (changed[index]) refused.set(changed[index].fix, message);
   return {
     text: fixed,
     changes: pods.flatMap(({ fix }) => (refused.has(fix) ? [] : fix.changes)),

@@ -31,7 +31,16 @@ import {
   type Report,
 } from '../output/findings.ts';
 import { outputOption, outputStyle, printable } from '../output/print.ts';
-import { FIX_MODES, fixedManifests, fixTexts, printChanges, printDiffs, printPatches, writeFixes } from './fix.ts';
+import {
+  FIX_MODES,
+  fixedManifests,
+  fixTexts,
+  patchTargets,
+  printChanges,
+  printDiffs,
+  printPatches,
+  writeFixes,
+} from './fix.ts';
 import { checkManifests, type CheckSettings, createFailureFinder } from './manifests.ts';
 import { createSccReviewer } from './scc-admission.ts';
 
@@ -145,7 +154,8 @@ export const command = defineCommand({
       printReport(report, output, io);
       return exitCode(report);
     }
-    const fixes = fixTexts(texts, createFailureFinder(manifests, settings));
+    const targets = fix === 'patch' ? patchTargets(manifests) : undefined;
+    const fixes = fixTexts(texts, createFailureFinder(manifests, settings), targets);
     const fixed = fixedManifests(fixes, manifests);
     const report = checkManifests(fixed, settings);
     const [stream] = isStream(values) ? fixes.values() : [];
@@ -156,7 +166,7 @@ export const command = defineCommand({
     }
     const printed = {
       diff: () => printDiffs(fixes),
-      patch: () => printPatches(fixes, manifests, fixed),
+      patch: () => (targets ? printPatches(manifests, fixed, targets) : ''),
       write: () => stream?.text ?? '',
     };
     printChanges(io.stderr, fixes);

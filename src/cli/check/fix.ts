@@ -4,10 +4,11 @@ import { parse, sep } from 'node:path';
 import { failureReason, isUtf16, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
-import { manifestName, manifestNamespace, type ManifestObject, manifestObjects } from '../../config/objects.ts';
+import { manifestNamespace, type ManifestObject, manifestObjects } from '../../config/objects.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import { diff } from '../../kube/json-patch.ts';
 import { printCount, plural } from '../../kube/text.ts';
+import { isObject, type JsonObject, objectMember, valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Output } from '../command.ts';
@@ -21,8 +22,19 @@ export const FIX_MODES = ['write', 'diff', 'patch'] as const;
 /** Manifest texts by file, with their fixes. */
 type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
 
-export function fixTexts(texts: ReadonlyMap<string, string>, findViolations: FindViolations): Fixes {
-  return new Map(Array.from(texts, ([file, before]) => [file, { before, ...fixText(before, file, findViolations) }]));
+/** With `targets`, leaves objects without a target unchanged. */
+export function fixTexts(
+  texts: ReadonlyMap<string, string>,
+  findViolations: FindViolations,
+  targets?: PatchTargets,
+): Fixes {
+  const refuse = (object: ManifestObject): string | undefined => {
+    const target = targets?.get(documentKey(object));
+    return typeof target === 'string' ? target : undefined;
+  };
+  return new Map(
+    Array.from(texts, ([file, before]) => [file, { before, ...fixText(before, file, findViolations, refuse) }]),
+  );
 }
 
 /** Returns the objects in the fixed texts. Files that cannot be read keep their original errors. */
@@ -73,26 +85,61 @@ export function printDiffs(fixes: Fixes): string {
   }).join('');
 }
 
-/** Prints the changes as kustomize `patches`, with a JSON patch for each changed object. */
-export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifests): string {
-  const after = new Map(fixed.objects.map((object) => [documentKey(object), object]));
-  const patches = manifests.objects.flatMap((object) => {
-    const operations = diff(object.value, after.get(documentKey(object))?.value ?? object.value);
-    if (operations.length === 0) return [];
-    const { apiVersion, kind, value } = object;
+/** The objects that kustomize can match, with their targets, and the choices for all others. By `documentKey`. */
+type PatchTargets = ReadonlyMap<string, JsonObject | string>;
+
+/**
+ * Returns the targets of patches. A target without a namespace matches objects in all namespaces, and kustomize treats
+ * objects without a namespace as objects in `default`.
+ */
+export function patchTargets({ objects }: Manifests): PatchTargets {
+  const named = Map.groupBy(objects, ({ apiVersion, kind, value }) =>
+    JSON.stringify([apiVersion, kind, objectMember(value, 'metadata')['name']]),
+  );
+  const targets = new Map<string, JsonObject | string>();
+  for (const object of objects) {
+    const { apiVersion, kind, value, document, path } = object;
+    const { name } = objectMember(value, 'metadata');
+    const item = valueAt(document.value, path);
+    const others = (named.get(JSON.stringify([apiVersion, kind, name])) ?? []).filter((one) => one !== object);
+    const namespace = patchNamespace(object);
+    const same = others.find((one) => patchNamespace(one) === namespace);
     const [version = '', group] = apiVersion.split('/').reverse();
-    const namespace = manifestNamespace(value);
     const target = {
       ...(group === undefined ? {} : { group }),
       version,
       kind,
-      name: manifestName(value),
-      ...(namespace === undefined ? {} : { namespace }),
+      // Kustomize reads the name as a regular expression.
+      name: String(name).replaceAll('.', '\\.'),
+      ...(manifestNamespace(value) === undefined && others.length === 0 ? {} : { namespace }),
     };
-    return [{ target, patch: printYaml([operations]) }];
+    targets.set(
+      documentKey(object),
+      typeof name !== 'string' || name === ''
+        ? 'set metadata.name, because kustomize rejects objects without a name'
+        : isObject(item) && item['kind'] == null
+          ? 'set apiVersion and kind of the list item, because kustomize rejects items without them'
+          : same === undefined
+            ? target
+            : `rename one of the objects or check them separately, because kustomize cannot distinguish it from the object at ${printPosition({ file: same.document.file, ...same.locate([]) })}`,
+    );
+  }
+  return targets;
+}
+
+function patchNamespace({ value }: ManifestObject): string {
+  return manifestNamespace(value) ?? 'default';
+}
+
+/** Prints the changes as kustomize `patches`, with a JSON patch for each changed object. */
+export function printPatches(manifests: Manifests, fixed: Manifests, targets: PatchTargets): string {
+  const after = new Map(fixed.objects.map((object) => [documentKey(object), object]));
+  const patches = manifests.objects.flatMap((object) => {
+    const key = documentKey(object);
+    const operations = diff(object.value, after.get(key)?.value ?? object.value);
+    return operations.length === 0 ? [] : [{ target: targets.get(key), patch: printYaml([operations]) }];
   });
-  const hasChanges = [...fixes.values()].some(({ before, text }) => text !== before);
-  return hasChanges ? printYaml([{ patches }]) : '';
+  return patches.length === 0 ? '' : printYaml([{ patches }]);
 }
 
 function documentKey({ document: { file, index }, path }: ManifestObject): string {

@@ -601,6 +601,67 @@ describe('options that cannot be combined, and missing programs', () => {
   }
 });
 
+describe('--fix=patch for objects that kustomize cannot match', () => {
+  const pod = (metadata: string, field = 'hostPID'): string =>
+    `apiVersion: v1\nkind: Pod\nmetadata: ${metadata}\nspec: {${field}: true}\n`;
+  const same = (other: string): string =>
+    `rename one of the objects or check them separately, because kustomize cannot distinguish it from the object at ${other}`;
+  const unnamed = 'set metadata.name, because kustomize rejects objects without a name';
+  const cases: readonly (readonly [
+    name: string,
+    stdin: string,
+    refusals: readonly (readonly [at: string, choice: string])[],
+  ])[] = [
+    ['no metadata', 'apiVersion: v1\nkind: Pod\nspec: {hostPID: true}\n', [['3:8', unnamed]]],
+    ['an empty name', pod('{name: ""}'), [['4:8', unnamed]]],
+    ['a name that is not a string', pod('{name: 8080}'), [['4:8', unnamed]]],
+    ['generateName', pod('{generateName: p-}'), [['4:8', unnamed]]],
+    [
+      'items of a typed list',
+      'apiVersion: v1\nkind: PodList\nitems:\n  - metadata: {name: p}\n    spec: {hostPID: true}\n',
+      [['5:12', 'set apiVersion and kind of the list item, because kustomize rejects items without them']],
+    ],
+    [
+      'the same name twice',
+      `${pod('{name: p}')}---\n${pod('{name: p}')}`,
+      [
+        ['4:8', same('stdin:6:1')],
+        ['9:8', same('stdin:1:1')],
+      ],
+    ],
+    [
+      'the same name without a namespace and in the default namespace',
+      `${pod('{name: p}')}---\n${pod('{name: p, namespace: default}')}`,
+      [
+        ['4:8', same('stdin:6:1')],
+        ['9:8', same('stdin:1:1')],
+      ],
+    ],
+  ];
+  for (const [name, stdin, refusals] of cases) {
+    test(name, async () => {
+      const { code, stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix=patch'], {
+        stdin,
+      });
+      const lines = stderr.split('\n').filter((line) => /^(?:fixed|not fixed)/.test(line));
+      assert.deepEqual(
+        { code, stdout, lines },
+        {
+          code: 1,
+          stdout: '',
+          lines: refusals.map(([at, choice]) => `not fixed: stdin:${at}: hostNamespaces: not set to false: ${choice}`),
+        },
+      );
+    });
+  }
+
+  test('patches all other objects', async () => {
+    const stdin = `${pod('{generateName: p-}')}---\n${pod('{name: a}')}`;
+    const { code, stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix=patch'], { stdin });
+    assert.deepEqual([code, stdout.match(/name: .*/g)], [1, ['name: a']]);
+  });
+});
+
 suite('a kustomization', { skip: !hasKubectl && 'there is no kubectl' }, () => {
   const DEPLOYMENT = `apiVersion: apps/v1
 kind: Deployment
@@ -646,6 +707,29 @@ patches:
     await writeFile(join(folder, 'fixed/kustomization.yaml'), `resources: [../overlay]\n${stdout}`);
     const fixed = await runProgram(['check', '-f', '-'], { stdin: await build('fixed') });
     assert.deepEqual(fixed, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
+  });
+
+  test('passes with patches for objects with similar names, in several namespaces and in a list', async () => {
+    const pod = (metadata: string, field: string): string =>
+      `{apiVersion: v1, kind: Pod, metadata: ${metadata}, spec: {${field}: true, containers: []}}`;
+    const pods = [
+      pod('{name: a.b}', 'hostPID'),
+      pod('{name: a-b}', 'hostIPC'),
+      pod('{name: a-b, namespace: x}', 'hostNetwork'),
+    ].join('\n---\n');
+    const list = `apiVersion: v1\nkind: List\nitems: [${pod('{name: c}', 'hostPID')}]\n`;
+    await mkdir(join(folder, 'names'));
+    await writeFile(join(folder, 'names/kustomization.yaml'), 'resources: [pods.yaml]\n');
+    await writeFile(join(folder, 'names/pods.yaml'), `${pods}\n---\n${list}`);
+    const args = ['check', '-f', join(folder, 'names/pods.yaml'), '--level=baseline', '--fix=patch'];
+    const { code, stdout } = await runProgram(args);
+    assert.equal(code, 0);
+    await writeFile(join(folder, 'names/kustomization.yaml'), `resources: [pods.yaml]\n${stdout}`);
+    const stdin = await build('names');
+    // A patch that also matches another pod would add a field to it.
+    assert.equal(stdin.match(/host\w+: false/g)?.length, 4);
+    const fixed = await runProgram(['check', '-f', '-', '--level=baseline'], { stdin });
+    assert.deepEqual(fixed, { code: 0, stdout: '4 passed, 0 failed\n', stderr: '' });
   });
 
   for (const name of ['base', 'overlay']) {
