@@ -16,7 +16,7 @@ import {
   RAISED_AT_ANNOTATION,
 } from '../kube/well-known.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { currentConditions } from '../policy/rollout/enforcement-conditions.ts';
+import { currentConditions, findNextRaise } from '../policy/rollout/enforcement-conditions.ts';
 import {
   defaultInForce,
   type DefaultLevel,
@@ -319,7 +319,7 @@ async function writeConditions(
 }
 
 function computeConditions(
-  { settings, view, effect, labels, replicas, currentEnforce, date }: EnforcementStep,
+  { settings, view, effect, labels, replicas, currentEnforce, raisedAtMs, date }: EnforcementStep,
   modes: ReturnType<typeof readEnforcement>,
   status: Parameters<typeof getEvaluationResult>[0]['status'],
 ): readonly ConditionState[] {
@@ -333,6 +333,10 @@ function computeConditions(
     ...modes,
     ...effect,
     ...labels,
+    raise: {
+      raiseSettleMs: settings.raiseSettleMs,
+      nextRaiseTime: findNextRaise(raisedAtMs, date.getTime()),
+    },
     phase: settings.phase,
     gate: view.gate,
     want: view.want,

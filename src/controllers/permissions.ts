@@ -20,7 +20,7 @@ export interface Features {
   readonly managedCertificate: boolean;
   /** True if the settings come from the PortcullisConfiguration in the cluster rather than a file. */
   readonly settingsObject: boolean;
-  /** True if several replicas may run, each of which publishes its state in a Lease. */
+  /** True if several replicas may run. */
   readonly replicas: boolean;
   /** True if the leader manages the webhook configurations. */
   readonly managedWebhooks: boolean;

@@ -58,7 +58,7 @@ export const replica: ControllerDefinition = {
       isNeeded: ({ managedCertificate }) => managedCertificate,
     },
   ],
-  isEnabled: ({ replicas }) => replicas,
+  isEnabled: () => true,
   create: createReconciler,
 };
 

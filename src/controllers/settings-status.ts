@@ -86,6 +86,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const status: Status = {
         observedGeneration: generation,
         ...findApplied(object, settingsStatus()),
+        sccMode: settings.value.scc.mode,
+        rolloutPhase: settings.value.rollout.phase,
         conditions: withTransitionTimes(states, object.status?.conditions, time),
         replicas,
       };
@@ -173,9 +175,9 @@ function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserv
 
 /** Returns the part of the status that this controller owns. Other controllers own the other fields and conditions. */
 function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
-  const { observedGeneration, applied, replicas, conditions = [] } = status;
+  const { observedGeneration, applied, sccMode, rolloutPhase, replicas, conditions = [] } = status;
   const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
-  return { observedGeneration, ...(applied ? { applied } : {}), conditions: own, replicas };
+  return { observedGeneration, ...(applied ? { applied } : {}), sccMode, rolloutPhase, conditions: own, replicas };
 }
 
 /** Records the settings in force, which replicas use at startup while the object is invalid. */
@@ -258,6 +260,6 @@ function findObstacle({ generation, replicas, missing }: Facts, applied: number)
   }
   const [feature] = missing;
   if (feature === undefined) return undefined;
-  const message = `spec.${feature} has no effect, because the ${feature} feature is not installed: install it with portcullis install --${feature}`;
+  const message = `spec.${feature} has no effect, because the ${feature} feature is not installed: set spec.${feature} to null, or install the feature with portcullis install --${feature}`;
   return { reason: 'FeatureNotInstalled', message };
 }

@@ -173,6 +173,9 @@ export interface PortcullisConfiguration extends KubeObject {
      * The last valid spec and its generation. Generation 0 means the initial settings from before the object existed.
      */
     readonly applied?: { readonly generation: number; readonly spec: JsonObject };
+    /** The default SCC mode and the rollout phase in force. */
+    readonly sccMode?: string;
+    readonly rolloutPhase?: string;
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];

@@ -9,6 +9,7 @@ import { clusterScoped, namespaced, objectPath, type ResourceInfo } from '../../
 import type { ApiClient, ApiResponse } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
+import { runProgram } from '../support/memory-io.ts';
 import { formatSettings, type RunningServer, serve } from '../support/serve-process.ts';
 
 const CONFIGURATION = formatSettings({
@@ -151,5 +152,48 @@ suite('manifests with optional features, and an enforcement date', () => {
         '299 - "enforcement from 2999-01-31 will deny these pods"',
       ],
     );
+  });
+});
+
+suite('a development cluster with default settings', () => {
+  let running: RunningServer;
+  let client: ApiClient;
+  before(async () => {
+    running = await serve([]);
+    client = await connect(running);
+  });
+  after(async () => {
+    client.close();
+    await running.stop();
+  });
+
+  /** Returns the empty cells that `kubectl get` would print. */
+  const emptyCells = async (path: string): Promise<readonly string[]> => {
+    const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
+    const { columnDefinitions, rows } = (await client.send('GET', path, undefined, { accept })).body as {
+      readonly columnDefinitions: readonly { readonly name: string; readonly priority: number }[];
+      readonly rows: readonly { readonly cells: readonly unknown[] }[];
+    };
+    assert.equal(rows.length, 1, path);
+    return columnDefinitions.flatMap(({ name, priority }, index) =>
+      priority > 0 || (rows[0]?.cells[index] ?? '') !== '' ? [] : [name],
+    );
+  };
+  const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
+
+  test('has a running replica', async () => {
+    await eventually(async () => {
+      const { stdout } = await runProgram(['rollout', 'status', '--kubeconfig', running.kubeconfig]);
+      assert.match(stdout, /^Replicas +1 running, leader \S+$/m);
+    });
+  });
+
+  test('prints no empty columns for the settings and the rollout', async () => {
+    await eventually(async () => assert.deepEqual(await emptyCells(SETTINGS), []));
+    const patch = { spec: { rollout: { phase: 'Evaluate' } } };
+    const headers = { 'content-type': 'application/merge-patch+json' };
+    assert.equal((await client.send('PATCH', `${SETTINGS}/cluster`, patch, headers)).status, 200);
+    const rollout = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
+    await eventually(async () => assert.deepEqual(await emptyCells(rollout), []));
   });
 });

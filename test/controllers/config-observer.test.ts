@@ -221,11 +221,19 @@ plugins:
 
   test('is raised at most once every five minutes', async () => {
     await raise();
+    const { annotations } = cluster.store.get('ConfigMap', 'portcullis-pod-security', NAMESPACE)?.metadata ?? {};
+    const raisedMs = Date.parse(annotations?.['portcullis.dev/raised-at'] ?? '');
+    const time = new Date(raisedMs + 300_000).toISOString().replace('.000Z', 'Z');
     await decide('Legacy');
     await report('a', 'privileged', 3);
     await decide('Restricted');
     await wait(200);
     assert.equal(published(), 'privileged 3 Enforce');
+    const message = `all managed namespaces have labels, and the default level is raised after all labels have existed for 30s, and not before ${time}`;
+    assert.deepEqual(conditions(), {
+      Enforcing: `False AwaitingRaise: ${message}`,
+      Progressing: `True AwaitingRaise: ${message}`,
+    });
     await wait(120);
     assert.equal(published(), 'restricted 4 Enforce');
   });

@@ -87,7 +87,7 @@ suite('the enabled controllers', () => {
     [
       'development cluster',
       { ...DEVELOPMENT, rollout: false },
-      [CERTIFICATE, REPLICA, WEBHOOKS, POLICY_STANDBY, STANDBY, RUN_LEVEL_ZERO],
+      [CERTIFICATE, WEBHOOKS, POLICY_STANDBY, STANDBY, RUN_LEVEL_ZERO],
     ],
   ];
   const enabledNames = (features: Partial<Features>, disabled: readonly string[] = []): readonly string[] =>

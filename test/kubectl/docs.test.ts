@@ -228,14 +228,14 @@ suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }
     return sink === undefined ? outcome : await runShell(sink, outcome.stdout);
   }
 
-  /** Returns the text without ages and times, which differ between runs. */
+  /** Returns the text without ages and times, which differ between runs, and with single spaces between columns. */
   const withoutTimes = (text: string): string =>
     text
       .replaceAll(/\b\d+s\b/g, 'AGE')
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, 'TIME')
       // kubectl 1.34 and newer print the namespace of a deleted object.
       .replaceAll(/ deleted from [\w-]+ namespace$/gm, ' deleted')
-      .replaceAll(/ +/g, ' ')
+      .replaceAll(/(?<=\S) +/g, ' ')
       .replaceAll(/ $/gm, '')
       .trimEnd();
 

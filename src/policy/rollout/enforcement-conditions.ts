@@ -2,12 +2,14 @@
 import type { ConditionState } from '../../kube/conditions.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
+import { formatTimestamp } from '../../kube/units.ts';
 import {
   areAllRaised,
   type EnforcementInput,
   type EnforcementPlan,
   type EvaluationResult,
   type PublishedLevel,
+  RAISE_INTERVAL_MS,
 } from './enforcement.ts';
 
 /** The cluster state that the conditions are computed from. */
@@ -15,7 +17,7 @@ interface CurrentState
   extends
     Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status' | 'specOwner' | 'evaluation' | 'currentEnforce'>,
     Pick<EnforcementPlan, 'enforce' | 'syncer' | 'want'>,
-    Pick<EnforcementFacts, 'unlabeled' | 'unreleased'> {
+    Pick<EnforcementFacts, 'unlabeled' | 'unreleased' | 'raise'> {
   readonly generation: number;
   /** The level that each live replica runs. */
   readonly replicas: readonly PublishedLevel[];
@@ -30,12 +32,12 @@ const ROLLING_OUT = {
 
 /** Returns the conditions for the current state. Makes no new decision. */
 export function currentConditions(state: CurrentState): readonly ConditionState[] {
-  const { spec, status, want, enforce, syncer, generation, replicas, unlabeled, unreleased = [] } = state;
+  const { spec, status, want, enforce, syncer, generation, replicas, unlabeled, unreleased = [], raise } = state;
   const isRollingOut = enforce === 'restricted' && !areAllRaised({ level: enforce, generation }, replicas);
   return enforcementConditions({
     input: { ...state, isSettled: false, currentEnforce: isRollingOut ? 'privileged' : state.currentEnforce },
     plan: { spec, status, want, enforce, syncer },
-    ...(unlabeled && { unlabeled }),
+    ...{ unlabeled, raise },
     unreleased: want ? [] : unreleased,
   }).map((one) => (isRollingOut && one.type === 'Enforcing' ? { ...one, ...ROLLING_OUT } : one));
 }
@@ -50,9 +52,31 @@ interface EnforcementFacts {
   /** Number of workloads that need a restart because their running pods violate the level. */
   readonly restarts?: number;
   /** Managed namespaces that lack their label. */
-  readonly unlabeled?: readonly string[];
+  readonly unlabeled?: readonly string[] | undefined;
   /** Namespaces whose enforce label the syncer still has to remove. */
   readonly unreleased?: readonly string[];
+  readonly raise?: RaiseTimes | undefined;
+}
+
+/** When the default level is raised after all managed namespaces have labels. */
+export interface RaiseTimes {
+  /** Time for which the labels must have existed. */
+  readonly raiseSettleMs: number;
+  /** Earliest time (RFC 3339), because of the minimum time after the previous raise. Absent if it has passed. */
+  readonly nextRaiseTime?: string | undefined;
+}
+
+/** Returns, for example, `after all labels have existed for 30s, and not before 2026-11-22T12:05:00Z`. */
+export function printRaiseTimes({ raiseSettleMs, nextRaiseTime }: RaiseTimes): string {
+  const earliest = nextRaiseTime === undefined ? '' : `, and not before ${nextRaiseTime}`;
+  return `after all labels have existed for ${raiseSettleMs / 1000}s${earliest}`;
+}
+
+/** Returns the earliest time of the next raise, or `undefined` if it has passed. */
+export function findNextRaise(raisedAtMs: number | undefined, nowMs: number | undefined): string | undefined {
+  if (raisedAtMs === undefined || nowMs === undefined) return undefined;
+  const nextMs = raisedAtMs + RAISE_INTERVAL_MS;
+  return nextMs > nowMs ? formatTimestamp(nextMs) : undefined;
 }
 
 type State = Omit<ConditionState, 'type'>;
@@ -105,7 +129,7 @@ function violationsDetected({ input, violating = [], restarts = 0 }: Enforcement
   );
 }
 
-function enforcing({ input, plan, unlabeled }: EnforcementFacts): State {
+function enforcing({ input, plan, ...facts }: EnforcementFacts): State {
   const { phase, gate } = input;
   const { spec, status, enforce } = plan;
   if (phase === 'Evaluate') return no('PhaseNotEnforcing', 'nothing is enforced in the Evaluate phase');
@@ -116,7 +140,10 @@ function enforcing({ input, plan, unlabeled }: EnforcementFacts): State {
   }
   if (!gate) return no('FeatureGateDisabled', 'the feature gate is off');
   if (enforce === 'restricted') return yes('Restricted', 'the restricted level applies to namespaces without a label');
-  return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabeled)}`);
+  const wait = describeWait(facts);
+  if (wait !== undefined) return no('AwaitingRaise', wait);
+  const names = missing(facts.unlabeled);
+  return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${names}`);
 }
 
 function progressing(facts: EnforcementFacts): State {
@@ -129,11 +156,9 @@ function progressing(facts: EnforcementFacts): State {
     return yes('RollingOutConfiguration', 'replicas are switching to the restricted default level');
   }
   if (want && enforce === 'privileged') {
-    const message =
-      unlabeled?.length === 0
-        ? 'all managed namespaces have labels, and the default level is raised after spec.rollout.raiseSettleTime'
-        : `namespaces are being labeled${missing(unlabeled)}`;
-    return yes('LabelingNamespaces', message);
+    const wait = describeWait(facts);
+    if (wait !== undefined) return yes('AwaitingRaise', wait);
+    return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabeled)}`);
   }
   if (!want && unreleased.length > 0) {
     return yes('ReleasingLabels', `enforce labels are being removed from ${summarizeNames(unreleased)}`);
@@ -141,6 +166,12 @@ function progressing(facts: EnforcementFacts): State {
   if (isWaiting(input, plan))
     return yes('EvaluationPending', 'the decision is waiting for an evaluation of all namespaces');
   return no('AsExpected');
+}
+
+/** Describes the wait after all managed namespaces have been labeled, in which only time is missing. */
+function describeWait({ unlabeled, raise }: Pick<EnforcementFacts, 'unlabeled' | 'raise'>): string | undefined {
+  if (unlabeled?.length !== 0 || raise === undefined) return undefined;
+  return `all managed namespaces have labels, and the default level is raised ${printRaiseTimes(raise)}`;
 }
 
 /** Returns true if no mode is requested and no evaluation determines the mode. */

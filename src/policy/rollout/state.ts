@@ -8,11 +8,11 @@ import {
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
-import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
+import { parseTimestamp } from '../../kube/units.ts';
 import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import type { Level } from '../pss/policy.ts';
 import type { SccMode } from '../scc/mode.ts';
-import { currentConditions } from './enforcement-conditions.ts';
+import { currentConditions, findNextRaise, printRaiseTimes, type RaiseTimes } from './enforcement-conditions.ts';
 import {
   defaultInForce,
   type DefaultLevel,
@@ -20,7 +20,6 @@ import {
   getEvaluationResult,
   planEffect,
   type PublishedLevel,
-  RAISE_INTERVAL_MS,
   readEnforcement,
   type SyncerMode,
 } from './enforcement.ts';
@@ -55,7 +54,7 @@ interface Replicas {
 }
 
 /** The current state of the rollout. Times are in RFC 3339 format. */
-export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSettleMs'>, RolloutView {
+export interface RolloutState extends Pick<RolloutSettings, 'phase'>, RaiseTimes, RolloutView {
   /** The announced enforcement date, unless it has passed. */
   readonly enforcementDate?: string | undefined;
   readonly sccMode: SccMode;
@@ -65,8 +64,6 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSett
   readonly replicas?: Replicas | undefined;
   /** The leader's stored evaluation. */
   readonly evaluation: EvaluationResult;
-  /** Earliest time at which the default can be raised again, if it is in the future. */
-  readonly nextRaiseTime?: string | undefined;
   /** `spec.enforcementMode`. Absent if there is no PSAEnforcementConfig. */
   readonly requested?: string | undefined;
   readonly requestedBy?: 'rollout' | 'others' | undefined;
@@ -117,9 +114,10 @@ export function computeState(input: StateInput): RolloutState {
   const replicas = live?.replicas ?? [published];
   const currentEnforce = defaultInForce(published, replicas, raisedAt !== undefined);
   const effect = planEffect({ want: view.want, currentEnforce, isSettled: false });
+  const raise = { raiseSettleMs, nextRaiseTime: findNextRaise(parseTimestamp(raisedAt), nowMs) };
   const current = currentConditions({
     ...{ ...modes, ...effect, ...labels, phase, evaluation, replicas, currentEnforce },
-    ...{ gate: view.gate, want: view.want, generation: view.generation },
+    ...{ gate: view.gate, want: view.want, generation: view.generation, raise },
   }).filter(({ type }) => CURRENT_CONDITIONS.has(type));
   const conditions = isDisabled ? [] : current;
   // No mode applies in the Evaluate phase.
@@ -137,8 +135,7 @@ export function computeState(input: StateInput): RolloutState {
     outdatedMode: decided === modes.status && !isDisabled ? '' : modes.status,
     lastEvaluationTime: config?.status?.lastEvaluationTime ?? undefined,
     evaluation,
-    raiseSettleMs,
-    nextRaiseTime: nextRaiseTime(parseTimestamp(raisedAt), nowMs),
+    ...raise,
     conditions,
     outdatedConditions: findOutdated(config?.status?.conditions ?? [], conditions),
     unlabeled: labels.unlabeled,
@@ -159,12 +156,6 @@ function findOutdated(stored: readonly Condition[], current: readonly ConditionS
     const isSame = now === undefined ? status === 'False' : now.status === status && now.reason === reason;
     return CURRENT_CONDITIONS.has(type) && !isSame;
   });
-}
-
-function nextRaiseTime(raisedAtMs: number | undefined, nowMs: number | undefined): string | undefined {
-  if (raisedAtMs === undefined || nowMs === undefined) return undefined;
-  const nextMs = raisedAtMs + RAISE_INTERVAL_MS;
-  return nextMs > nowMs ? formatTimestamp(nextMs) : undefined;
 }
 
 /** The causes that block enforcement, and the next steps. Each item is one sentence. */
@@ -227,7 +218,8 @@ export function isEnforcing({ conditions }: RolloutState): boolean {
 }
 
 /** Returns the outlook after the decision to enforce, before enforcement is in effect. */
-function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTime }: RolloutState): Outlook {
+function pendingOutlook(state: RolloutState): Outlook {
+  const { gate, unlabeled, published } = state;
   if (!gate) {
     return outlook(`the ${ENFORCEMENT_GATE} feature is off`, [`Enable the ${ENFORCEMENT_GATE} feature.`]);
   }
@@ -239,9 +231,8 @@ function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTi
       'Wait for the labels. Errors are reported as events in the namespaces.',
     ]);
   }
-  const earliest = nextRaiseTime === undefined ? '' : `, and not before ${nextRaiseTime}`;
   return outlook('the default level is raised after a wait', [
-    `Wait. The default becomes restricted after all labels have existed for ${raiseSettleMs / 1000}s${earliest}.`,
+    `Wait. The default becomes restricted ${printRaiseTimes(state)}.`,
   ]);
 }
 

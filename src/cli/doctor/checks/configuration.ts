@@ -1,7 +1,7 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
 import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
-import { applyManifests, instruction, replicaLogs, run } from '../fix.ts';
+import { applyManifests, instruction, printFix, replicaLogs, run } from '../fix.ts';
 import { invalidReason } from '../gather.ts';
 
 const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
@@ -60,8 +60,9 @@ export const configuration: Check = {
       const missing = OPTIONAL_FEATURES.find((one) => !settings.features[one] && spec[one] != null);
       if (missing !== undefined) {
         const message = `spec.${missing} is set, but the ${missing} feature is not installed`;
-        const fix = applyManifests(facts, missing);
-        const impact = `Portcullis ignores these settings. If you removed the feature on purpose, set spec.${missing} to null instead`;
+        const patch = JSON.stringify({ spec: { [missing]: null } });
+        const fix = run('kubectl', 'patch', 'portcullisconfiguration', CONFIGURATION_NAME, '--type=merge', '-p', patch);
+        const impact = `Portcullis ignores these settings. To use them, install the feature instead: ${printFix(applyManifests(facts, missing), [])}`;
         return [warning(OBJECT, message, { impact, fix })];
       }
       const failed = (status?.conditions ?? []).filter((condition) => condition.status === 'False');
