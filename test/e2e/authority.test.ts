@@ -99,6 +99,13 @@ suite('a tenant who administers a namespace', { skip: ASSETS === undefined && 'n
       rules: [rule(['use'], ['securitycontextconstraints'], ['privileged'])],
     };
     assert.equal(await send({}, 'POST', `${API}/clusterroles`, custom), '');
+    // All permissions for the exceptions do not make the operator a subject of a temporary grant.
+    const policies = {
+      metadata: { name: 'policies' },
+      rules: [{ apiGroups: ['policy.portcullis.dev'], resources: ['*'], verbs: ['*'] }],
+    };
+    assert.equal(await send({}, 'POST', `${API}/clusterroles`, policies), '');
+    assert.equal(await send({}, 'POST', BINDINGS, bind('operator-policies', 'policies', account('operator'))), '');
     await eventually(async () => {
       const { status } = await plane.admin.send(
         'GET',

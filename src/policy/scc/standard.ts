@@ -64,10 +64,11 @@ export function useRoleScc(role: string): string | undefined {
 
 /**
  * Permission of the subjects of temporary grants. It identifies them to the policy that prevents them from passing on
- * the use of the SCC. The resource does not exist.
+ * the use of the SCC. Neither the API group nor the resource exist, so no role that grants all permissions for another
+ * group contains it.
  */
 export const HOLD_TEMPORARY_GRANT = {
-  apiGroup: RESOURCES.PodSecurityException.group,
+  apiGroup: 'grants.portcullis.dev',
   resource: 'temporarygrants',
   verb: 'hold',
 } as const;

@@ -152,7 +152,7 @@ subjects:
         resourceNames: ['anyuid'],
         verbs: ['use'],
       },
-      { apiGroups: ['policy.portcullis.dev'], resources: ['temporarygrants'], verbs: ['hold'] },
+      { apiGroups: ['grants.portcullis.dev'], resources: ['temporarygrants'], verbs: ['hold'] },
     ]);
     const listed = await run('who-can anyuid -n shop');
     assert.match(
