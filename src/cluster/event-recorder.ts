@@ -16,6 +16,8 @@ interface RecorderOptions {
   now(): Date;
 }
 
+type Request = Parameters<Connection['request']>[0];
+
 /** Equal events for an object, which the API server stores as a single event with a count. */
 interface Series {
   readonly path: string;
@@ -52,20 +54,33 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
   const buckets = createCache<TokenBucket>({ maxBytes: LIMITS.eventBucketsBytes, ttlMs: BUCKET_MS, now: clock.now });
   const series = createCache<Promise<Series>>({ maxBytes: LIMITS.eventSeriesBytes, ttlMs: SERIES_MS, now: clock.now });
   let pending = 0;
+  let writing = 0;
+  const waiting: (() => void)[] = [];
 
+  const send = async (request: Request): Promise<void> => {
+    if (writing < LIMITS.eventWrites) writing++;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      await connection.request(request);
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else writing--;
+    }
+  };
   const create = async (event: ClusterEvent): Promise<Series> => {
     const body = eventObject(event, now());
     const { name, namespace } = body.metadata;
     const path = `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
     const query = { fieldManager: event.reportingController };
-    await connection.request({ method: 'POST', path, query, body });
+    await send({ method: 'POST', path, query, body });
     return { path: `${path}/${encodeURIComponent(name)}`, count: 1 };
   };
   const repeat = async (known: Series, event: ClusterEvent): Promise<Series> => {
     known.count++;
     const value = { count: known.count, lastObservedTime: formatMicroTime(now()) };
     try {
-      await connection.request({
+      await send({
         method: 'PATCH',
         path: known.path,
         query: { fieldManager: event.reportingController },

@@ -22,6 +22,7 @@ import type { ServerNames } from '../tls/issue.ts';
 import type { Service } from '../tls/trust.ts';
 import type { RecordEvent } from './events.ts';
 import type { Features, PermissionSet } from './permissions.ts';
+import type { RecentAuthority } from './recent-authority.ts';
 
 /** A registered controller. The RBAC manifests, the settings and the reference documentation are generated from it. */
 export interface ControllerDefinition {
@@ -53,6 +54,7 @@ export interface ControllerContext {
   /** The API server's version, or `undefined` until it is known. */
   readonly apiServerVersion: Observable<Version | undefined>;
   readonly replica: ReplicaIdentity;
+  readonly recentAuthority: RecentAuthority;
   readonly certificate: {
     readonly served: ServedPair;
     /** Subject alternative names for a managed certificate. */

@@ -1,4 +1,5 @@
 /** The registry of controllers. To add a controller, add a file to this folder and a line to the array. */
+import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { admissionPolicies, admissionPolicyStandby } from './admission-policies.ts';
@@ -12,6 +13,7 @@ import { labelSyncer } from './label-syncer.ts';
 import { olmAutoLabeler } from './olm-auto-labeler.ts';
 import type { Features } from './permissions.ts';
 import { readiness } from './readiness.ts';
+import { followRecentAuthority } from './recent-authority.ts';
 import { replica } from './replica.ts';
 import { runLevelZeroLabeler } from './run-level-zero-labeler.ts';
 import { sccGrantExpiry } from './scc-grant-expiry.ts';
@@ -70,9 +72,11 @@ export function createController(
  * or defaults change, it recreates the controllers that read them in `create`.
  */
 export function createControllerSelector(
-  context: ControllerContext,
+  given: Omit<ControllerContext, 'recentAuthority'>,
   features: (settings: Settings) => Features,
+  store: Store,
 ): () => readonly Controller[] {
+  const context = { ...given, recentAuthority: followRecentAuthority(store, given.date) };
   const created = new Map<ControllerDefinition, Controller>();
   let basis: unknown;
   return () => {

@@ -32,7 +32,6 @@ import {
   watchChanges,
 } from './controller.ts';
 import { statusRule } from './permissions.ts';
-import { createRecentAuthority, type RecentAuthority } from './recent-authority.ts';
 
 const NAME = 'unreviewed-pods-controller';
 const KIND = 'PortcullisConfiguration';
@@ -68,8 +67,7 @@ const MAX_MESSAGE = 1024;
  * former leader's last renewal. Afterwards, it evaluates each new pod. This includes pods that an API server
  * admitted because it could not reach a running replica.
  */
-function createReconciler(controllerContext: ControllerContext): Reconciler {
-  const context = { ...controllerContext, recent: createRecentAuthority(controllerContext.date) };
+function createReconciler(context: ControllerContext): Reconciler {
   const { startMs } = context.replica;
   const report = createReport(context);
   const denied = new Set<string>();
@@ -97,7 +95,6 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   return {
     initialKeys: [ALL],
     sources: [
-      ...context.recent.sources,
       watchChanges('Pod', (pod, _store, { type, before }) => {
         const key = objectKey(pod);
         if (type === 'remove') return report.has(key) ? [key] : [];
@@ -175,7 +172,7 @@ function hasNewEphemeralContainers(pod: Pod, before: Pod): boolean {
   return (pod.spec?.ephemeralContainers?.length ?? 0) > (before.spec?.ephemeralContainers?.length ?? 0);
 }
 
-function createReport(context: ControllerContext & Pick<Scope, 'recent'>) {
+function createReport(context: ControllerContext) {
   const reported = new Map<string, UnreviewedPod>();
   return {
     has: (key: string): boolean => reported.has(key),
@@ -240,8 +237,8 @@ interface Denial {
   readonly denied?: Policy;
 }
 
-type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date'> &
-  Pick<ReconcileContext, 'cluster' | 'now'> & { readonly recent: RecentAuthority };
+type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date' | 'recentAuthority'> &
+  Pick<ReconcileContext, 'cluster' | 'now'>;
 
 /**
  * Returns the denial of a pod under the current policy, or `undefined`. Because the creator of the pod is unknown, a
@@ -254,7 +251,7 @@ function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | und
 }
 
 function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
-  const { cluster, settings, service, version, date, now, recent } = scope;
+  const { cluster, settings, service, version, date, now, recentAuthority } = scope;
   const { store } = cluster;
   const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
   if (!isUnreviewed && podSecurity.configuration.exemptions.usernames.length > 0) return undefined;
@@ -278,7 +275,7 @@ function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): D
     findExceptions(name) {
       const { exceptions } = settings.value;
       const active = activeExceptions(store, exceptions, name, date().getTime());
-      return isUnreviewed ? active : recent.exceptions(active, exceptions, name);
+      return isUnreviewed ? active : recentAuthority.exceptions(active, exceptions, name);
     },
     listPods: () => [],
     limits: DEFAULT_LIMITS,
@@ -296,7 +293,7 @@ function withoutPrefix(message = ''): string {
 function findSccDenial(
   pod: Pod,
   isUnreviewed: boolean,
-  { cluster: { store }, settings, recent }: Scope,
+  { cluster: { store }, settings, recentAuthority }: Scope,
 ): Denial | undefined {
   const { metadata, spec } = pod;
   const { scc: sccSettings } = settings.value;
@@ -309,7 +306,7 @@ function findSccDenial(
   const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
   const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
   const granted = canUseScc(store);
-  const wasGranted: CanUse | undefined = isUnreviewed ? undefined : recent.canUse(store);
+  const wasGranted: CanUse | undefined = isUnreviewed ? undefined : recentAuthority.canUse;
   const canUse: CanUse =
     recorded === ''
       ? granted

@@ -123,8 +123,10 @@ export const LIMITS = {
   eventBucketsBytes: 4 * MIB,
   /** Series of equal events. */
   eventSeriesBytes: 4 * MIB,
-  /** Events that are being written. Prevents events from accumulating in memory while the API server is slow. */
+  /** Events that are being written or wait. Prevents events from accumulating in memory while the API server is slow. */
   pendingEvents: 200,
+  /** Events that are written at once. Prevents events, such as those of expiring grants, from delaying other requests. */
+  eventWrites: 10,
   /** Rate limits of SubjectAccessReviews by client address. */
   accessReviewBucketsBytes: 4 * MIB,
   /** Results of SubjectAccessReviews. Reviews can name any number of users. */

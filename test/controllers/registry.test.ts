@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
 import { createObservable } from '../../src/config/settings.ts';
 import type { ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
 import {
@@ -158,7 +159,7 @@ suite('the enabled controllers', () => {
 
 test('a change to the SCC or range settings replaces the controllers that have read them', () => {
   const settings = createObservable(createTestSettings({}).value);
-  const select = createControllerSelector(createContext({ settings }), () => ALL);
+  const select = createControllerSelector(createContext({ settings }), () => ALL, createStore());
   const before = select();
   assert.deepEqual(select(), before);
   settings.set({ ...settings.value, ranges: { ...settings.value.ranges, labelsPerBlock: 3 } });

@@ -1,6 +1,7 @@
 /** Tests that pods that were admitted without a review are reported if the policy denies them. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { followRecentAuthority, type RecentAuthority } from '../../src/controllers/recent-authority.ts';
 import { unreviewedPods } from '../../src/controllers/unreviewed-pods.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
@@ -53,6 +54,7 @@ suite('unreviewed pods', () => {
   let time: string;
   let runs: ControllerRun[];
   let metrics: Metrics;
+  let recentAuthority: RecentAuthority;
 
   beforeEach(async () => {
     time = '2026-01-01T09:00:00Z';
@@ -62,6 +64,7 @@ suite('unreviewed pods', () => {
       clock: () => new Date(time),
       call: () => Promise.resolve({ ok: false, error: 'unavailable' }),
     });
+    recentAuthority = followRecentAuthority(cluster.store, () => new Date(time));
     await installStandardSccs(cluster);
     for (const [name, metadata] of Object.entries({
       [NAMESPACE]: {},
@@ -120,7 +123,8 @@ suite('unreviewed pods', () => {
     }
     const settings = createTestSettings({ phase: 'Disabled' }, exemptions);
     const replica = { name: 'portcullis-replica-a', identity: 'a', startMs: Date.parse(processStart) };
-    const controller = createController(unreviewedPods, { settings, metrics, replica, date: () => new Date(time) });
+    const date = (): Date => new Date(time);
+    const controller = createController(unreviewedPods, { settings, metrics, replica, recentAuthority, date });
     const run = runController(controller, cluster);
     runs.push(run);
     await run.idle();
@@ -259,6 +263,19 @@ suite('unreviewed pods', () => {
       await run.idle();
       await run.pass(5_000);
       assert.equal(reported()?.length, 1);
+    });
+  }
+
+  for (const [name, grant, revoke] of removals) {
+    test(`are not reported if the ${name} that granted their SCC was removed before the leader changed`, async () => {
+      await grant();
+      await createPod('shop/pod', BY_ANYUID, BY_ACCOUNT);
+      await revoke();
+      time = '2026-01-01T09:00:05Z';
+      // The new leader ran when the pod was admitted.
+      const run = await start('2026-01-01T08:00:00Z', '2026-01-01T08:59:59Z');
+      await run.pass(5_000);
+      assert.deepEqual([reported() ?? [], events()], [[], []]);
     });
   }
 

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
-import type { Store } from '../../src/cluster/store.ts';
+import { createStore, type Store } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
 import { createController as createFromDefinition } from '../../src/controllers/index.ts';
+import { followRecentAuthority } from '../../src/controllers/recent-authority.ts';
 import { type RunningController, startController } from '../../src/controllers/runtime.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { CRDS } from '../../src/install/index.ts';
@@ -143,6 +144,7 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
     settingsStatus: () => ({}),
     initialSettings: {},
     replica: { name: 'portcullis-replica-test', identity: 'test', startMs: 0 },
+    recentAuthority: followRecentAuthority(createStore(), () => new Date()),
     certificate: {
       served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },
       names: { dnsNames: [], ipAddresses: [] },

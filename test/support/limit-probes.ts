@@ -191,10 +191,16 @@ function takeAccessReviews(...counts: readonly number[]): string {
   return isTaken ? 'sent' : 'denied';
 }
 
-async function recordEvents(count: number): Promise<string> {
+/** Records events while the API server does not respond. Returns the outcome of the last event, and the requests. */
+async function recordEvents(count: number): Promise<{ readonly last: string; readonly requests: number }> {
   const sent = Promise.withResolvers<never>();
+  let requests = 0;
+  const request = (): Promise<never> => {
+    requests++;
+    return sent.promise;
+  };
   const record = createEventRecorder({
-    connection: { request: () => sent.promise },
+    connection: { request },
     clock: { now: () => 0, after: () => () => undefined },
     now: () => new Date(0),
   });
@@ -204,10 +210,11 @@ async function recordEvents(count: number): Promise<string> {
     const texts = { type: 'Warning', reason: 'r', action: 'a', note: 'n', reportingController: 'c' } as const;
     await record({ regarding, ...texts });
   });
-  const last = await Promise.race([events.at(-1)?.catch((error: unknown) => String(error)), sleep(50, 'written')]);
+  const last = await Promise.race([events.at(-1)?.catch((error: unknown) => String(error)), sleep(50, 'pending')]);
+  const result = { last: String(last), requests };
   sent.reject(new Error('stopped'));
   await Promise.allSettled(events);
-  return String(last);
+  return result;
 }
 
 const annotated = (size: number): unknown => {
@@ -464,7 +471,16 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   },
   eventBucketsBytes: cacheProbe('eventBucketsBytes'),
   eventSeriesBytes: cacheProbe('eventSeriesBytes'),
-  pendingEvents: { within: 'written', beyond: 'Error: too many events are being written', send: recordEvents },
+  pendingEvents: {
+    within: 'pending',
+    beyond: 'Error: too many events are being written',
+    send: async (size) => (await recordEvents(size)).last,
+  },
+  eventWrites: {
+    within: true,
+    beyond: false,
+    send: async (size) => (await recordEvents(size)).requests === size,
+  },
   accessReviewBucketsBytes: cacheProbe('accessReviewBucketsBytes'),
   accessReviewResultsBytes: cacheProbe('accessReviewResultsBytes'),
   evaluationCharacters: { within: true, beyond: false, send: keepsAllDetails },

@@ -442,7 +442,7 @@ function createSelector(parts: Parts, port: number): () => readonly Controller[]
   if (values.authorizer) return () => [];
   const { service } = served;
   const features = (value: Settings): Features => serverFeatures(parts, value);
-  const controllerContext: ControllerContext = {
+  const controllerContext: Omit<ControllerContext, 'recentAuthority'> = {
     settings,
     settingsStatus: settings.status,
     initialSettings: values['initial-settings'] ?? {},
@@ -468,7 +468,7 @@ function createSelector(parts: Parts, port: number): () => readonly Controller[]
     date: () => new Date(),
     random: Math.random,
   };
-  return createControllerSelector(controllerContext, features);
+  return createControllerSelector(controllerContext, features, served.cluster.store);
 }
 
 /** Maximum time for pending responses during shutdown. The API server waits for at most 30 s. */
