@@ -119,6 +119,7 @@ suite('names and paths', () => {
     assert.deepEqual(configured.sort(), [
       '/defaults/pods: pods.defaults.portcullis.dev of Mutating defaults.portcullis.dev',
       '/exceptions/record: record.exceptions.portcullis.dev of Mutating exceptions.portcullis.dev',
+      '/exceptions/settings: settings.exceptions.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/exceptions/validate: exceptions.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/kubelet/validate-config: nodes.config.openshift.io of Validating psa.portcullis.dev',
       '/kubelet/validate-node: nodes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
@@ -185,6 +186,7 @@ suite('names and paths', () => {
       'report.exec.scc.portcullis.dev',
       'report.mutate.scc.portcullis.dev',
       'report.validate.scc.portcullis.dev',
+      'settings.exceptions.psa.portcullis.dev',
       'settings.scc.portcullis.dev',
       'unlabeled.harden.olm.portcullis.dev',
       'writes.kubelet.portcullis.dev',

@@ -4,7 +4,10 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { hashSpec } from '../../src/cluster/exceptions.ts';
+import type { Settings } from '../../src/config/settings.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
+import type { PodSecurityException } from '../../src/kube/pod-security-exception.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import {
@@ -116,6 +119,18 @@ const CASES: readonly Case[] = [
     ],
   },
   {
+    name: 'the settings for exceptions',
+    path: '/exceptions/settings',
+    request: (uid) =>
+      update('PortcullisConfiguration', 'config.portcullis.dev', 'portcullisconfigurations', {
+        object: { metadata: { name: 'cluster' }, spec: { podSecurity: { exceptions: { mode: 'off' } } } },
+        oldObject: stored(uid, { name: 'cluster' }, { spec: { podSecurity: { exceptions: { mode: 'approved' } } } }),
+      }),
+    hasUid: true,
+    full: ['the change of spec.podSecurity.exceptions ends 1 active exception: shop/hidden'],
+    limited: ['the change of spec.podSecurity.exceptions ends 1 active exception'],
+  },
+  {
     name: 'exec into a pod',
     path: '/scc/exec',
     request: () => exec('hidden'),
@@ -143,10 +158,22 @@ const CASES: readonly Case[] = [
 
 const LEVEL = { 'pod-security.kubernetes.io/enforce': 'baseline' };
 
+function approvedException(): PodSecurityException {
+  const expiresAt = new Date(Date.now() + 60_000).toISOString();
+  const spec = { serviceAccountName: 'default', allow: [{ check: 'privileged' }], expiresAt, reason: 'r' } as const;
+  const approval = { by: 'alice', at: new Date().toISOString(), specHash: hashSpec(spec) };
+  const annotations = { 'portcullis.dev/authors': '["alice"]' };
+  return { metadata: { name: 'hidden', namespace: 'shop', annotations }, spec, status: { approval } };
+}
+
 /** Sends a review. Returns the message and the warnings. */
 async function send({ path, request }: Case, uid: string | undefined, areClientsKnown: boolean): Promise<string[]> {
   const mode = path === '/scc/settings' ? 'report' : 'enforce';
-  const { store, send: sendReview } = createSccTestWebhooks({ areClientsKnown, settings: { mode } });
+  const exceptions: Settings['exceptions'] = {
+    ...{ mode: 'approved', maxDurationMs: 1e9, forbiddenChecks: [], namespaces: [], selfApproval: true },
+  };
+  const { store, send: sendReview } = createSccTestWebhooks({ areClientsKnown, settings: { mode }, exceptions });
+  store.put('PodSecurityException', approvedException());
   store.put('Namespace', stored(UID, { name: 'shop', annotations: RANGES }));
   if (path === '/scc/objects/validate')
     store.put('SecurityContextConstraints', stored(UID, { name: 'custom' }, { ...SCC, priority: 0 }));

@@ -2,11 +2,14 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { hashSpec } from '../../src/cluster/exceptions.ts';
+import { createStore } from '../../src/cluster/store.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
+import { createEvaluations } from '../../src/server/evaluations.ts';
+import { createExceptionSettingsWebhook } from '../../src/server/webhooks/exception-settings.ts';
 import {
   createExceptionsRecordWebhook,
   createExceptionsValidateWebhook,
@@ -14,6 +17,7 @@ import {
 } from '../../src/server/webhooks/exceptions.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
+import { decide } from '../support/decide.ts';
 import { post } from '../support/https.ts';
 
 const NOW = '2027-01-01T00:00:00Z';
@@ -330,4 +334,74 @@ test('approvals are limited for each client address', async () => {
 
 test('a review without an object is denied', async () => {
   assert.equal(await write({ object: null as unknown as JsonObject }), 'the object is not a PodSecurityException');
+});
+
+suite('a change of the settings warns about the active exceptions that it ends', () => {
+  const expiring = { ...spec, expiresAt: '2027-03-20T00:00:00Z' };
+  const put = (name: string, change: { readonly spec?: typeof spec; readonly status?: JsonObject } = {}) => {
+    const { spec: own = spec, status = {} } = change;
+    return {
+      ...approved,
+      metadata: { name, namespace: 'shop', annotations: byAlice },
+      spec: own,
+      status: { approval: { ...approval, specHash: hashSpec(own) }, ...status },
+    };
+  };
+  const exceptions = [
+    put('a', { status: { workloads: ['StatefulSet/vault', 'Deployment/gateway'] } }),
+    put('b', { spec: expiring, status: { workloads: ['StatefulSet/vault'] } }),
+    put('expired', { spec: { ...spec, expiresAt: '2026-12-31T00:00:00Z' } }),
+    put('proposed', { status: { approval: undefined } }),
+    put('own', { status: { approval: { ...approval, by: 'alice' } } }),
+  ];
+  const ON = { mode: 'approved' };
+  const ALL =
+    'ends 2 active exceptions: shop/a, shop/b. It denies new pods of 2 workloads: Deployment shop/gateway, StatefulSet shop/vault';
+  const cases: readonly (readonly [name: string, after: unknown, warning: string])[] = [
+    ['the mode off', { mode: 'off' }, ALL],
+    ['removed settings', undefined, ALL],
+    ['null', null, ALL],
+    ['other namespaces', { ...ON, namespaces: ['bank'] }, ALL],
+    ['the same namespaces', { ...ON, namespaces: ['shop'] }, ''],
+    ['a forbidden check', { ...ON, forbiddenChecks: ['capabilities_restricted'] }, ALL],
+    ['another forbidden check', { ...ON, forbiddenChecks: ['privileged'] }, ''],
+    [
+      'a shorter duration',
+      { ...ON, maxDuration: '720h' },
+      'ends 1 active exception: shop/b. It denies new pods of 1 workload: StatefulSet shop/vault',
+    ],
+    ['equal settings', ON, ''],
+    ['invalid settings, which API servers reject', { mode: 5, namespaces: 'shop', forbiddenChecks: 7 }, ''],
+  ];
+  for (const [name, after, warning] of cases) {
+    test(name, async () => {
+      const store = createStore();
+      for (const one of exceptions) store.put('PodSecurityException', one);
+      store.markSynced();
+      const webhook = createExceptionSettingsWebhook({
+        settings: () => SETTINGS,
+        date: () => new Date(NOW),
+        evaluate: createEvaluations(() => 0),
+        discloses: () => true,
+      });
+      const group = 'config.portcullis.dev';
+      const settingsOf = (value: unknown) => ({ spec: { podSecurity: { exceptions: value } } });
+      const decision = await decide(
+        webhook,
+        {
+          uid: 'u',
+          kind: { group, version: 'v1alpha1', kind: 'PortcullisConfiguration' },
+          resource: { group, version: 'v1alpha1', resource: 'portcullisconfigurations' },
+          operation: 'UPDATE',
+          userInfo: {},
+          object: settingsOf(after),
+          oldObject: settingsOf(ON),
+        },
+        { store, now: () => 0, deadlineMs: 1e9 },
+      );
+      assert.equal(decision.allowed, true);
+      const expected = warning === '' ? [] : [`the change of spec.podSecurity.exceptions ${warning}`];
+      assert.deepEqual(decision.warnings ?? [], expected);
+    });
+  }
 });

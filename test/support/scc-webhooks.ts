@@ -56,6 +56,8 @@ export interface SccRigOptions {
   readonly podSecurity?: ReturnType<WebhooksOptions['podSecurity']>;
   /** The defaults for new pods. Default: none. */
   readonly podDefaults?: Settings['defaults'];
+  /** The settings for exceptions. Default: none apply. */
+  readonly exceptions?: Settings['exceptions'];
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** Default: true. */
   readonly areClientsKnown?: boolean;
@@ -91,6 +93,7 @@ export function createTestWebhooks(
     isNewInstallation = false,
     podSecurity = createPodSecurity(DEFAULT_CONFIGURATION),
     podDefaults = DEFAULT_SETTINGS.defaults,
+    exceptions = DEFAULT_SETTINGS.exceptions,
     cluster,
     areClientsKnown = true,
     now = () => performance.now(),
@@ -101,6 +104,7 @@ export function createTestWebhooks(
   const current: Settings = {
     ...DEFAULT_SETTINGS,
     workloadResources,
+    exceptions,
     scc: { ...DEFAULT_SETTINGS.scc, ...SETTINGS, ...settings, authorization },
     olm: { ...DEFAULT_SETTINGS.olm, hardening: { mode: olmHardening } },
     defaults: podDefaults,

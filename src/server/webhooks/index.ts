@@ -19,6 +19,7 @@ import { createEvaluations, type Evaluations } from '../evaluations.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
+import { createExceptionSettingsWebhook, EXCEPTION_SETTINGS } from './exception-settings.ts';
 import {
   createExceptionsRecordWebhook,
   createExceptionsValidateWebhook,
@@ -101,6 +102,11 @@ const WEBHOOKS: readonly WebhookEntry[] = [
     registrations: [EXCEPTIONS_VALIDATE],
     create: ({ settings, ...deps }) =>
       createExceptionsValidateWebhook({ ...deps, settings: () => settings().exceptions, date: () => new Date() }),
+  },
+  {
+    registrations: [EXCEPTION_SETTINGS],
+    create: ({ settings, ...deps }) =>
+      createExceptionSettingsWebhook({ ...deps, settings: () => settings().exceptions, date: () => new Date() }),
   },
   {
     registrations: [POD_DEFAULTS],
