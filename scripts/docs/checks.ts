@@ -97,7 +97,8 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   },
   decode: {
     scope: 'fields',
-    summary: 'Values with the wrong type in pods, workloads and SecurityContextConstraints.',
+    summary:
+      'Values with the wrong type in pods, workloads and SecurityContextConstraints, and invalid fields of PodSecurityExceptions.',
     why: 'API servers reject an object that contains a value with the wrong type, and policies cannot evaluate it.',
     before: printPod(['spec.hostNetwork', 'false']),
     after: printPod(['spec.hostNetwork', false]),

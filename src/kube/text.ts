@@ -54,6 +54,36 @@ export function truncate(text: string, maxLength = MAX_SHOWN): string {
   return text.length <= maxLength ? text : Array.from(`${text.slice(0, maxLength)}…`).join('');
 }
 
+/** Maximum number of typing errors, for names with at least five characters and for shorter names. */
+const MAX_DIFFERENCES = { long: 2, short: 1 } as const;
+
+/** Returns the candidate with the fewest typing errors, if there are at most two. Ignores case. */
+export function findSimilar(name: string, candidates: readonly string[]): string | undefined {
+  const [best] = candidates
+    .map((candidate) => ({ candidate, differences: countDifferences(name, candidate) }))
+    .filter(({ candidate, differences }) => {
+      return differences <= MAX_DIFFERENCES[Math.max(name.length, candidate.length) < 5 ? 'short' : 'long'];
+    })
+    .sort((a, b) => a.differences - b.differences);
+  return best?.candidate;
+}
+
+/** Returns the number of inserted, removed and replaced characters, or `Infinity` if the lengths differ by more. */
+function countDifferences(name: string, other: string): number {
+  if (Math.abs(name.length - other.length) > MAX_DIFFERENCES.long) return Infinity;
+  const [from, to] = [name.toLowerCase(), other.toLowerCase()];
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}
+
 /**
  * Compares two strings by their UTF-8 bytes, as Go does. JavaScript compares UTF-16 code units, which orders characters
  * outside the Basic Multilingual Plane differently.

@@ -1,7 +1,7 @@
 /**
  * Evaluates the playground's manifests against Pod Security at every level, and determines which SCC admits their pods.
  */
-import { manifestExceptions } from '../config/exceptions.ts';
+import { exceptionErrors, isException, manifestExceptions } from '../config/exceptions.ts';
 import { podSecurityViolations } from '../config/fix.ts';
 import {
   fieldNamespace,
@@ -13,6 +13,7 @@ import {
 } from '../config/objects.ts';
 import { type ManifestError, parsePath, type Path, type Position, readDocuments } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
+import { formatFieldError } from '../kube/field-error.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
@@ -94,8 +95,19 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
   return {
     objects: results.flatMap((one) => one.objects),
     otherKinds: results.filter((one) => one.objects.length + one.errors.length === 0).length,
-    errors: [...unreadable, ...read.flatMap((one) => one.errors), ...results.flatMap((one) => one.errors)],
+    errors: [
+      ...unreadable,
+      ...read.flatMap((one) => one.errors),
+      ...objects.filter(isException).flatMap(invalidException),
+      ...results.flatMap((one) => one.errors),
+    ],
   };
+}
+
+function invalidException(object: ManifestObject): readonly ManifestError[] {
+  return exceptionErrors(object).map(({ path, error, fix }) => {
+    return { file: '', ...object.locate(path), message: `${formatFieldError(error)}. ${fix}` };
+  });
 }
 
 /** Cluster objects that decisions depend on. */

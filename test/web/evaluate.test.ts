@@ -22,7 +22,7 @@ kind: PodSecurityException
 metadata: { name: e, namespace: shop }
 spec:
   serviceAccountName: default
-  allow: [{ check: allowPrivilegeEscalation, container: c, image: i }]
+  allow: [{ check: allowPrivilegeEscalation, container: c, image: docker.io/library/i }]
   expiresAt: "${expiresAt}"
   reason: test
 `;

@@ -129,7 +129,7 @@ describe('report', { skip: noBrowser }, () => {
       metadata: { name: 'host', namespace: 'shop-test' },
       spec: {
         serviceAccountName: 'default',
-        allow: [{ check: 'allowPrivilegeEscalation', container: 'c', image: 'i' }],
+        allow: [{ check: 'allowPrivilegeEscalation', container: 'c', image: 'docker.io/library/i' }],
         expiresAt: '2099-01-31T00:00:00Z',
         reason: 'Moves to another image',
       },

@@ -1,7 +1,7 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
 import { dirname } from 'node:path';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
-import { manifestExceptions, readManifestException } from '../../config/exceptions.ts';
+import { isException, manifestExceptions } from '../../config/exceptions.ts';
 import {
   type FindViolations,
   type LocatedPod,
@@ -14,6 +14,7 @@ import {
   fieldNamespace,
   manifestLabels,
   manifestName,
+  manifestNamespace,
   type ManifestObject,
   readPod,
 } from '../../config/objects.ts';
@@ -21,14 +22,15 @@ import { type ManifestDocument, type ManifestError, parsePath } from '../../conf
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
+import { decodePod } from '../../policy/pod/pod.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
-import { findShadow } from '../../policy/psa/exceptions.ts';
 import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
+import { exceptionFindings, exceptionWarnings } from './exceptions.ts';
 import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc-objects.ts';
 
@@ -71,10 +73,7 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
     objects: results.flat().filter((result) => 'findings' in result),
     otherKinds: results.filter((result) => result.length === 0).length,
     notEvaluated: results.flat().filter((result) => 'message' in result),
-    warnings: [
-      ...manifests.documents.flatMap(documentWarnings),
-      ...manifests.objects.flatMap((object) => exceptionWarnings(object, context)),
-    ],
+    warnings: [...manifests.documents.flatMap(documentWarnings), ...findExceptionWarnings(manifests.objects, context)],
     errors: manifests.errors,
     failOn: settings.failOn,
   };
@@ -139,6 +138,11 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
     return [checkedObject(object, [...labelFindings(object, policies), ...sccModeFindings(object)], { policies })];
   }
   if (isScc(object)) return [checkedObject(object, sccFindings(object))];
+  if (isException(object)) {
+    const findings = exceptionFindings(object);
+    const namespace = manifestNamespace(value) ?? context.namespace;
+    return findings.length === 0 ? [] : [checkedObject(object, findings, { namespace })];
+  }
   const isBuiltIn = isKnownKind(apiVersion, kind);
   const error = isBuiltIn ? undefined : unknownVersion(object);
   if (error) return [error];
@@ -256,22 +260,29 @@ function findViolations(
   return [...(review.denial ? [review.denial] : []), ...found.values()];
 }
 
-/**
- * Returns a warning for an exception that allows nothing because it has expired, or because other policies deny its
- * pods.
- */
-function exceptionWarnings(object: ManifestObject, context: CheckContext): readonly ManifestError[] {
-  const exception = readManifestException(object, context.namespace);
-  if (exception === undefined) return [];
-  const { namespace, spec, rule } = exception;
-  const name = `the exception ${quote(exception.name)}`;
-  const { file } = object.document;
-  if (context.at.getTime() >= rule.expiresAtMs) {
-    const message = `${name} expired at ${spec.expiresAt} and allows nothing`;
-    return [{ file, ...object.locate(['spec', 'expiresAt']), message }];
-  }
-  const shadow = findShadow(exception, context.getNamespaceLabels(namespace));
-  return shadow === undefined ? [] : [{ file, ...object.locate([]), message: `${name}: ${shadow}` }];
+/** Returns the warnings for exceptions. Pods are listed only if there are exceptions. */
+function findExceptionWarnings(objects: readonly ManifestObject[], context: CheckContext): readonly ManifestError[] {
+  const exceptions = objects.filter(isException);
+  if (exceptions.length === 0) return [];
+  const accountKey = (namespace: string, account: string): string => JSON.stringify([namespace, account]);
+  const pods = Map.groupBy(
+    objects.flatMap((object) => listDecodedPods(object, context)),
+    ({ namespace, pod }) => accountKey(namespace, pod.serviceAccountName || 'default'),
+  );
+  const getPods = (namespace: string, account: string) => ({
+    pods: (pods.get(accountKey(namespace, account)) ?? []).map(({ pod }) => pod),
+    policy: resolvePolicyLabels(context.getNamespaceLabels(namespace), context).enforce,
+  });
+  return exceptions.flatMap((object) => exceptionWarnings(object, { ...context, getPods }));
+}
+
+function listDecodedPods(object: ManifestObject, context: CheckContext) {
+  return findPodTemplates(object.value).templates.flatMap((path) => {
+    const namespace = fieldNamespace(object.value, path) ?? context.namespace;
+    const { pod } = readPod(object.value, path);
+    const decoded = decodePod(context.reviewScc?.(pod, { object, path }, namespace).pod ?? pod).pod;
+    return decoded ? [{ namespace, pod: decoded }] : [];
+  });
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */

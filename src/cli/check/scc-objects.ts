@@ -5,7 +5,7 @@ import { type FieldError, formatFieldError, invalidValue, notSupported } from '.
 import { type FieldShape, findShapeErrors, isList } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, type SecurityContextConstraints, USER_NAMESPACE_LEVELS } from '../../kube/scc.ts';
-import { quote } from '../../kube/text.ts';
+import { findSimilar, quote } from '../../kube/text.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import { findInvalidValues, type InvalidValue } from '../../policy/scc/advice/invalid-values.ts';
 import { findSccDefect } from '../../policy/scc/advice/scc-defects.ts';
@@ -43,14 +43,6 @@ function unknownFieldFix(path: Path, known: readonly string[]): string | undefin
   if (path.length === 1 && path[0] === 'spec') return 'SCCs have no spec: move its fields to the top level.';
   const similar = findSimilar(String(path.at(-1)), known);
   return similar === undefined ? undefined : `Write ${quote(similar)}.`;
-}
-
-/** Returns a candidate that differs only in capitalization or in up to two letters at the end. */
-function findSimilar(name: string, candidates: readonly string[]): string | undefined {
-  return candidates.find((candidate) => {
-    const [shorter = '', longer = ''] = [name, candidate].map((one) => one.toLowerCase()).sort();
-    return longer.startsWith(shorter) && longer.length - shorter.length <= 2;
-  });
 }
 
 function describeShape(shape: FieldShape): string {

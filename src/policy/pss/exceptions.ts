@@ -20,7 +20,7 @@ export interface ExceptionRule {
 }
 
 /** Checks whose findings have no values. */
-const CHECKS_WITHOUT_VALUES: readonly string[] = [
+export const CHECKS_WITHOUT_VALUES: readonly string[] = [
   'allowPrivilegeEscalation',
   'privileged',
   'runAsNonRoot',

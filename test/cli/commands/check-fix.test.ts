@@ -170,7 +170,7 @@ describe('API servers accept the fixed pods', () => {
       'a privileged container keeps privilege escalation',
       '--level=restricted',
       spec(
-        `  containers: [{name: c, image: i, securityContext: {privileged: true, ${SAFE.replace(/^.*?, /, '')}}}}]\n${exception('privileged, container: c, image: i')}`,
+        `  containers: [{name: c, image: i, securityContext: {privileged: true, ${SAFE.replace(/^.*?, /, '')}}}}]\n${exception('privileged, container: c, image: docker.io/library/i')}`,
       ),
       1,
       '',
@@ -182,7 +182,7 @@ describe('API servers accept the fixed pods', () => {
       'a container with CAP_SYS_ADMIN keeps privilege escalation',
       '--level=restricted',
       spec(
-        `  containers: [{name: c, image: i, securityContext: {${SAFE.replace(/^.*?, /, '')}, add: [CAP_SYS_ADMIN]}}}]\n${exception('capabilities_restricted, container: c, image: i, values: [CAP_SYS_ADMIN]')}`,
+        `  containers: [{name: c, image: i, securityContext: {${SAFE.replace(/^.*?, /, '')}, add: [CAP_SYS_ADMIN]}}}]\n${exception('capabilities_restricted, container: c, image: docker.io/library/i, values: [CAP_SYS_ADMIN]')}`,
       ),
       1,
       '',

@@ -101,7 +101,7 @@ describe('check suggests a similar field for an unknown SCC field', () => {
     ['allowHostNetworks', 'allowHostNetwork'],
     ['AllowHostNetwork', 'allowHostNetwork'],
     ['allowHostPort', 'allowHostPorts'],
-    ['alowHostPorts', undefined],
+    ['alowHostPorts', 'allowHostPorts'],
     ['user', 'users'],
     ['colour', undefined],
     ['__proto__', undefined],

@@ -522,6 +522,48 @@ spec:
     assert.equal((await check(manifests, '--at', '2027-01-14')).code, 1);
   });
 
+  test('are invalid if API servers reject them', async () => {
+    const manifests = POD + exception('2027-01-15').replace('hostNamespaces', 'hostNamespace');
+    const { code, stdout, stderr } = await check(manifests, '--at', '2027-01-14');
+    assert.deepEqual([code, stderr], [1, '']);
+    const [, report = ''] = stdout
+      .replace(/values: "appArmorProfile".*"/, 'values: …')
+      .split(/^(?=PodSecurityException)/m);
+    assert.equal(
+      report,
+      `PodSecurityException default/host is invalid
+  stdin:12:3   decode  invalid field (spec.expiresAt: Invalid value: "2027-01-15": must be a time in RFC 3339)
+                       Fix: Use a time such as "2027-01-31T00:00:00Z".
+  stdin:11:12  decode  invalid field (spec.allow[0].check: Unsupported value: "hostNamespace": supported values: …)
+                       Fix: Write "hostNamespaces".
+
+0 passed, 2 failed
+`,
+    );
+    const planned = await runProgram(['rollout', 'plan', '-f', '-'], { stdin: manifests });
+    assert.equal(planned.code, 2);
+    assert.match(
+      planned.stderr,
+      /^error: stdin:12:3: spec\.expiresAt: Invalid value: .*\nstdin:11:12: spec\.allow\[0\]\.check: .*\. Write "hostNamespaces"\.\n$/,
+    );
+  });
+
+  const noEffect = (index: number, account = 'default'): string =>
+    `warning: stdin:11:${index === 0 ? 11 : 55}: the exception "host": spec.allow[${index}] has no effect, because no field of the pods of service account "${account}" that violates the baseline level matches its check, container, image and values. Remove the entry, or correct it: portcullis exception create prints the required entries\n`;
+  const entries: readonly (readonly [name: string, change: readonly [from: string, to: string], warnings: string])[] = [
+    ['another value', ['[hostPID]', '[hostIPC]'], noEffect(0)],
+    ['another check', ['hostNamespaces, values: [hostPID]', 'sysctls, values: [x]'], noEffect(0)],
+    ['a container, for a field of the pod', ['{check', '{container: c, image: r.io/i, check'], noEffect(0)],
+    ['one of two entries', ['hostPID]}', 'hostPID]}, {check: hostPorts, values: ["80"]}'], noEffect(1)],
+    ['a service account without pods in the manifests', ['Name: default', 'Name: other'], ''],
+  ];
+  for (const [name, [from, to], warnings] of entries) {
+    test(`cause a warning for an entry that has no effect: ${name}`, async () => {
+      const manifests = POD + exception('"2027-01-15T00:00:00Z"').replace(from, to);
+      assert.equal((await check(manifests, '--at', '2027-01-14')).stderr, warnings);
+    });
+  }
+
   test('the time must be valid', async () => {
     const { code, stderr } = await check(POD, '--at', 'tomorrow');
     assert.equal(code, 2);
