@@ -16,6 +16,9 @@ import type { CelVariable } from '../pss/cel-policy.ts';
 import { sccMode, type SccSettings, selectEnforcedNamespaces } from '../scc/mode.ts';
 import { createObject, POD_RULE, type PolicyObject } from './admission-policies.ts';
 
+/** Pods with more containers get no defaults. */
+export const MAX_CONTAINERS = 500;
+
 /** The security context fields that have a default. */
 export const DEFAULT_FIELDS = ['seccompProfile', 'capabilities', 'allowPrivilegeEscalation', 'runAsNonRoot'] as const;
 export type DefaultField = (typeof DEFAULT_FIELDS)[number];
@@ -179,6 +182,17 @@ export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }
   return requirements;
 }
 
+const CONTAINER_LISTS = ['initContainers', 'containers'] as const;
+
+/**
+ * Excludes pods with more containers than `withPodDefaults` changes. API servers would need seconds for them, even
+ * without a patch.
+ */
+const NOT_TOO_LARGE = {
+  name: 'not-too-large',
+  expression: `${CONTAINER_LISTS.map((list) => `(has(object.spec.${list}) ? size(object.spec.${list}) : 0)`).join(' + ')} <= ${MAX_CONTAINERS}`,
+} as const;
+
 /** Excludes mirror pods, because a static pod runs with the security context from its manifest file. */
 export const NOT_MIRROR = {
   name: 'not-mirror',
@@ -190,6 +204,7 @@ export const NOT_MIRROR = {
 /** Returns the pod with default values for the given fields, or the original object if nothing changes. */
 export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
   const containers = pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
+  if (containers.length > MAX_CONTAINERS) return pod.json;
   const changes = new Map<Target, readonly PodDefault[]>();
   for (const one of selectDefaults(fields)) {
     for (const target of findTargets(one, pod, containers)) changes.set(target, [...(changes.get(target) ?? []), one]);
@@ -257,9 +272,14 @@ export function generateDefaultsPolicy(
         namespaceSelector: matchExpressions.length === 0 ? {} : { matchExpressions },
         resourceRules: [{ ...POD_RULE, operations: ['CREATE'], resources: ['pods'] }],
       },
-      matchConditions: [NOT_MIRROR],
+      matchConditions: [NOT_MIRROR, NOT_TOO_LARGE],
       variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
-      mutations: [{ patchType: 'JSONPatch', jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` } }],
+      mutations: [
+        {
+          patchType: 'JSONPatch',
+          jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` },
+        },
+      ],
     }),
     createObject('MutatingAdmissionPolicyBinding', name, 'All namespaces that the policy selects.', {
       policyName: name,
@@ -286,12 +306,10 @@ const TARGETS: readonly CelVariable[] = [
   { name: 'pod', expression: '[{"path": dyn("/spec"), "fields": dyn(object.spec)}]' },
   {
     name: 'containers',
-    expression: ['initContainers', 'containers']
-      .map(
-        (list) =>
-          `lists.range(size(object.spec.?${list}.orValue([]))).map(i, {"path": dyn("/spec/${list}/" + string(i)), "fields": dyn(object.spec.${list}[i])})`,
-      )
-      .join(' + '),
+    expression: CONTAINER_LISTS.map(
+      (list) =>
+        `lists.range(size(object.spec.?${list}.orValue([]))).map(i, {"path": dyn("/spec/${list}/" + string(i)), "fields": dyn(object.spec.${list}[i])})`,
+    ).join(' + '),
   },
 ];
 

@@ -11,6 +11,7 @@ import {
   type DefaultsSettings,
   generateDefaultsPolicy,
   hasDefaults,
+  MAX_CONTAINERS,
   withPodDefaults,
 } from '../../../src/policy/psa/defaults.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
@@ -104,6 +105,17 @@ suite('pod defaults', () => {
         spec: { ...os, containers: [{ name: 'a' }], initContainers: [{ name: 'b' }] },
       });
       assert.ok(evaluatePod(pod, { level: 'restricted', version: 'latest' }).allowed);
+    }
+  });
+
+  test('a pod with too many containers is not defaulted', () => {
+    for (const [count, isChanged] of [
+      [MAX_CONTAINERS, true],
+      [MAX_CONTAINERS + 1, false],
+    ] as const) {
+      const [initial, ...containers] = Array.from({ length: count }, (_, index) => ({ name: `c${index}` }));
+      const pod = { metadata: {}, spec: { initContainers: [initial], containers } };
+      assert.equal(complete(pod) !== pod, isChanged);
     }
   });
 
