@@ -36,7 +36,7 @@ export const PARTS: Readonly<Record<string, Part>> = {
   'helm-4': { files: ['test/install/helm.test.ts', 'test/e2e/helm-kustomize.test.ts'], tools: ['helm-4', 'kubectl'] },
   web: { files: ['test/web/*.test.ts'] },
   release: { files: ['test/release/*.test.ts'], tools: ['helm-3', 'kubectl', 'pre-commit'] },
-  upstream: { files: ['test/upstream/manifests.ts'] },
+  upstream: { files: ['test/upstream/{field-types,manifests}.ts'] },
   conformance: { files: ['test/conformance/*.test.ts'] },
   policies: { files: ['test/conformance/policies.test.ts'], environment: { PORTCULLIS_ALL_POLICY_CASES: '1' } },
 };

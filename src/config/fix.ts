@@ -50,7 +50,7 @@ export interface FieldChange extends LocatedPod {
 }
 
 /** A violation that cannot be fixed automatically. */
-interface Unfixed extends LocatedPod {
+export interface Unfixed extends LocatedPod {
   readonly check: string;
   readonly detail: string;
   readonly field: Path;
@@ -118,44 +118,88 @@ export function fixManifests(text: string, policy: Policy, file = ''): FixedText
   return fixText(text, file, (pod) => podSecurityViolations(pod, policy));
 }
 
-/**
- * Like `fixManifests`, but for violations of any rules. `file` is the name of the text in messages. `refuse` returns the
- * choices for an object that cannot be changed.
- */
+/** An object whose unknown fields have been moved to the places where they belong. */
+export interface Relocated {
+  readonly object: ManifestObject;
+  readonly changes: readonly FieldChange[];
+  readonly unfixed: readonly Unfixed[];
+}
+
+interface FixOptions {
+  /** Returns the choices for an object that cannot be changed. */
+  readonly refuse?: (object: ManifestObject) => string | undefined;
+  /** Changes an object before its pods are fixed. */
+  readonly moveFields?: (object: ManifestObject) => Relocated;
+}
+
+/** Like `fixManifests`, but for violations of any rules. `file` is the name of the text in messages. */
 export function fixText(
   text: string,
   file: string,
   findViolations: FindViolations,
-  refuse: (object: ManifestObject) => string | undefined = () => undefined,
+  { refuse = () => undefined, moveFields = (object) => ({ object, changes: [], unfixed: [] }) }: FixOptions = {},
 ): FixedText {
   const { documents, errors } = readDocuments(text, file);
   const read = documents.map(manifestObjects);
-  const pods = read
+  const fixes = read
     .flatMap(({ objects }) => objects)
-    .flatMap((object) => findPodTemplates(object.value).templates.map((path) => ({ object, path })))
-    .map((located) => ({ located, fix: fixPod(located, findViolations) }));
-  const changes = pods.filter(({ fix }) => fix.changes.length > 0);
+    .flatMap((object) => fixObject(moveFields(object), findViolations));
   const refused = new Map(
-    changes.flatMap(({ located, fix }) => {
-      const choice = refuse(located.object);
+    fixes.flatMap((fix) => {
+      const choice = fix.changes.length === 0 ? undefined : refuse(fix.object);
       return choice === undefined ? [] : [[fix, choice] as const];
     }),
   );
-  const changed = changes.filter(({ fix }) => !refused.has(fix));
-  const values = changed.map(({ located: { object, path }, fix }): FieldValue => {
-    return { document: object.document, path: [...object.path, ...path], value: fix.pod };
-  });
-  const { text: fixed, refusals } = rewrite(text, values);
-  for (const [index, message] of refusals) if (changed[index]) refused.set(changed[index].fix, message);
+  const changed = fixes.filter((fix) => fix.changes.length > 0 && !refused.has(fix));
+  const { text: fixed, refusals } = rewrite(text, changed);
+  for (const [index, message] of refusals) if (changed[index]) refused.set(changed[index], message);
   return {
     text: fixed,
-    changes: pods.flatMap(({ fix }) => (refused.has(fix) ? [] : fix.changes)),
-    unfixed: pods.flatMap(({ fix }) => [
+    changes: fixes.flatMap((fix) => (refused.has(fix) ? [] : fix.changes)),
+    unfixed: fixes.flatMap((fix) => [
       ...fix.changes.flatMap((change) => refusedChange(change, refused.get(fix))),
       ...fix.unfixed,
     ]),
     errors: [...errors, ...read.flatMap((one) => one.errors)],
   };
+}
+
+/** The new value of an object or of a pod in it, with its changes. */
+interface Fix extends FieldValue, Relocated {}
+
+/** Fixes the pods of an object. They are one fix with the object if fields of the object have been moved. */
+function fixObject({ object, changes, unfixed }: Relocated, findViolations: FindViolations): readonly Fix[] {
+  const { document, value } = object;
+  const pods = findPodTemplates(value).templates.map((path) => ({ path, ...fixPod({ object, path }, findViolations) }));
+  const fixes = pods.map(({ path, pod, ...fix }) => ({
+    ...fix,
+    object,
+    document,
+    path: [...object.path, ...path],
+    value: pod,
+  }));
+  if (changes.length === 0) return [{ object, changes, unfixed, document, path: object.path, value }, ...fixes];
+  const fixed = pods.reduce<unknown>(
+    (result, { path, pod, changes: own }) => (own.length === 0 ? result : withValueAt(result, path, pod)),
+    withoutInheritedType(object),
+  );
+  return [
+    {
+      object,
+      document,
+      path: object.path,
+      value: fixed,
+      changes: [...changes, ...pods.flatMap((one) => one.changes)],
+      unfixed: [...unfixed, ...pods.flatMap((one) => one.unfixed)],
+    },
+  ];
+}
+
+/** The items of a list such as PodList omit their type. */
+function withoutInheritedType({ document, path, value }: ManifestObject): unknown {
+  if (valueAt(document.value, [...path, 'kind']) != null) return value;
+  const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
+  return rest;
 }
 
 function refusedChange({ object, path, check, field, change }: FieldChange, message?: string): readonly Unfixed[] {
@@ -335,7 +379,7 @@ const PRUNED: ReadonlySet<unknown> = new Set([
 ]);
 
 /** Removes a field from a copy of the pod. Optional parents that become empty are removed as well. */
-function withoutField(pod: unknown, path: Path): unknown {
+export function withoutField(pod: unknown, path: Path): unknown {
   const parentPath = path.slice(0, -1);
   const step = path.at(-1);
   const parent = valueAt(pod, parentPath);

@@ -1,13 +1,27 @@
 import { isObject } from './types.ts';
 
-/** The schema of a field: a scalar type, the items of a list, or the fields of an object. */
+/**
+ * The schema of a field: a scalar type, the items of a list, or the fields of an object. In a map, the field `*` is the
+ * schema of every value.
+ */
 export type FieldShape = PlainType | readonly [FieldShape] | FieldShapes;
 
 export interface FieldShapes {
   readonly [name: string]: FieldShape;
 }
 
-type PlainType = 'any' | 'string' | 'boolean' | 'number' | 'int32' | 'int64';
+type PlainType =
+  | 'any'
+  | 'string'
+  | 'boolean'
+  | 'number'
+  | 'int32'
+  | 'int64'
+  | 'intOrString'
+  | 'quantity'
+  | 'time'
+  | 'microTime'
+  | 'bytes';
 
 /** The type of JSON values that have the shape. Null is treated as absent. */
 export type ShapeValue<Shape> = Shape extends 'string'
@@ -29,28 +43,95 @@ type ShapeError =
 
 /**
  * Returns unknown fields and values of the wrong type, in the order in which they occur in the object. Null is treated
- * as absent, except as a list item.
+ * as absent, except as a list item, unless `nullItems` is true. Go reads such an item as the zero value.
  */
-export function findShapeErrors(value: unknown, shape: FieldShape, path: Path = []): readonly ShapeError[] {
-  if (value == null) return [];
-  if (typeof shape === 'string') return IS_OF_TYPE[shape](value) ? [] : [{ path, value, shape }];
-  if (isList(shape)) {
-    if (!Array.isArray(value)) return [{ path, value, shape }];
-    return value.flatMap((item: unknown, index) => {
-      const here = [...path, index];
-      return item == null ? [{ path: here, value: item, shape: shape[0] }] : findShapeErrors(item, shape[0], here);
-    });
-  }
-  if (!isObject(value)) return [{ path, value, shape }];
-  return Object.entries(value).flatMap(([name, member]) => {
-    const own = Object.hasOwn(shape, name) ? shape[name] : undefined;
-    const below = [...path, name];
-    return own === undefined ? [{ path: below, known: Object.keys(shape) }] : findShapeErrors(member, own, below);
-  });
+export function findShapeErrors(value: unknown, shape: FieldShape, nullItems = false): readonly ShapeError[] {
+  const errors: ShapeError[] = [];
+  visit(value, shape, { path: [], errors, nullItems });
+  return errors;
+}
+
+interface Visit {
+  readonly path: (string | number)[];
+  readonly errors: ShapeError[];
+  readonly nullItems: boolean;
+}
+
+function visit(value: unknown, shape: FieldShape, state: Visit): void {
+  if (value == null) return;
+  const { path, errors, nullItems } = state;
+  const visitMember = (
+    step: string | number,
+    member: unknown,
+    own: FieldShape | undefined,
+    known: FieldShapes,
+  ): void => {
+    path.push(step);
+    if (own === undefined) errors.push({ path: [...path], known: Object.keys(known) });
+    else if (member === null && typeof step === 'number' && !nullItems)
+      errors.push({ path: [...path], value: member, shape: own });
+    else visit(member, own, state);
+    path.pop();
+  };
+  if (typeof shape === 'string' && IS_OF_TYPE[shape](value)) return;
+  if (typeof shape !== 'string' && isList(shape) && Array.isArray(value)) {
+    for (const [index, item] of value.entries()) visitMember(index, item, shape[0], {});
+  } else if (typeof shape !== 'string' && !isList(shape) && isObject(value)) {
+    for (const [name, member] of Object.entries(value)) {
+      visitMember(name, member, Object.hasOwn(shape, name) ? shape[name] : shape['*'], shape);
+    }
+  } else errors.push({ path: [...path], value, shape });
 }
 
 export function isList(shape: FieldShape): shape is readonly [FieldShape] {
   return Array.isArray(shape);
+}
+
+function isInt32(value: unknown): boolean {
+  return typeof value === 'number' && (value | 0) === value;
+}
+
+function isInteger(value: unknown, max: number): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= max;
+}
+
+const QUANTITY = /^ *(?! )[-+]?\d*(?:\.\d*)?(?:[KMGTPE]i|[numkMGTPE]|[eE][-+]?\d{1,18})? *$/;
+
+/**
+ * True for text that Go parses as a quantity. Digits are optional in Go. JSON contains numbers as their text.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.37.2/pkg/api/resource/quantity.go
+ */
+function isQuantity(value: unknown): boolean {
+  if (typeof value !== 'string' && typeof value !== 'number') return false;
+  const text = String(value);
+  return text.trim() !== '' && QUANTITY.test(text);
+}
+
+const TIME = /^(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):[0-5]\d:[0-5]\d([.,]\d+)?(?:Z|[-+](?:[01]\d|2[0-4]):(?:[0-5]\d|60))$/;
+
+/**
+ * True for a time that Go parses in the RFC 3339 layout.
+ * @see https://pkg.go.dev/time#Parse
+ */
+function isTime(value: unknown, hasMicroseconds = false): boolean {
+  const match = typeof value === 'string' ? TIME.exec(value) : null;
+  if (match === null) return false;
+  const [year = 0, month = 0, day = 0, hour = 0] = match.slice(1, 5).map(Number);
+  const daysInMonth = new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate();
+  const isDate = month >= 1 && month <= 12 && day >= 1 && day <= daysInMonth && hour <= 23;
+  return isDate && (!hasMicroseconds || match[5]?.length === 7);
+}
+
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** True for bytes as Go decodes them: base64 with padding, in which line breaks are ignored, or a list of numbers. */
+function isBytes(value: unknown): boolean {
+  if (typeof value === 'string') return BASE64.test(value.replaceAll(/[\r\n]/g, ''));
+  return Array.isArray(value) && value.every((item) => item == null || isByte(item));
+}
+
+function isByte(value: unknown): boolean {
+  return typeof value === 'number' && (value & 0xff) === value;
 }
 
 const IS_OF_TYPE: Readonly<Record<PlainType, (value: unknown) => boolean>> = {
@@ -58,7 +139,32 @@ const IS_OF_TYPE: Readonly<Record<PlainType, (value: unknown) => boolean>> = {
   string: (value) => typeof value === 'string',
   boolean: (value) => typeof value === 'boolean',
   number: (value) => typeof value === 'number',
-  int32: (value) => typeof value === 'number' && (value | 0) === value,
+  int32: isInt32,
   // JSON.parse rounds 2^63-1 up to 2^63, so the bound itself is allowed.
-  int64: (value) => typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= 2 ** 63,
+  int64: (value) => isInteger(value, 2 ** 63),
+  intOrString: (value) => typeof value === 'string' || isInt32(value),
+  quantity: isQuantity,
+  time: (value) => isTime(value),
+  microTime: (value) => isTime(value, true),
+  bytes: isBytes,
+};
+
+/** Describes the required type, such as `must be a 32-bit integer`. */
+export function describeShape(shape: FieldShape): string {
+  if (typeof shape !== 'string') return isList(shape) ? 'must be a list' : 'must be an object';
+  return `must be ${NAMES[shape]}`;
+}
+
+const NAMES: Readonly<Record<PlainType, string>> = {
+  any: 'a value',
+  string: 'a string',
+  boolean: 'a boolean',
+  number: 'a number',
+  int32: 'a 32-bit integer',
+  int64: 'a 64-bit integer',
+  intOrString: 'a 32-bit integer or a string',
+  quantity: 'a quantity, such as 500m or 1Gi',
+  time: 'a time in RFC 3339 format, such as 2026-01-31T15:04:05Z',
+  microTime: 'a time in RFC 3339 format with microseconds, such as 2026-01-31T15:04:05.000000Z',
+  bytes: 'text in base64',
 };

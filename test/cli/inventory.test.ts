@@ -138,6 +138,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
   });
 
   const POD = 'apiVersion: v1\nkind: Pod\n';
+  const undecodable = 'API servers cannot decode the Pod: ';
   const unnamed = 'metadata.name: Required value: name or generateName is required';
   const unregistered = (kind: string, version: string) => `no kind "${kind}" is registered for version "${version}"`;
   const wrong: readonly (readonly [name: string, text: string, message: string])[] = [
@@ -158,17 +159,25 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
       `stdin:1:1: ${unregistered('SecurityContextConstraints', 'v1')}`,
     ],
     ['without a name', `${POD}metadata: {}\n`, `stdin:3:1: ${unnamed}`],
-    ['with wrong metadata', `${POD}metadata: []\n`, 'stdin:3:1: metadata must be an object'],
-    ['with a wrong name', `${POD}metadata:\n  name: 5\n`, 'stdin:4:3: metadata.name must be a string'],
+    [
+      'with wrong metadata',
+      `${POD}metadata: []\n`,
+      `stdin:3:1: ${undecodable}metadata: Invalid value: []: must be an object. Use a value of the required type.`,
+    ],
+    [
+      'with a wrong name',
+      `${POD}metadata:\n  name: 5\n`,
+      `stdin:4:3: ${undecodable}metadata.name: Invalid value: 5: must be a string. Put the value in quotes.`,
+    ],
     [
       'with wrong labels',
       `${POD}metadata:\n  name: a\n  labels: {a: 1}\n`,
-      'stdin:5:3: metadata.labels must be a map of strings',
+      `stdin:5:12: ${undecodable}metadata.labels.a: Invalid value: 1: must be a string. Put the value in quotes.`,
     ],
     [
       'with wrong owners',
       `${POD}metadata:\n  name: a\n  ownerReferences: [a]\n`,
-      'stdin:5:3: metadata.ownerReferences must be a list of objects',
+      `stdin:5:21: ${undecodable}metadata.ownerReferences[0]: Invalid value: "a": must be an object. Use a value of the required type.`,
     ],
     [
       'with several errors',

@@ -1,6 +1,9 @@
 /** Findings about manifest fields. */
+import { findFieldProblems, type WrongType } from '../../config/field-types.ts';
+import { describePlace, findUnknownFields } from '../../config/misplaced-fields.ts';
 import type { ManifestObject } from '../../config/objects.ts';
 import type { Path } from '../../config/yaml.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
@@ -28,7 +31,31 @@ export function createFinding(
 const UNKNOWN_FIELD_FIX = 'Correct the name or remove the field: API servers may drop it silently.';
 
 /** A field that is not in the schema of the API server, which rejects the object or drops the field. */
-export function unknownField(object: ManifestObject, path: Path, fix = UNKNOWN_FIELD_FIX): Finding {
+export function unknownField(
+  object: ManifestObject,
+  path: Path,
+  { fix = UNKNOWN_FIELD_FIX, mode = 'enforce' }: { readonly fix?: string | undefined; readonly mode?: Mode },
+): Finding {
   const detail = quote(printFieldPath(path));
-  return createFinding(object, path, { check: 'unknownField', reason: 'unknown field', detail, fix });
+  return createFinding(object, path, { mode, check: 'unknownField', reason: 'unknown field', detail, fix });
+}
+
+/** A value that API servers cannot decode. */
+export function wrongType(object: ManifestObject, { path, error, fix }: WrongType): Finding {
+  return createFinding(object, path, { check: 'decode', reason: 'wrong type', detail: formatFieldError(error), fix });
+}
+
+/**
+ * Returns the fields of a built-in kind that API servers cannot decode, and the unknown fields, which are in `warn` mode
+ * because API servers drop them if the client does not request strict validation.
+ */
+export function builtInFindings(object: ManifestObject): readonly Finding[] {
+  const { wrong, unknown } = findFieldProblems(object);
+  if (wrong.length + unknown.length === 0) return [];
+  return [
+    ...wrong.map((one) => wrongType(object, one)),
+    ...findUnknownFields(object).map((one) =>
+      unknownField(object, one.path, { mode: 'warn', fix: describePlace(one) }),
+    ),
+  ];
 }

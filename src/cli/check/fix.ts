@@ -4,6 +4,7 @@ import { parse, sep } from 'node:path';
 import { failureReason, isUtf16, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
+import { moveFields } from '../../config/misplaced-fields.ts';
 import { manifestNamespace, type ManifestObject, manifestObjects } from '../../config/objects.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import { diff } from '../../kube/json-patch.ts';
@@ -33,7 +34,10 @@ export function fixTexts(
     return typeof target === 'string' ? target : undefined;
   };
   return new Map(
-    Array.from(texts, ([file, before]) => [file, { before, ...fixText(before, file, findViolations, refuse) }]),
+    Array.from(texts, ([file, before]) => [
+      file,
+      { before, ...fixText(before, file, findViolations, { refuse, moveFields }) },
+    ]),
   );
 }
 

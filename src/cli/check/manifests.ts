@@ -19,7 +19,7 @@ import {
   readPod,
 } from '../../config/objects.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
-import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
@@ -31,7 +31,7 @@ import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
 import { exceptionFindings, exceptionWarnings } from './exceptions.ts';
-import { createFinding, fieldPosition } from './fields.ts';
+import { builtInFindings, createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc-objects.ts';
 
 export interface CheckSettings {
@@ -133,9 +133,11 @@ interface CheckContext extends CheckSettings {
  */
 function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;
+  const fields = builtInFindings(object);
   if (isNamespace(object)) {
     const policies = resolvePolicyLabels(manifestLabels(value), context);
-    return [checkedObject(object, [...labelFindings(object, policies), ...sccModeFindings(object)], { policies })];
+    const labels = isDecodable(fields) ? [...labelFindings(object, policies), ...sccModeFindings(object)] : [];
+    return [checkedObject(object, [...labels, ...fields], { policies })];
   }
   if (isScc(object)) return [checkedObject(object, sccFindings(object))];
   if (isException(object)) {
@@ -149,19 +151,33 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   if (context.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
   if (kind === 'Kustomization' && apiGroup(apiVersion) === 'kustomize.config.k8s.io') return [unbuilt(object)];
   const { templates, unknown } = findPodTemplates(value);
+  if (templates.length === 0 && fields.length > 0) {
+    const namespace = manifestNamespace(value);
+    return [checkedObject(object, fields, namespace === undefined ? {} : { namespace })];
+  }
   return [
-    ...templates.map((path) => checkTemplate(object, path, { context, isBuiltIn })),
+    ...templates.map((path) => checkTemplate(object, path, { context, isBuiltIn, fields })),
     ...unknown.map((path) => unknownContainers(object, path)),
   ];
+}
+
+interface TemplateContext {
+  readonly context: CheckContext;
+  readonly isBuiltIn: boolean;
+  /** Findings about the fields of the object. */
+  readonly fields: readonly Finding[];
 }
 
 function checkTemplate(
   object: ManifestObject,
   path: FieldPath,
-  { context, isBuiltIn }: { readonly context: CheckContext; readonly isBuiltIn: boolean },
+  { context, isBuiltIn, fields: fieldFindings }: TemplateContext,
 ): CheckedObject {
   const namespace = fieldNamespace(object.value, path) ?? context.namespace;
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
+  const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
+  // API servers evaluate no policies on objects that they cannot decode.
+  if (!isDecodable(fieldFindings)) return checkedObject(object, fieldFindings, scope);
   const template = readPod(object.value, path);
   const findings = findViolations(template.pod, { object, path }, { namespace, context }).map((violation): Finding => {
     const { mode, policy, check, reason, detail, fix, fields } = violation;
@@ -169,7 +185,11 @@ function checkTemplate(
     const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parsePath(field)]));
     return { mode, ...(policy === undefined ? {} : { policy }), check, reason, detail, fix, fields: positions };
   });
-  return checkedObject(object, findings, { namespace, policies, ...(isBuiltIn ? {} : { path }) });
+  return checkedObject(object, [...findings, ...fieldFindings], scope);
+}
+
+function isDecodable(findings: readonly Finding[]): boolean {
+  return findings.every(({ check }) => check !== 'decode');
 }
 
 function unknownContainers(object: ManifestObject, path: FieldPath): ManifestError {
@@ -305,14 +325,10 @@ function sccModeFindings(object: ManifestObject): Finding[] {
   const path = ['metadata', 'labels', SCC_MODE_LABEL];
   const label = manifestLabels(object.value)[SCC_MODE_LABEL];
   const fix = `Use one of ${SCC_MODES.join(', ')}, in lower case.`;
-  const finding = { check: 'scc-label', reason: 'invalid label', fix } as const;
-  if (label == null) return [];
-  // YAML 1.1 reads unquoted words such as off as booleans.
-  if (typeof label !== 'string') {
-    const error = invalidValue(`metadata.labels[${SCC_MODE_LABEL}]`, label, 'must be a string: put it in quotes');
-    return [createFinding(object, path, { ...finding, detail: formatFieldError(error) })];
-  }
+  if (typeof label !== 'string') return [];
   const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };
   const { problem: detail } = sccMode(namespace, { mode: 'report', exemptNamespaces: [] });
-  return detail === undefined ? [] : [createFinding(object, path, { mode: 'warn', ...finding, detail })];
+  return detail === undefined
+    ? []
+    : [createFinding(object, path, { mode: 'warn', check: 'scc-label', reason: 'invalid label', detail, fix })];
 }

@@ -1,8 +1,9 @@
 /** Checks SecurityContextConstraints in manifests against the validation rules of the API server. */
+import { describeWrongType } from '../../config/field-types.ts';
 import type { ManifestObject } from '../../config/objects.ts';
 import { parsePath, type Path } from '../../config/yaml.ts';
-import { type FieldError, formatFieldError, invalidValue, notSupported } from '../../kube/field-error.ts';
-import { type FieldShape, findShapeErrors, isList } from '../../kube/field-shape.ts';
+import { type FieldError, formatFieldError, notSupported } from '../../kube/field-error.ts';
+import { type FieldShape, findShapeErrors } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, type SecurityContextConstraints, USER_NAMESPACE_LEVELS } from '../../kube/scc.ts';
 import { findSimilar, quote } from '../../kube/text.ts';
@@ -11,7 +12,7 @@ import { findInvalidValues, type InvalidValue } from '../../policy/scc/advice/in
 import { findSccDefect } from '../../policy/scc/advice/scc-defects.ts';
 import { defaultScc, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Finding } from '../output/findings.ts';
-import { createFinding, unknownField } from './fields.ts';
+import { createFinding, unknownField, wrongType } from './fields.ts';
 
 const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
 
@@ -27,14 +28,8 @@ export function isScc({ apiVersion, kind }: ManifestObject): boolean {
 export function sccFindings(object: ManifestObject): readonly Finding[] {
   const misshapen = findShapeErrors(object.value, SHAPE);
   const findings = misshapen.map((one) => {
-    if ('known' in one) return unknownField(object, one.path, unknownFieldFix(one.path, one.known));
-    const error = invalidValue(printFieldPath(one.path), one.value, describeShape(one.shape));
-    return createFinding(object, one.path, {
-      check: 'decode',
-      reason: 'wrong type',
-      detail: formatFieldError(error),
-      fix: 'Use a value of the required type.',
-    });
+    if ('known' in one) return unknownField(object, one.path, { fix: unknownFieldFix(one.path, one.known) });
+    return wrongType(object, describeWrongType(one));
   });
   return misshapen.every((one) => 'known' in one) ? [...findings, ...contentFindings(object)] : findings;
 }
@@ -43,11 +38,6 @@ function unknownFieldFix(path: Path, known: readonly string[]): string | undefin
   if (path.length === 1 && path[0] === 'spec') return 'SCCs have no spec: move its fields to the top level.';
   const similar = findSimilar(String(path.at(-1)), known);
   return similar === undefined ? undefined : `Write ${quote(similar)}.`;
-}
-
-function describeShape(shape: FieldShape): string {
-  if (typeof shape !== 'string') return isList(shape) ? 'must be a list' : 'must be an object';
-  return shape.startsWith('int') ? `must be a ${shape.slice('int'.length)}-bit integer` : `must be a ${shape}`;
 }
 
 function contentFindings(object: ManifestObject): readonly Finding[] {

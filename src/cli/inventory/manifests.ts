@@ -1,4 +1,5 @@
 /** Reads the manifests of `--filename`. */
+import { decodeErrors } from '../../config/field-types.ts';
 import { type Manifests, readManifests, STDIN } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
 import type { ManifestError } from '../../config/yaml.ts';
@@ -41,11 +42,12 @@ export async function readAllManifests(
 
 /**
  * Reads all objects like `readAllManifests`.
- * @throws {UserError} with the file, line and column of every document that cannot be read
+ * @throws {UserError} with the file, line and column of every document that cannot be read, and of every value of a
+ * built-in kind that API servers cannot decode
  */
 export async function readObjects(paths: readonly string[], io: Io): Promise<readonly ManifestObject[]> {
   const { objects, errors } = await readAllManifests(paths, io);
-  failOnErrors(errors);
+  failOnErrors([...errors, ...objects.flatMap(decodeErrors)]);
   return objects;
 }
 

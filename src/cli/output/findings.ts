@@ -130,8 +130,8 @@ export const OTHER_RESULTS = {
   unknownField: 'has unknown fields',
   decode: 'is invalid',
   scc: 'is invalid',
-  unusable: 'cannot admit any pod (warn)',
-  mistyped: 'has values that match nothing (warn)',
+  unusable: 'cannot admit any pod',
+  mistyped: 'has values that match nothing',
   'scc-admission': 'is denied by SCC admission',
 } as const;
 
@@ -139,7 +139,7 @@ export type OtherCheck = keyof typeof OTHER_RESULTS;
 
 /** Returns, for example, `violates PodSecurity "restricted:latest"`, with a verb that depends on the mode. */
 function printResult({ mode, policy, check }: Finding): string {
-  if (policy === undefined) return OTHER_RESULTS[check as OtherCheck];
+  if (policy === undefined) return `${OTHER_RESULTS[check as OtherCheck]}${mode === 'enforce' ? '' : ` (${mode})`}`;
   return mode === 'enforce'
     ? `violates PodSecurity ${quote(policy)}`
     : `would violate PodSecurity ${quote(policy)} (${mode})`;

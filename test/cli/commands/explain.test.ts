@@ -16,7 +16,6 @@ const explain = (args: string, surroundings?: Environment) =>
 describe('explanations of pods', () => {
   const cases: readonly (readonly [args: string, code: number, expected: string])[] = [
     ['unknown-required-scc.yaml', 1, 'unknown-required-scc.txt'],
-    ['wrong-type.yaml', 1, 'wrong-type.txt'],
     ['windows.yaml', 0, 'windows.txt'],
     ['legacy.yaml', 0, 'legacy.txt'],
     ['root.yaml --as olga --as-group operators --scc-mode=report', 0, 'root-by-olga.txt'],

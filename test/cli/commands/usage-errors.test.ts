@@ -46,7 +46,14 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
   ['explain deploy/gone -f explain/pods.yaml -n shop', 'deployments.apps "gone" not found in namespace "shop"'],
   ['explain ns/gone -f explain/cluster.yaml', 'namespace "gone" not found'],
-  [`${EXPLAIN}/invalid-metadata.yaml`, 'explain/invalid-metadata.yaml:3:1: metadata must be an object'],
+  [
+    `${EXPLAIN}/wrong-type.yaml`,
+    'explain/wrong-type.yaml:5:3: API servers cannot decode the Pod: spec.hostPID: Invalid value: "yes": must be a boolean. Remove the quotes.',
+  ],
+  [
+    `${EXPLAIN}/invalid-metadata.yaml`,
+    'explain/invalid-metadata.yaml:3:1: API servers cannot decode the Pod: metadata: Invalid value: "web": must be an object. Use a value of the required type.',
+  ],
   [`${EXPLAIN}/cluster.yaml`, 'no pods or workloads in the manifests'],
   [`${EXPLAIN}/root.yaml --as-group operators`, '--as-group requires --as'],
   [`${EXPLAIN}/root.yaml --offline --kubeconfig x`, '--offline cannot be combined with --kubeconfig and --context'],
@@ -59,7 +66,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
   [
     `${REVIEW}/wrong-type.yaml`,
-    'explain/wrong-type.yaml:1:1: spec.template.spec.hostPID: Invalid value: "yes": must be a boolean',
+    'explain/wrong-type.yaml:5:3: API servers cannot decode the Pod: spec.hostPID: Invalid value: "yes": must be a boolean. Remove the quotes.',
   ],
   [
     `${REVIEW}/root.yaml -z Builder`,

@@ -1,0 +1,99 @@
+/** The fields of the built-in kinds and their types, as API servers decode them. */
+import { type FieldError, formatFieldError, invalidValue } from '../kube/field-error.ts';
+import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
+import { isObject } from '../kube/types.ts';
+import { printFieldPath } from '../policy/pod/templates.ts';
+import document from './field-types.json' with { type: 'json' };
+import type { ManifestObject } from './objects.ts';
+import { type ManifestError, type Path, readDocuments } from './yaml.ts';
+
+type Table = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+const KINDS: Table = document.kinds;
+const TYPES: Table = document.types;
+const shapes = new Map<string, FieldShape>();
+
+/** Returns the shape of a type, such as `PodSpec`, `[]Container` or `{}string`. The shapes of recursive types contain themselves. */
+function typeShape(type: string): FieldShape {
+  const existing = shapes.get(type);
+  if (existing !== undefined) return existing;
+  if (type.startsWith('[]')) return [typeShape(type.slice(2))];
+  if (type.startsWith('{}')) return { '*': typeShape(type.slice(2)) };
+  const groups = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+  if (groups === undefined) return type as FieldShape;
+  const shape: Record<string, FieldShape> = {};
+  shapes.set(type, shape);
+  for (const [fieldType, names] of Object.entries(groups)) {
+    const own = typeShape(fieldType);
+    for (const name of names.split(' ')) shape[name] = own;
+  }
+  return shape;
+}
+
+/** Returns the shape of a built-in kind, or `undefined` for other kinds. */
+export function builtInShape({
+  apiVersion,
+  kind,
+}: Pick<ManifestObject, 'apiVersion' | 'kind'>): FieldShapes | undefined {
+  const kinds = Object.hasOwn(KINDS, apiVersion) ? KINDS[apiVersion] : undefined;
+  const type = kinds && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+  return type === undefined ? undefined : (typeShape(type) as FieldShapes);
+}
+
+/** A value that API servers cannot decode. */
+export interface WrongType {
+  readonly path: Path;
+  /** The value and the required type. */
+  readonly error: FieldError;
+  /** One sentence that describes how to correct the value. */
+  readonly fix: string;
+}
+
+/** The fields of an object that API servers reject or drop. */
+interface FieldProblems {
+  readonly wrong: readonly WrongType[];
+  readonly unknown: readonly Path[];
+}
+
+const NO_PROBLEMS: FieldProblems = { wrong: [], unknown: [] };
+
+/** Finds wrong types and unknown fields in an object of a built-in kind. */
+export function findFieldProblems(object: ManifestObject): FieldProblems {
+  const shape = builtInShape(object);
+  if (shape === undefined) return NO_PROBLEMS;
+  const errors = findShapeErrors(object.value, shape, true);
+  return {
+    wrong: errors.flatMap((one) => ('known' in one ? [] : [describeWrongType(one)])),
+    unknown: errors.flatMap((one) => ('known' in one ? [one.path] : [])),
+  };
+}
+
+type ShapeError = ReturnType<typeof findShapeErrors>[number];
+
+export function describeWrongType({ path, value, shape }: Exclude<ShapeError, { readonly known: unknown }>): WrongType {
+  return { path, error: invalidValue(printFieldPath(path), value, describeShape(shape)), fix: findFix(value, shape) };
+}
+
+/** Returns the fix for a value of the wrong type. YAML reads unquoted numbers and words such as `on` as other types. */
+function findFix(value: unknown, shape: FieldShape): string {
+  const isQuotable = typeof value === 'number' || typeof value === 'boolean';
+  if (isQuotable && matches(String(value), shape)) return 'Put the value in quotes.';
+  if (typeof value === 'string' && matches(readDocuments(value, '').documents[0]?.value, shape)) {
+    return 'Remove the quotes.';
+  }
+  if (isList(shape) && matches([value], shape)) return 'Write it as the item of a list.';
+  if (isList(shape) && isObject(value)) return 'Begin each item of the list with a hyphen.';
+  return 'Use a value of the required type.';
+}
+
+function matches(value: unknown, shape: FieldShape): boolean {
+  return value != null && findShapeErrors(value, shape).length === 0;
+}
+
+/** Returns an error for each value that API servers cannot decode. */
+export function decodeErrors(object: ManifestObject): readonly ManifestError[] {
+  return findFieldProblems(object).wrong.map(({ path, error, fix }) => {
+    const message = `API servers cannot decode the ${object.kind}: ${formatFieldError(error)}. ${fix}`;
+    return { file: object.document.file, ...object.locate(path), message };
+  });
+}

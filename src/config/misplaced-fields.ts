@@ -1,0 +1,282 @@
+/** Finds the places where unknown fields of built-in kinds belong, and moves them there. */
+import { deepEqual } from '../kube/equality.ts';
+import { type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
+import { CONTAINER_LISTS } from '../kube/pod.ts';
+import { findSimilar, quote } from '../kube/text.ts';
+import { isObject, valueAt, withValueAt } from '../kube/types.ts';
+import { findConflicts } from '../policy/pod/conflicts.ts';
+import { findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
+import { builtInShape, findFieldProblems } from './field-types.ts';
+import { type FieldChange, type Relocated, type Unfixed, withoutField } from './fix.ts';
+import type { ManifestObject } from './objects.ts';
+import type { Path } from './yaml.ts';
+
+/** A place for a field. `*` in the path is every item of a list. */
+interface Place {
+  readonly path: Path;
+  readonly shape: FieldShape;
+}
+
+/** An unknown field, and the place where it belongs if its name and value determine the place. */
+interface UnknownField {
+  readonly path: Path;
+  readonly place?: Place;
+}
+
+/** Returns the unknown fields of an object, in their order. */
+export function findUnknownFields(object: ManifestObject): readonly UnknownField[] {
+  const root = builtInShape(object);
+  return findFieldProblems(object).unknown.map((path) => {
+    const place = root && findPlace(path, root, valueAt(object.value, path));
+    return place === undefined ? { path } : { path, place };
+  });
+}
+
+/** One sentence that describes how to correct an unknown field, if its place is known. */
+export function describePlace({ path, place }: UnknownField): string | undefined {
+  if (place === undefined) return undefined;
+  if (isInSameObject(path, place.path)) return `Write ${quote(String(place.path.at(-1)))}.`;
+  return `Move it to ${printOwner(place.path)}.`;
+}
+
+function isInSameObject(a: Path, b: Path): boolean {
+  return samePath(a.slice(0, -1), b.slice(0, -1));
+}
+
+function printOwner(path: Path): string {
+  return printFieldPath(path.slice(0, -1)).replaceAll('.*', '[]') || 'the top level';
+}
+
+function samePath(a: Path, b: Path): boolean {
+  return a.length === b.length && a.every((step, index) => step === b[index]);
+}
+
+/**
+ * Finds the place of an unknown field: the same name in other capitalization, or else the nearest object that has a
+ * field with this name and the type of the value, or else a similar name in the same object. Several places at the same
+ * distance are ambiguous.
+ */
+function findPlace(path: Path, root: FieldShapes, value: unknown): Place | undefined {
+  const name = String(path.at(-1));
+  const owners = ownersOf(path.slice(0, -1), root);
+  const own = owners[0];
+  if (own === undefined) return undefined;
+  const rename = (known: string | undefined): Place | undefined => {
+    const shape = known === undefined ? undefined : own.shape[known];
+    return known === undefined || shape === undefined ? undefined : { path: [...own.path, known], shape };
+  };
+  const names = Object.keys(own.shape);
+  return (
+    rename(names.find((known) => known.toLowerCase() === name.toLowerCase())) ??
+    findNearest(name, owners, value) ??
+    rename(findSimilar(name, names))
+  );
+}
+
+function findNearest(name: string, owners: readonly Owner[], value: unknown): Place | undefined {
+  const places = owners.flatMap(({ path, shape }, distance) =>
+    (placesBelow(shape).get(name) ?? [])
+      .filter((place) => isOfKind(value, place.shape))
+      .map((place) => ({ path: [...path, ...place.path], shape: place.shape, distance: distance + place.depth })),
+  );
+  const distance = Math.min(...places.map((place) => place.distance));
+  const nearest = places.filter((place) => place.distance === distance);
+  // The containers of a pod are one place. The regular containers represent them.
+  const distinct = Map.groupBy(nearest, (place) => place.path.map((step) => CONTAINERS.get(step) ?? step).join('.'));
+  const [only, ...others] = [...distinct.values()];
+  if (only === undefined || others.length > 0) return undefined;
+  return only.find((one) => one.path.includes('containers')) ?? only[0];
+}
+
+const CONTAINERS: ReadonlyMap<string | number, string> = new Map(CONTAINER_LISTS.map((list) => [list, 'containers']));
+
+interface Owner {
+  readonly path: Path;
+  readonly shape: FieldShapes;
+}
+
+/** Returns the objects that contain a field, from the inside to the outside. */
+function ownersOf(path: Path, root: FieldShapes): readonly Owner[] {
+  const owners: Owner[] = [{ path: [], shape: root }];
+  let shape: FieldShape | undefined = root;
+  for (const [index, step] of path.entries()) {
+    if (shape === undefined || typeof shape === 'string') return [];
+    shape = isList(shape) ? shape[0] : (shape[step] ?? shape['*']);
+    if (shape !== undefined && typeof shape !== 'string' && !isList(shape))
+      owners.unshift({ path: path.slice(0, index + 1), shape });
+  }
+  return owners;
+}
+
+/** A place below an object, with the number of field names in its path. */
+interface PlaceBelow extends Place {
+  readonly depth: number;
+}
+
+/** Members in which users do not configure pods. */
+const IGNORED: ReadonlySet<string> = new Set(['status', 'managedFields', 'ownerReferences']);
+const MAX_DEPTH = 8;
+
+const placesByShape = new WeakMap<FieldShapes, ReadonlyMap<string, readonly PlaceBelow[]>>();
+
+/** Returns all fields below an object by their name. */
+function placesBelow(root: FieldShapes): ReadonlyMap<string, readonly PlaceBelow[]> {
+  const existing = placesByShape.get(root);
+  if (existing) return existing;
+  const places = new Map<string, PlaceBelow[]>();
+  const visited: FieldShapes[] = [];
+  const visit = (owner: FieldShapes, path: Path, depth: number): void => {
+    if (visited.includes(owner) || depth > MAX_DEPTH) return;
+    visited.push(owner);
+    for (const [name, shape] of Object.entries(owner)) {
+      if (IGNORED.has(name) || name === '*') continue;
+      const here = [...path, name];
+      const found = places.get(name);
+      const place = { path: here, shape, depth };
+      if (found) found.push(place);
+      else places.set(name, [place]);
+      if (typeof shape === 'string') continue;
+      if (!isList(shape)) visit(shape, here, depth + 1);
+      else if (typeof shape[0] !== 'string' && !isList(shape[0])) visit(shape[0], [...here, '*'], depth + 1);
+    }
+    visited.pop();
+  };
+  visit(root, [], 1);
+  placesByShape.set(root, places);
+  return places;
+}
+
+/** True if the value and the shape are both lists, both objects or both scalars. */
+function isOfKind(value: unknown, shape: FieldShape): boolean {
+  if (typeof shape !== 'string') return isList(shape) ? Array.isArray(value) : isObject(value);
+  return findShapeErrors(value, shape).length === 0;
+}
+
+/** A change of one unknown field, or the reason why it is not changed. */
+interface Move {
+  readonly field: UnknownField;
+  /** The fields to set. */
+  readonly targets: readonly Path[];
+  readonly refusal?: string;
+}
+
+const CHECK = 'unknownField';
+const NOTE = 'had unknown fields, which API servers drop. They take effect now';
+
+/**
+ * Moves the unknown fields of an object to the places where they belong. Fields whose place or value is ambiguous, or
+ * that would make API servers reject the object, are listed as unfixed.
+ */
+export function moveFields(object: ManifestObject): Relocated {
+  const fields = findUnknownFields(object);
+  const refusals = new Map<UnknownField, string>();
+  for (;;) {
+    const moves = planMoves(object, fields, refusals);
+    const value = moves.reduce<unknown>((changed, { field, targets }) => {
+      const moved = valueAt(object.value, field.path);
+      if (targets.length === 0) return changed;
+      const without = withoutField(changed, field.path);
+      return targets.reduce((result, target) => withValueAt(result, target, moved), without);
+    }, object.value);
+    const rejected = findRejected(value, moves);
+    if (rejected.size === 0)
+      return { object: { ...object, value: value as ManifestObject['value'] }, ...results(object, moves) };
+    for (const [field, reason] of rejected) refusals.set(field, reason);
+  }
+}
+
+function results(object: ManifestObject, moves: readonly Move[]): Pick<Relocated, 'changes' | 'unfixed'> {
+  const changes: FieldChange[] = [];
+  const unfixed: Unfixed[] = [];
+  for (const { field, targets, refusal } of moves) {
+    const { path, place } = field;
+    const common = { object, path: [], check: CHECK, field: path };
+    if (place === undefined || refusal !== undefined) {
+      const choice = refusal ?? 'correct the name, or remove the field';
+      unfixed.push({ ...common, detail: `unknown field ${quote(printFieldPath(path))}`, choices: [choice] });
+      continue;
+    }
+    const [first = place.path, ...others] = targets;
+    const target = others.length === 0 ? first : place.path;
+    const change = isInSameObject(path, target)
+      ? `renamed to ${String(target.at(-1))}`
+      : `moved to ${printOwner(target)}`;
+    changes.push({ ...common, change, note: NOTE });
+  }
+  return { changes, unfixed };
+}
+
+/** Plans a move for each unknown field. A field without targets is not moved. */
+function planMoves(
+  object: ManifestObject,
+  fields: readonly UnknownField[],
+  refusals: ReadonlyMap<UnknownField, string>,
+): readonly Move[] {
+  const moves = fields.map((field) => planMove(object.value, field, refusals.get(field)));
+  const byTarget = Map.groupBy(
+    moves.flatMap((move) => move.targets.map((target) => ({ move, target }))),
+    ({ target }) => printFieldPath(target),
+  );
+  return moves.map((move) => {
+    const { field, targets } = move;
+    const value = valueAt(object.value, field.path);
+    const other = targets
+      .flatMap((target) => byTarget.get(printFieldPath(target)) ?? [])
+      .find((one) => !deepEqual(valueAt(object.value, one.move.field.path), value));
+    if (other === undefined) return move;
+    return {
+      field,
+      targets: [],
+      refusal: `${printFieldPath(other.move.field.path)} has another value: keep one of them`,
+    };
+  });
+}
+
+function planMove(value: unknown, field: UnknownField, refusal: string | undefined): Move {
+  const { path, place } = field;
+  const refuse = (reason: string): Move => ({ field, targets: [], refusal: reason });
+  if (refusal !== undefined) return refuse(refusal);
+  if (place === undefined) return { field, targets: [] };
+  const owner = printOwner(place.path);
+  const moved = valueAt(value, path);
+  if (findShapeErrors(moved, place.shape, true).length > 0) return refuse(`move it to ${owner}, and correct its value`);
+  const all = expandPath(value, place.path);
+  const isForAll = place.path.includes('securityContext');
+  if (all.length === 0) return refuse(`move it to ${owner}, which does not exist`);
+  if (all.length > 1 && !isForAll) return refuse(`move it to one of ${all.map(printOwner).join(', ')}`);
+  const targets = all.filter((target) => !deepEqual(valueAt(value, target) ?? undefined, moved));
+  const conflict = targets.find((target) => valueAt(value, target) != null);
+  if (conflict !== undefined) return refuse(`${printFieldPath(conflict)} has another value: keep one of them`);
+  return { field, targets: targets.length === 0 ? all : targets };
+}
+
+/** Returns the paths of the existing list items that match a path. `containers` matches all containers of a pod. */
+function expandPath(value: unknown, path: Path): readonly Path[] {
+  let paths: readonly Path[] = [[]];
+  for (const [index, step] of path.entries()) {
+    if (step === '*') {
+      paths = paths.flatMap((one) => {
+        const list = valueAt(value, one);
+        return Array.isArray(list) ? list.map((_, item) => [...one, item]) : [];
+      });
+    } else if (step === 'containers' && path[index + 1] === '*') {
+      paths = paths.flatMap((one) => CONTAINER_LISTS.map((list) => [...one, list]));
+    } else paths = paths.map((one) => [...one, step]);
+  }
+  return paths;
+}
+
+/** Returns the fields that make API servers reject a pod at their new place, with the reason. */
+function findRejected(value: unknown, moves: readonly Move[]): ReadonlyMap<UnknownField, string> {
+  const rejected = new Map<UnknownField, string>();
+  for (const template of isObject(value) ? findPodTemplates(value).templates : []) {
+    for (const { fields, choice } of findConflicts(valueAt(value, template))) {
+      for (const { field, targets } of moves) {
+        const names = targets.map((target) => printFieldPath(target.slice(template.length)));
+        const isRejected = names.some((name) => fields.some((one) => one === name || one.startsWith(`${name}.`)));
+        if (isRejected) rejected.set(field, choice);
+      }
+    }
+  }
+  return rejected;
+}
