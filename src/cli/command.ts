@@ -69,9 +69,12 @@ export interface Command<O extends Options = Options> {
   run(values: Values<O>, operands: readonly string[], io: Io, sources: Sources): Promise<number>;
 }
 
-/** Returns the command, and infers the types of its option values. */
+/** Operands that are further values of the `-f` option. They may contain commas. */
+export const MANIFEST_PATHS = '[path...]';
+
+/** Returns the command, and infers the types of its option values. Commands that read manifests accept their paths. */
 export function defineCommand<O extends Options>(command: Command<O>): Command {
-  return command;
+  return Object.hasOwn(command.options, 'filename') ? { operands: MANIFEST_PATHS, ...command } : command;
 }
 
 /** A row of the command tree in `program.ts`. */

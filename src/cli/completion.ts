@@ -112,6 +112,7 @@ async function findCandidates(
     );
   }
   if (current.startsWith('-')) return startingWith(current, flags(options));
+  if (operands.includes('path')) return FILES;
   const choices = /^<([a-z]+(?:\|[a-z]+)+)>$/.exec(operands)?.[1]?.split('|') ?? [];
   return startingWith(
     current,

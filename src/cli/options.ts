@@ -75,6 +75,11 @@ export function list<T>(value: string, parse: Parse<T>, text: OptionText): Optio
   };
 }
 
+/** A repeatable option whose values may contain commas. */
+export function repeated<T>(value: string, parse: Parse<T>, text: OptionText): Option<readonly T[]> {
+  return { ...text, value, resolve: (texts) => texts.map((item) => parse(item)) };
+}
+
 /** A flag that is off by default: `--name`, `--name=false`. */
 export function flag(text: OptionText): Option<boolean> {
   return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };

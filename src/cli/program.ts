@@ -11,6 +11,7 @@ import {
   type CommandEntry,
   EXIT,
   type Io,
+  MANIFEST_PATHS,
   type Output,
   type ProcessIo,
   PROGRAM,
@@ -134,15 +135,15 @@ export async function run(
   let exitCode: number = EXIT.passed;
   try {
     const definition = entry && (await entry.load()).command;
-    const { words, paths } = splitPaths(allWords, definition);
     if (definition) {
       addDefinition(node, definition, invocation).action(async () => {
         const sources = { typed: typedOptions(node, definition.options), env: io.env };
-        const values = addPaths(resolveValues(definition.options, sources), paths);
-        exitCode = await definition.run(values, node.args, io, sources);
+        const values = resolveValues(definition.options, sources);
+        const isPaths = definition.operands === MANIFEST_PATHS;
+        exitCode = await definition.run(isPaths ? addPaths(values, node.args) : values, node.args, io, sources);
       });
     }
-    await program.parseAsync(normalize(words, definition?.options ?? {}), { from: 'user' });
+    await program.parseAsync(normalize(allWords, definition?.options ?? {}), { from: 'user' });
     return exitCode;
   } catch (error) {
     // Commander has already printed its error.
@@ -158,24 +159,6 @@ export async function run(
 function withHelp(args: readonly string[]): readonly string[] {
   const [first, ...rest] = args;
   return first === undefined || first === 'help' ? [...rest, '--help'] : args;
-}
-
-/**
- * Separates the paths after `--` from the other arguments of a command that reads manifests. Programs that pass the
- * names of files use them, because a name may begin with a hyphen or contain a comma, which separates values of `-f`.
- */
-function splitPaths(
-  args: readonly string[],
-  definition: Command | undefined,
-): { readonly words: readonly string[]; readonly paths: readonly string[] } {
-  const end = args.indexOf('--');
-  if (end < 0 || definition === undefined || !readsPaths(definition)) return { words: args, paths: [] };
-  return { words: args.slice(0, end), paths: args.slice(end + 1) };
-}
-
-/** True if a command has the `-f` option and no operands. */
-function readsPaths({ operands, options }: Command): boolean {
-  return operands === undefined && Object.hasOwn(options, 'filename');
 }
 
 function addPaths(values: Values<Options>, paths: readonly string[]): Values<Options> {
@@ -215,6 +198,9 @@ function takesValue(arg: string | undefined, options: Options): boolean {
   );
 }
 
+/** The error for commands of other tools that check manifests. Commander suggests only commands with similar names. */
+const OTHER_NAMES = /^(error: unknown command '(?:lint|scan|test|validate)')(?:\n\(Did you mean .*\))?/;
+
 /** Creates the command tree without command options. */
 function createProgram(
   { stdout, stderr }: Io,
@@ -232,6 +218,7 @@ function createProgram(
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       writeErr: (text) => stderr.write(text),
+      outputError: (text, write) => write(text.replace(OTHER_NAMES, '$1\n(Did you mean check?)')),
       getOutHelpWidth: () => stdout.columns ?? HELP_WIDTH,
       getErrHelpWidth: () => stderr.columns ?? HELP_WIDTH,
       getOutHasColors: () => false,
@@ -288,11 +275,6 @@ function addDefinition(
 ): CommanderCommand {
   command.description(`${command.summary()}.`);
   if (operands !== undefined) command.arguments(operands);
-  else if (Object.hasOwn(options, 'filename') && !Object.hasOwn(options, 'kubeconfig')) {
-    const outputError = (text: string, write: (text: string) => void): void =>
-      write(text.replace(/^(error: too many arguments.*: .*)$/m, '$1 Use -f or -- before files and directories.'));
-    command.configureOutput({ outputError });
-  }
   if (details !== undefined) command.addHelpText('after', `\n${renameCalls(details.trim(), invocation)}`);
   for (const [name, one] of Object.entries(options)) addOption(command, name, one);
   return command;

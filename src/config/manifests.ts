@@ -1,24 +1,35 @@
 /** Reads manifests from files, directories, URLs and standard input, as `kubectl apply -f` does. */
 import { isUtf8 } from 'node:buffer';
-import { existsSync, globSync } from 'node:fs';
-import { readdir, realpath, stat } from 'node:fs/promises';
-import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { dirname, isAbsolute, relative, sep } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { errorCode } from '../kube/error-code.ts';
-import { compareBytes, quote } from '../kube/text.ts';
+import { quote, shellQuote } from '../kube/text.ts';
+import { isObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { decodeText, failureReason, isUtf16, NOT_REGULAR, openRegularFile, readBytes, TOO_LARGE } from './files.ts';
-import { CHART_FILE, type ManifestObjects, manifestObjects } from './objects.ts';
+import { type ListedFile, listManifestFiles, STDIN, URL_PATTERN } from './manifest-files.ts';
+import { type ManifestObject, type ManifestObjects, manifestObjects } from './objects.ts';
 import { type Documents, type ManifestDocument, type ManifestError, readSteps } from './yaml.ts';
 
 /** Documents and objects from all files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}
 
+/** Manifests, and the files that were not read as manifests. */
+interface ReadManifests extends Manifests {
+  /** Files in directories that contain no Kubernetes objects. */
+  readonly others: readonly string[];
+  /** Files that kustomizations use as patches or other inputs. */
+  readonly kustomizeInputs: readonly string[];
+}
+
 interface ReadOptions {
   readonly stdin: AsyncIterable<Uint8Array | string>;
   readonly signal?: AbortSignal;
-  /** Called with the text of each file. */
+  /** Glob patterns of files and directories to skip. */
+  readonly exclude?: readonly string[];
+  /** Called with the text of each manifest. */
   readonly onText?: (file: string, text: string) => void;
   /** Called for each percent of each file. */
   readonly onProgress?: (progress: ReadProgress) => void;
@@ -34,21 +45,19 @@ interface ReadProgress {
   readonly percent: number;
 }
 
-/** The argument for standard input, and its name in messages. */
-export const STDIN = { path: '-', name: 'stdin' } as const;
-
 /**
  * Reads all objects from files, directories and URLs, and from standard input for `-`. Reports unreadable files and
  * documents in `errors`. Rejects if the signal is aborted.
  * @throws {UserError} if a path does not exist or a directory contains no manifests
  */
-export async function readManifests(paths: readonly string[], options: ReadOptions): Promise<Manifests> {
+export async function readManifests(paths: readonly string[], options: ReadOptions): Promise<ReadManifests> {
+  const { files, emptyCharts, kustomizeInputs } = await listManifestFiles(paths, options.exclude ?? []);
   const documents: ManifestDocument[] = [];
-  const objects: ManifestObjects['objects'][number][] = [];
-  const errors: ManifestObjects['errors'][number][] = [];
-  const files = await listManifestFiles(paths);
-  for (const [index, { path, folder }] of files.entries()) {
-    const file = path === STDIN.path ? STDIN.name : path;
+  const objects: ManifestObject[] = [];
+  const errors: ManifestError[] = [];
+  const others = [...emptyCharts];
+  for (const [index, listed] of files.entries()) {
+    const file = listed.path === STDIN.path ? STDIN.name : listed.path;
     let percent = 0;
     const report = async (): Promise<void> => {
       options.onProgress?.({ file, number: index + 1, files: files.length, percent });
@@ -56,10 +65,13 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
       await setImmediate(undefined, options.signal ? { signal: options.signal } : {});
     };
     await report();
-    const content = (options.isRewrite && (await findOutsideTarget(path, folder))) || (await readText(path, options));
-    if ('message' in content) errors.push({ file, ...content });
-    else options.onText?.(file, content.text);
-    for (const { document, error, share } of 'text' in content ? readSteps(content.text, file) : []) {
+    const content = await readListed(listed, options);
+    if ('message' in content) {
+      errors.push({ file, ...content });
+      continue;
+    }
+    const before = [documents.length, objects.length, errors.length] as const;
+    for (const { document, error, share } of readSteps(content.text, file)) {
       const read = document && manifestObjects(document);
       if (document) documents.push(document);
       for (const object of read?.objects ?? []) objects.push(object);
@@ -68,80 +80,45 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
       percent = Math.floor(share * 100);
       await report();
     }
-  }
-  return { documents, objects, errors };
-}
-
-/** A file, and the argument that specifies it or its directory. */
-interface ListedFile {
-  readonly path: string;
-  readonly folder: string;
-}
-
-/**
- * Lists the distinct files at the given paths. For a directory, lists the .yaml, .yml and .json files in it and its
- * subdirectories, sorted by name. Skips hidden files and symbolic links to directories. For a Helm chart directory,
- * returns only Chart.yaml, which is later reported as an error because templates are not manifests.
- */
-async function listManifestFiles(paths: readonly string[]): Promise<readonly ListedFile[]> {
-  const files = new Map<string, ListedFile>();
-  for (const path of paths.flatMap(expandPattern)) {
-    for (const file of await filesAt(path)) {
-      const identity = file === STDIN.path || URL_PATTERN.test(file) ? file : resolve(file);
-      if (!files.has(identity)) files.set(identity, { path: file, folder: path });
+    const isNamed = listed.path === listed.folder;
+    if (
+      isNamed ||
+      objects.length > before[1] ||
+      hasTypes(content.text, documents.slice(before[0]), errors.length > before[2])
+    ) {
+      options.onText?.(file, content.text);
+      continue;
     }
+    others.push(file);
+    documents.length = before[0];
+    errors.length = before[2];
   }
-  return [...files.values()];
+  return { documents, objects, errors, others, kustomizeInputs };
 }
 
-/** Returns the files that match a pattern, because Windows shells do not expand patterns. */
-function expandPattern(path: string): readonly string[] {
-  if (!/[*?[]/.test(path) || URL_PATTERN.test(path) || existsSync(path)) return [path];
-  const matches = globSync(path);
-  return matches.length === 0 ? [path] : matches.sort(compareBytes);
+/** The field of an object at the beginning of a line, or anywhere in JSON. */
+const TYPE_FIELD = /^(?:apiVersion|kind|[ \t{,]*"(?:apiVersion|kind)")[ \t]*:/m;
+
+/** Returns true if a file without readable objects contains a part of an object, so its errors must be reported. */
+function hasTypes(text: string, documents: readonly ManifestDocument[], isUnreadable: boolean): boolean {
+  const isPart = ({ value }: ManifestDocument): boolean =>
+    isObject(value) && ['apiVersion', 'kind'].some((field) => value[field] !== undefined);
+  return documents.some(isPart) || (isUnreadable && TYPE_FIELD.test(text));
 }
 
-async function filesAt(path: string): Promise<string[]> {
-  if (path === STDIN.path || URL_PATTERN.test(path)) return [path];
-  try {
-    if (!(await stat(path)).isDirectory()) return [path];
-    const files = await filesBelow(path);
-    if (files.length > 0) return files;
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') throw new UserError(`the path "${path}" does not exist`, { cause: error });
-    if (errorCode(error) !== undefined)
-      throw new UserError(`cannot read ${path}: ${failureReason(error)}`, { cause: error });
-    throw error;
-  }
-  throw new UserError(`no .yaml, .yml or .json file in ${path}`);
-}
-
-export const URL_PATTERN = /^https?:\/\//;
-const EXTENSIONS = /\.(?:ya?ml|json)$/i;
-
-async function filesBelow(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true });
-  if (entries.some(({ name }) => name === CHART_FILE)) return [join(folder, CHART_FILE)];
-  const files: string[] = [];
-  for (const entry of entries.sort((a, b) => compareBytes(a.name, b.name))) {
-    const path = join(folder, entry.name);
-    if (entry.name.startsWith('.')) continue;
-    if (entry.isDirectory()) for (const file of await filesBelow(path)) files.push(file);
-    else if (EXTENSIONS.test(entry.name) && (entry.isFile() || (await linksToFile(path)))) files.push(path);
-  }
-  return files;
-}
-
-/** Also lists broken links, so reading them reports the error. */
-async function linksToFile(path: string): Promise<boolean> {
-  return await stat(path).then(
-    (target) => target.isFile(),
-    () => true,
-  );
+/** Returns an error for a Helm chart, whose templates are not manifests. */
+function chartError({ path, folder }: ListedFile): FileText {
+  const chart = dirname(path);
+  const exclude =
+    path === folder || chart === folder
+      ? ''
+      : `, or skip it with --exclude=${shellQuote(relative(folder, chart).replaceAll(sep, '/'))}`;
+  const message = `a Helm chart must be rendered first: helm template ${shellQuote(chart)} | portcullis check -f -${exclude}`;
+  return { message, line: 1, column: 1, isWholeFile: true };
 }
 
 /** Returns an error if a file is a symbolic link that points outside the directory of the argument. */
-async function findOutsideTarget(path: string, folder: string): Promise<FileText | undefined> {
+async function findOutsideTarget({ path, folder }: ListedFile): Promise<FileText | undefined> {
   if (path === folder) return undefined;
   const target = await realpath(path).catch(() => undefined);
   const way = target === undefined ? '' : relative(await realpath(folder), target);
@@ -151,6 +128,11 @@ async function findOutsideTarget(path: string, folder: string): Promise<FileText
 }
 
 type FileText = { readonly text: string } | Omit<ManifestError, 'file'>;
+
+async function readListed(listed: ListedFile, options: ReadOptions): Promise<FileText> {
+  if (listed.isChart) return chartError(listed);
+  return (options.isRewrite && (await findOutsideTarget(listed))) || (await readText(listed.path, options));
+}
 
 async function readText(path: string, { stdin, signal }: ReadOptions): Promise<FileText> {
   const problem = (message: string): FileText => ({ message, line: 1, column: 1, isWholeFile: true });

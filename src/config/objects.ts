@@ -25,7 +25,7 @@ export interface ManifestObjects {
 }
 
 /** The type that kustomize assumes for files with this name. */
-const KUSTOMIZATION_FILE = /(?:^|[/\\])kustomization\.ya?ml$/;
+const KUSTOMIZATION_FILE = /(?:^|[/\\])(?:kustomization\.ya?ml|Kustomization)$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
 /** File that describes the Helm chart in its directory. */
@@ -39,11 +39,7 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
     const typed = readTypeMeta(value, inherited);
     if ('message' in typed) {
       const { file } = document;
-      errors.push(
-        /(?:^|[/\\])Chart\.yaml$/.test(file)
-          ? { file, line: 1, column: 1, isWholeFile: true, message: chartMessage(file) }
-          : { file, ...document.locate([...path, ...typed.path]), message: typed.message },
-      );
+      errors.push({ file, ...document.locate([...path, ...typed.path]), message: typed.message });
       return;
     }
     const { apiVersion, kind } = typed;
@@ -58,11 +54,6 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
   };
   add(document.value, [], KUSTOMIZATION_FILE.test(document.file) ? KUSTOMIZATION : {});
   return { objects, errors };
-}
-
-function chartMessage(file: string): string {
-  const folder = file.slice(0, -CHART_FILE.length).replace(/(?<=.)[/\\]$/, '') || '.';
-  return `a Helm chart must be rendered first: helm template ${folder} | portcullis check -f -`;
 }
 
 /** Item type of a list such as PodList, because the API server omits the type of each item. */

@@ -388,7 +388,7 @@ describe('readManifests', () => {
         line: 1,
         column: 1,
         isWholeFile: true,
-        message: `${message} ${join(folder, 'chart')} | portcullis check -f -`,
+        message: `${message} ${join(folder, 'chart')} | portcullis check -f -, or skip it with --exclude=chart`,
       },
     ]);
   });

@@ -42,6 +42,12 @@ describe('completion', () => {
     [['scc', 'grant', 'anyuid', '--se'], ['--serviceaccount']],
     [['check', '-f', ''], [], ':0'],
     [['check', '--filename='], [], ':0'],
+    [['check', ''], [], ':0'],
+    [['check', 'deploy/', ''], [], ':0'],
+    [['check', '--exclude', ''], []],
+    [['scc', 'plan', ''], [], ':0'],
+    [['explain', ''], [], ':0'],
+    [['install', ''], []],
   ];
   for (const [words, candidates, directive = ':4'] of cases) {
     test(words.join(' '), async () => {

@@ -150,10 +150,10 @@ suite('the pre-commit hook', () => {
     });
   }
 
-  test('fails if the arguments of the user do not end with --', async () => {
+  test('fails for a name that begins with a hyphen if the arguments of the user do not end with --', async () => {
     const { code, stderr } = await runHook(['-nx.yaml', 'restricted.yaml'], ['--level=baseline']);
     assert.equal(code, 2);
-    assert.match(stderr, /Use -f or -- before files and directories\.$/m);
+    assert.match(stderr, /^error: invalid argument "x\.yaml" for "-n, --namespace" flag: /m);
   });
 });
 

@@ -1,4 +1,5 @@
-import { type Manifests, STDIN, URL_PATTERN } from '../../config/manifests.ts';
+import { STDIN, URL_PATTERN } from '../../config/manifest-files.ts';
+import type { Manifests } from '../../config/manifests.ts';
 import { fieldNamespace } from '../../config/objects.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
@@ -8,12 +9,12 @@ import { findPodTemplates } from '../../policy/pod/templates.ts';
 import { type Labels, LEVEL_RULE, MODES, resolvePolicies } from '../../policy/psa/policy.ts';
 import { isLevel, type Level } from '../../policy/pss/index.ts';
 import { defineCommand, type Io } from '../command.ts';
-import { filenameOption, readAllManifests, readObjects } from '../inventory/manifests.ts';
+import { manifestOptions, readAllManifests, readObjects } from '../inventory/manifests.ts';
 import {
   keyValue,
   list,
   mapped,
-  nonEmpty,
+  namespaceName,
   oneOf,
   option,
   policyVersion,
@@ -74,8 +75,8 @@ function customKind(value: string): string {
 const DETAILS = `
 Checks pods and workloads against the policies of their namespace. If the manifests contain the Namespace, its
 labels set the policies. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the
-defaults. The command also validates SecurityContextConstraints. It reads directories recursively. Paths can
-also follow --, where a path may begin with a hyphen or contain a comma.
+defaults. The command also validates SecurityContextConstraints. It reads directories recursively, and skips
+files in them that contain no Kubernetes objects. After --, a path may begin with a hyphen.
 
 For kinds of other API groups, such as Rollout, the command finds pod templates by kind or by structure.
 Containers outside a template are an error unless --skip-kind lists the kind.
@@ -93,17 +94,18 @@ The exit code is 1 for violations in the --fail-on mode or a stronger mode (enfo
 documents that the command cannot read or evaluate.
 
 Examples:
-  portcullis check -f deploy/
+  portcullis check deploy/
+  portcullis check . --exclude charts --exclude 'test/**/invalid-*.yaml'
   helm template shop ./chart | portcullis check --level baseline -f -
-  portcullis check -f deploy/ --kubernetes-version v1.30 -o sarif > portcullis.sarif
-  portcullis check -f deploy/ --fix
+  portcullis check deploy/ --kubernetes-version v1.30 -o sarif > portcullis.sarif
+  portcullis check deploy/ --fix
   git diff --name-only -z -- '*.yaml' | xargs -0 portcullis check --
   helm template shop ./chart | portcullis check -f - --platform=openshift
   portcullis check -f pod.yaml --namespace-labels pod-security.kubernetes.io/enforce=baseline
 `;
 
 const options = {
-  filename: filenameOption('Manifests'),
+  ...manifestOptions('Manifests'),
   level: option('LEVEL', level, undefined, {
     help: 'Enforced level: privileged, baseline, restricted. With --platform=openshift, the default is privileged',
     shown: 'restricted',
@@ -113,7 +115,10 @@ const options = {
     list('KEY=VALUE', keyValue, { help: 'Labels for namespaces that the manifests do not contain' }),
     podSecurityLabels,
   ),
-  namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace for manifests that do not set one' }),
+  namespace: option('NAME', namespaceName, 'default', {
+    short: 'n',
+    help: 'Namespace for manifests that do not set one',
+  }),
   'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode whose violations fail the check' }),
   'skip-kind': list('KIND.GROUP', customKind, { help: 'Kinds of other API groups to skip' }),
   fix: option('MODE', oneOf(FIX_MODES), undefined, {
@@ -131,14 +136,14 @@ export const command = defineCommand({
   details: DETAILS,
   options,
   async run(values, _operands, io) {
-    const { filename, fix, output } = values;
+    const { fix, output } = values;
     checkFixOptions(values);
     const texts = new Map<string, string>();
     const reading =
       fix === undefined
         ? {}
         : { isRewrite: true, onText: (file: string, content: string): void => void texts.set(file, content) };
-    const manifests = await readAllManifests(filename, io, reading);
+    const manifests = await readAllManifests(values, io, reading);
     const settings: CheckSettings = {
       level: values.level ?? (values.platform === undefined ? 'restricted' : 'privileged'),
       version: values['kubernetes-version'],
@@ -206,7 +211,7 @@ async function sccReview(
   io: Io,
 ): Promise<Pick<CheckSettings, 'reviewScc'>> {
   if (platform === undefined && sccs.length === 0 && config === undefined) return {};
-  const others = sccs.length === 0 ? [] : await readObjects(sccs, io);
+  const others = sccs.length === 0 ? [] : await readObjects({ filename: sccs }, io);
   const pods = objects.flatMap((object) =>
     findPodTemplates(object.value).templates.map((path) => fieldNamespace(object.value, path) ?? namespace),
   );

@@ -149,7 +149,7 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const error = isBuiltIn ? undefined : unknownVersion(object);
   if (error) return [error];
   if (context.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
-  if (kind === 'Kustomization' && apiGroup(apiVersion) === 'kustomize.config.k8s.io') return [unbuilt(object)];
+  if (apiGroup(apiVersion) === 'kustomize.config.k8s.io') return [unbuilt(object)];
   const { templates, unknown } = findPodTemplates(value);
   if (templates.length === 0 && fields.length > 0) {
     const namespace = manifestNamespace(value);
@@ -200,7 +200,12 @@ function unknownContainers(object: ManifestObject, path: FieldPath): ManifestErr
 }
 
 function unbuilt({ apiVersion, kind, document: { file }, line, column }: ManifestObject): ManifestError {
-  const message = `not evaluated, because a kustomization changes the manifests that it lists. Check its result with: kubectl kustomize ${shellQuote(dirname(file))} | portcullis check -f -. To skip this kind, set --skip-kind=${kind}.${apiGroup(apiVersion)}`;
+  const folder = shellQuote(dirname(file));
+  const check =
+    kind === 'Component'
+      ? 'a component changes the manifests of the kustomizations that list it. Check the result of each kustomization with: kubectl kustomize DIR'
+      : `a kustomization changes the manifests that it lists. Check its result with: kubectl kustomize ${folder}`;
+  const message = `not evaluated, because ${check} | portcullis check -f -. To skip this kind, set --skip-kind=${kind}.${apiGroup(apiVersion)}`;
   return { file, line, column, message };
 }
 

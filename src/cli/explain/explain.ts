@@ -6,7 +6,7 @@ import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { APPROVED_EXCEPTIONS, findExceptions, gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
-import { parseReference, readWorkloads, type Reference, listWorkloads } from '../inventory/workloads.ts';
+import { readWorkloads, splitOperands, type Reference, listWorkloads } from '../inventory/workloads.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';
 import { explainNamespace, printNamespace } from './namespace.ts';
@@ -14,7 +14,7 @@ import { type Explanation, explainWorkload } from './workload.ts';
 
 const DETAILS = `
 Explains workloads and pods, such as deployment/web, and namespaces, such as namespace/shop, in the cluster.
-With -f, it explains these resources in the manifests, or all pods and workloads in them.
+With -f or paths, it explains these resources in the manifests, or all pods and workloads in them.
 
 For a namespace, it prints the effective Pod Security levels with their sources, the exemptions, and the
 PodSecurityExceptions.
@@ -32,7 +32,7 @@ The exit code is 1 if a pod is denied.
 Examples:
   portcullis explain namespace/shop
   portcullis explain deployment/web -n shop
-  portcullis explain -f pod.yaml --as alice --as-group developers
+  portcullis explain pod.yaml --as alice --as-group developers
   portcullis explain -f deployment.yaml,cluster-dump/ --offline -o json
   helm template shop ./chart | portcullis explain -f - --kubeconfig admin.conf
 `;
@@ -103,16 +103,17 @@ const explainOptions = {
 };
 
 export const command = defineCommand({
-  operands: '[type/name...]',
+  operands: '[type/name|path...]',
   details: DETAILS,
   options: explainOptions,
-  async run(options, operands, io) {
+  async run(values, operands, io) {
+    const { references, paths } = splitOperands(operands);
+    const options = { ...values, filename: [...values.filename, ...paths] };
     const { as: user, 'as-group': groups, output, filename } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group requires --as');
-    if (filename.length + operands.length === 0) {
+    if (filename.length + references.length === 0) {
       throw new UsageError('a resource, such as deployment/web or namespace/shop, or -f is required');
     }
-    const references = operands.map(parseReference);
     const names = references.filter(({ kind }) => kind === 'Namespace').map(({ name }) => name);
     const workloads = references.filter(({ kind }) => kind !== 'Namespace');
     const hasWorkloads = workloads.length > 0 || names.length === 0;

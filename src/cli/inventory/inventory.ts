@@ -48,21 +48,21 @@ import {
   assumeStandardSccs,
 } from './assumptions.ts';
 import { findCustomSources, readCustomSources } from './custom-resources.ts';
-import { failOnErrors, filenameOption, readObjects } from './manifests.ts';
+import { failOnErrors, manifestOptions, readObjects } from './manifests.ts';
 
 /** The generated policies of a serverless installation. */
 export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
 /** Options that select manifests or a cluster as the source of the objects. */
 export const inventoryOptions = {
-  filename: filenameOption('Manifests to read instead of a cluster'),
+  ...manifestOptions('Manifests to read instead of a cluster'),
   ...clusterOptions,
 };
 
 /** Options of the commands that evaluate the pods in manifests against the objects in a cluster. */
 export const subjectOptions = {
   ...inventoryOptions,
-  filename: filenameOption('Manifests of the pods'),
+  ...manifestOptions('Manifests of the pods'),
   offline: flag({ help: 'Use only the manifests, and do not read a cluster' }),
 };
 
@@ -94,7 +94,8 @@ export function selectedNamespace(values: Values<typeof selectionOptions>): stri
   return values['all-namespaces'] ? undefined : values.namespace;
 }
 
-export type InventoryValues = Values<typeof inventoryOptions> & {
+export type InventoryValues = Omit<Values<typeof inventoryOptions>, 'exclude'> & {
+  readonly exclude?: readonly string[];
   /** Namespace for manifests that do not set one. Defaults to `default`. */
   readonly namespace?: string | undefined;
 };
@@ -151,7 +152,7 @@ export async function readInventory(values: InventoryValues, io: Io, needs: Inve
   if (kubeconfig !== undefined || context !== undefined) {
     throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
   }
-  return createInventory(await readObjects(filename, io), namespace, needs);
+  return createInventory(await readObjects(values, io), namespace, needs);
 }
 
 export type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;
@@ -165,11 +166,11 @@ export async function readSubjects(
   values: SubjectValues,
   { io, needs }: { readonly io: Io; readonly needs: InventoryNeeds },
 ): Promise<{ readonly objects: readonly ManifestObject[]; readonly inventory: Inventory }> {
-  const { kubeconfig, context, filename, namespace, offline } = values;
+  const { kubeconfig, context, namespace, offline } = values;
   if (offline && (kubeconfig !== undefined || context !== undefined)) {
     throw new UserError('--offline cannot be combined with --kubeconfig and --context');
   }
-  const objects = await readObjects(filename, io);
+  const objects = await readObjects(values, io);
   if (!offline && (await findCluster({ kubeconfig, context, env: io.env })) !== undefined) {
     const [only, ...others] = subjectNamespaces(objects, namespace);
     const scope = others.length === 0 ? { only } : {};

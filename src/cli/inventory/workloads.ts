@@ -1,9 +1,11 @@
 /**
  * Reads the workloads that a command evaluates, which are resource arguments, such as `deployment/web`, or manifests.
  */
+import { existsSync } from 'node:fs';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
+import { isManifestName, STDIN, URL_PATTERN } from '../../config/manifest-files.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
@@ -41,14 +43,32 @@ const SHORT_NAMES: Readonly<Record<string, Reference['kind']>> = {
  * Parses `deployment/web`. The type can be plural, a short name, or qualified by its API group, as in
  * `deployments.apps`.
  */
-export function parseReference(text: string): Reference {
+function findReference(text: string): Reference | undefined {
   const [, type = '', name = ''] = /^([^/.]+)(?:\.[^/]*)?\/([^/]+)$/.exec(text.toLowerCase()) ?? [];
   const kind =
     REFERENCE_KINDS.find((one) => one.toLowerCase() === type || RESOURCES[one].resource === type) ??
     (Object.hasOwn(SHORT_NAMES, type) ? SHORT_NAMES[type] : undefined);
-  if (kind !== undefined) return { kind, name };
+  return kind && { kind, name };
+}
+
+/** @throws {UsageError} for text that is not a resource argument */
+export function parseReference(text: string): Reference {
+  const reference = findReference(text);
+  if (reference) return reference;
   const types = REFERENCE_KINDS.map((one) => one.toLowerCase()).join(', ');
   throw new UsageError(`${quote(text)} must be TYPE/NAME, where TYPE is one of ${types}`);
+}
+
+/**
+ * Separates resource arguments from the paths of manifests, which are URLs, names of manifest files, and existing paths
+ * that do not have the form of a resource argument.
+ * @throws {UsageError} for text that is neither
+ */
+export function splitOperands(operands: readonly string[]) {
+  const isPath = (text: string): boolean =>
+    text === STDIN.path || URL_PATTERN.test(text) || isManifestName(text) || (!findReference(text) && existsSync(text));
+  const paths = operands.filter(isPath);
+  return { paths, references: operands.filter((text) => !paths.includes(text)).map(parseReference) };
 }
 
 type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;

@@ -462,7 +462,7 @@ describe('check as a process', () => {
   });
 
   test('exit codes and streams', async (context) => {
-    const folder = await folderWith(context, { 'good/a.yaml': POD, 'bad/b.yaml': 'a: [' });
+    const folder = await folderWith(context, { 'good/a.yaml': POD, 'bad/b.yaml': 'kind: [' });
     const passed = await start(['--level=privileged', '-f', join(folder, 'good')]);
     assert.deepEqual(passed, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
     const { code, stdout } = await start(['--level=baseline', '-f', join(folder, 'good')]);
@@ -471,7 +471,7 @@ describe('check as a process', () => {
     const broken = await start(['-f', join(folder, 'bad'), '-f', join(folder, 'good'), '--level=privileged']);
     assert.equal(broken.code, 2);
     assert.equal(broken.stdout, '1 passed, 0 failed, 1 unreadable\n');
-    assert.equal(broken.stderr, `error: ${folder}/bad/b.yaml:1:6: did not find expected node content\n`);
+    assert.equal(broken.stderr, `error: ${folder}/bad/b.yaml:1:9: did not find expected node content\n`);
   });
 });
 

@@ -43,6 +43,10 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     'FeatureGate of the feature set Default: status.featureGates has no entry for version 4.19.0',
   ],
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
+  ['check chart', 'the path "chart" does not exist'],
+  ['scan deploy', "unknown command 'scan'\n(Did you mean check?)\nSee 'portcullis --help' for usage."],
+  ['lint', "unknown command 'lint'\n(Did you mean check?)\nSee 'portcullis --help' for usage."],
+  ['checks', "unknown command 'checks'\n(Did you mean check?)\nSee 'portcullis --help' for usage."],
   ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
   ['explain deploy/gone -f explain/pods.yaml -n shop', 'deployments.apps "gone" not found in namespace "shop"'],
   ['explain ns/gone -f explain/cluster.yaml', 'namespace "gone" not found'],
@@ -129,11 +133,7 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
     'invalid argument "app==a=b" for "-l, --selector" flag: must be a label selector such as app=web,tier!=cache',
   ],
   ['scc who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
-  [
-    'check',
-    'chart',
-    "too many arguments for 'check'. Expected 0 arguments but got 1: chart. Use -f or -- before files and directories.",
-  ],
+  ['check', '--exclude=', 'invalid argument "" for "--exclude" flag: must not be empty'],
   ['check', '', '-f is required: files, directories, URLs, or - for standard input'],
   ['explain', '', 'a resource, such as deployment/web or namespace/shop, or -f is required'],
   [
