@@ -36,7 +36,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/pod': 'allowed-values conflicts pod reader repair selection templates',
   'policy/pss': 'cel cel-policy evaluate exceptions index policy',
   'policy/psa':
-    'admission-policies configuration decision decode defaults exceptions input namespace-review policy review',
+    'admission-policies configuration decision decode defaults exceptions input namespace-review policy review unused-keys',
   'policy/scc': `access advice/denials advice/explain advice/invalid-values advice/plan advice/pod-audit advice/scc-defects advice/scc-warnings advice/suggestion assign
     decision messages mode namespace objects order pod request review scc-fields scc standard temporary-grants strategies/index`,
   'policy/rbac': 'authorizer index rules who-can',

@@ -70,11 +70,12 @@ function printScc(change: object): string {
 const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   labels: {
     scope: 'namespaces',
-    summary: 'Namespaces with invalid Pod Security labels.',
-    why: 'The API server rejects a Namespace whose Pod Security labels are not valid levels and versions. The intended policy would never apply.',
+    summary:
+      'Namespaces with invalid Pod Security labels and, in `warn` mode, labels and annotations under `pod-security.kubernetes.io/` that have no effect.',
+    why: 'The API server rejects a Namespace whose Pod Security labels are not valid levels and versions. The intended policy would never apply. An annotation, a label with another name, or a label of a workload has no effect.',
     before: printNamespace('pod-security.kubernetes.io/enforce', 'Restricted'),
     after: printNamespace('pod-security.kubernetes.io/enforce', 'restricted'),
-    fix: 'Use a level (`privileged`, `baseline`, `restricted`) or a version (`latest`, `v1.N`), in lower case.',
+    fix: 'Use a level (`privileged`, `baseline`, `restricted`) or a version (`latest`, `v1.N`), in lower case. Set the level with a label of the namespace.',
     upstream: ['Pod Security Admission', 'https://kubernetes.io/docs/concepts/security/pod-security-admission/'],
   },
   'scc-label': {

@@ -181,7 +181,7 @@ function fixObject({ object, changes, unfixed }: Relocated, findViolations: Find
   if (changes.length === 0) return [{ object, changes, unfixed, document, path: object.path, value }, ...fixes];
   const fixed = pods.reduce<unknown>(
     (result, { path, pod, changes: own }) => (own.length === 0 ? result : withValueAt(result, path, pod)),
-    withoutInheritedType(object),
+    withOwnType(object),
   );
   return [
     {
@@ -195,11 +195,16 @@ function fixObject({ object, changes, unfixed }: Relocated, findViolations: Find
   ];
 }
 
-/** The items of a list such as PodList omit their type. */
-function withoutInheritedType({ document, path, value }: ManifestObject): unknown {
-  if (valueAt(document.value, [...path, 'kind']) != null) return value;
-  const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
-  return rest;
+/** Restores the type, which items of a list such as PodList omit, and which differs in a Project. */
+function withOwnType({ document, path, value }: ManifestObject): unknown {
+  const own = valueAt(document.value, path);
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, member]) => {
+      if (name !== 'apiVersion' && name !== 'kind') return [[name, member]];
+      const original = valueAt(own, [name]);
+      return original === undefined ? [] : [[name, original]];
+    }),
+  );
 }
 
 function refusedChange({ object, path, check, field, change }: FieldChange, message?: string): readonly Unfixed[] {

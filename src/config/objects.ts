@@ -28,6 +28,9 @@ export interface ManifestObjects {
 const KUSTOMIZATION_FILE = /(?:^|[/\\])(?:kustomization\.ya?ml|Kustomization)$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
+/** OpenShift's view of a namespace, with the same name, labels and annotations. It is read as the namespace. */
+const PROJECT = { apiVersion: 'project.openshift.io/v1', kind: 'Project' } as const;
+
 /** File that describes the Helm chart in its directory. */
 export const CHART_FILE = 'Chart.yaml';
 
@@ -71,7 +74,9 @@ function readTypeMeta(value: unknown, inherited: TypeMeta): Typed {
   if (apiVersion == null || apiVersion === '') return { path: [], message: "Object 'apiVersion' is missing" };
   if (typeof kind !== 'string') return { path: ['kind'], message: 'kind must be a string' };
   if (typeof apiVersion !== 'string') return { path: ['apiVersion'], message: 'apiVersion must be a string' };
-  return { apiVersion, kind, value: value['kind'] == null ? { ...value, apiVersion, kind } : value };
+  const isProject = kind === PROJECT.kind && apiVersion === PROJECT.apiVersion;
+  const type = isProject ? { apiVersion: 'v1', kind: 'Namespace' } : { apiVersion, kind };
+  return { ...type, value: value['kind'] == null || isProject ? { ...value, ...type } : value };
 }
 
 /** Returns the name of an object. If only `generateName` is set, returns the prefix followed by an asterisk. */

@@ -19,7 +19,6 @@ import {
   readPod,
 } from '../../config/objects.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
-import { formatFieldError } from '../../kube/field-error.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
@@ -28,10 +27,10 @@ import { isKnownKind } from '../../policy/psa/decode.ts';
 import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
-import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
 import { exceptionFindings, exceptionWarnings } from './exceptions.ts';
-import { builtInFindings, createFinding, fieldPosition } from './fields.ts';
+import { builtInFindings, fieldPosition } from './fields.ts';
+import { labelFindings, sccModeFindings, unusedKeyFindings } from './labels.ts';
 import { isScc, sccFindings } from './scc-objects.ts';
 
 export interface CheckSettings {
@@ -136,7 +135,8 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const fields = builtInFindings(object);
   if (isNamespace(object)) {
     const policies = resolvePolicyLabels(manifestLabels(value), context);
-    const labels = isDecodable(fields) ? [...labelFindings(object, policies), ...sccModeFindings(object)] : [];
+    if (!isDecodable(fields)) return [checkedObject(object, fields, { policies })];
+    const labels = [...labelFindings(object, policies), ...sccModeFindings(object), ...unusedKeyFindings(object)];
     return [checkedObject(object, [...labels, ...fields], { policies })];
   }
   if (isScc(object)) return [checkedObject(object, sccFindings(object))];
@@ -185,7 +185,11 @@ function checkTemplate(
     const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parsePath(field)]));
     return { mode, ...(policy === undefined ? {} : { policy }), check, reason, detail, fix, fields: positions };
   });
-  return checkedObject(object, [...findings, ...fieldFindings], scope);
+  const unused = [
+    ...(isBuiltIn ? unusedKeyFindings(object) : []),
+    ...(path.length > 0 ? unusedKeyFindings(object, path) : []),
+  ];
+  return checkedObject(object, [...findings, ...unused, ...fieldFindings], scope);
 }
 
 function isDecodable(findings: readonly Finding[]): boolean {
@@ -308,32 +312,4 @@ function listDecodedPods(object: ManifestObject, context: CheckContext) {
     const decoded = decodePod(context.reviewScc?.(pod, { object, path }, namespace).pod ?? pod).pod;
     return decoded ? [{ namespace, pod: decoded }] : [];
   });
-}
-
-/** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */
-function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Finding[] {
-  return errors.map((error) =>
-    createFinding(object, parsePath(error.path), {
-      check: 'labels',
-      reason: 'invalid label',
-      detail: formatFieldError(error),
-      fix: 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.',
-    }),
-  );
-}
-
-/**
- * Returns a finding for an invalid SCC mode of a Namespace. The API server accepts any string, and Portcullis treats
- * invalid values as enforce.
- */
-function sccModeFindings(object: ManifestObject): Finding[] {
-  const path = ['metadata', 'labels', SCC_MODE_LABEL];
-  const label = manifestLabels(object.value)[SCC_MODE_LABEL];
-  const fix = `Use one of ${SCC_MODES.join(', ')}, in lower case.`;
-  if (typeof label !== 'string') return [];
-  const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };
-  const { problem: detail } = sccMode(namespace, { mode: 'report', exemptNamespaces: [] });
-  return detail === undefined
-    ? []
-    : [createFinding(object, path, { mode: 'warn', check: 'scc-label', reason: 'invalid label', detail, fix })];
 }

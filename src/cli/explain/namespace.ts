@@ -13,6 +13,7 @@ import {
   resolvePolicies,
   setsMode,
 } from '../../policy/psa/policy.ts';
+import { findUnusedKeys } from '../../policy/psa/unused-keys.ts';
 import { getSyncState } from '../../policy/rollout/sync-state.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { findNamespace } from '../inventory/inventory.ts';
@@ -41,6 +42,8 @@ export function explainNamespace(name: string, facts: RolloutFacts) {
         .map(({ manager, operation, time }) => ({ manager, operation, ...(time === '' ? {} : { time }) })),
     })),
     errors: policies.errors.map((error) => formatFieldErrors([error])),
+    /** Labels and annotations that look like Pod Security labels but have no effect. */
+    unused: findUnusedKeys(namespace.metadata, 'Namespace'),
     /** Exemptions that apply in all namespaces. */
     exemptions: { usernames, runtimeClasses },
     labelSync: labelSyncState(namespace, facts),
@@ -79,7 +82,7 @@ const LABEL_SYNC: Readonly<Record<ExplainedNamespace['labelSync'], string>> = {
 const LAYOUT = { indent: '  ', gap: '  ' };
 
 export function printNamespace(namespace: ExplainedNamespace, style: Style): string {
-  const { name, exempt, policies, errors, exemptions, labelSync, sccMode: mode, exceptions } = namespace;
+  const { name, exempt, policies, errors, unused, exemptions, labelSync, sccMode: mode, exceptions } = namespace;
   const enforced = policies.find((one) => one.mode === 'enforce');
   const effect = exempt ? 'exempt from Pod Security' : `enforces ${enforced ? printPolicy(enforced) : ''}`;
   const rows = policies.map((policy) => [
@@ -92,6 +95,7 @@ export function printNamespace(namespace: ExplainedNamespace, style: Style): str
   ]);
   const facts = [
     ...errors.map((error) => ['Invalid', error]),
+    ...unused.map(({ field, key, fix }) => ['No effect', `metadata.${field}[${key}]: ${fix}`]),
     ...(exemptions.usernames.length === 0 ? [] : [['Exempt users', exemptions.usernames.join(', ')]]),
     ...(exemptions.runtimeClasses.length === 0
       ? []

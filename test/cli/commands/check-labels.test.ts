@@ -1,0 +1,115 @@
+/** Tests Pod Security labels and annotations without effect, in `check` and `explain namespace`. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { runProgram } from '../../support/memory-io.ts';
+
+const PREFIX = 'pod-security.kubernetes.io';
+const ALL = `Use enforce, enforce-version, audit, audit-version, warn, warn-version after ${PREFIX}/, or remove the key.`;
+const ONLY_NAMESPACES = (kind: string): string =>
+  `Set the label "${PREFIX}/enforce" of the namespace, because ${kind} objects have no Pod Security level.`;
+
+function namespace(metadata: string): string {
+  return `apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, ${metadata}}\n`;
+}
+
+function deployment(metadata: string, template: string): string {
+  return `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, ${metadata}}
+spec: {template: {metadata: {${template}}, spec: {containers: []}}}
+`;
+}
+
+describe('check warns about Pod Security labels and annotations without effect', () => {
+  const cases: readonly (readonly [name: string, text: string, finding: string | undefined])[] = [
+    ['all labels', namespace(`labels: {${PREFIX}/enforce: baseline, ${PREFIX}/warn-version: v1.30}`), undefined],
+    ['another prefix', namespace('annotations: {security.kubernetes.io/enforce: baseline}'), undefined],
+    [
+      'an annotation',
+      namespace(`annotations: {${PREFIX}/enforce: baseline}`),
+      `3:38 annotation without effect ("${PREFIX}/enforce") Set it as the label "${PREFIX}/enforce", because API servers do not read annotations.`,
+    ],
+    [
+      'an unknown label',
+      namespace(`labels: {${PREFIX}/level: baseline}`),
+      `3:33 label without effect ("${PREFIX}/level") ${ALL}`,
+    ],
+    [
+      'other capitalization',
+      namespace(`labels: {${PREFIX}/Enforce: baseline}`),
+      `3:33 label without effect ("${PREFIX}/Enforce") Write "${PREFIX}/enforce".`,
+    ],
+    [
+      'a misspelled prefix',
+      namespace('labels: {podsecurity.kubernetes.io/enforce: baseline}'),
+      `3:33 label without effect ("podsecurity.kubernetes.io/enforce") Write "${PREFIX}/enforce".`,
+    ],
+    [
+      'a label of a workload',
+      deployment(`labels: {${PREFIX}/enforce: privileged}`, ''),
+      `3:49 label without effect ("${PREFIX}/enforce") ${ONLY_NAMESPACES('Deployment')}`,
+    ],
+    [
+      'an annotation of a pod template',
+      deployment('', `annotations: {${PREFIX}/enforce: privileged}`),
+      `4:44 annotation without effect ("${PREFIX}/enforce") ${ONLY_NAMESPACES('Deployment')}`,
+    ],
+    [
+      'a Project',
+      namespace(`labels: {${PREFIX}/enforced: baseline}`).replace(
+        'v1\nkind: Namespace',
+        'project.openshift.io/v1\nkind: Project',
+      ),
+      `3:33 label without effect ("${PREFIX}/enforced") Write "${PREFIX}/enforce".`,
+    ],
+  ];
+  for (const [name, stdin, finding] of cases) {
+    test(name, async () => {
+      const { code, stdout } = await runProgram(['check', '-f', '-', '-o', 'json'], { stdin });
+      const { objects } = JSON.parse(stdout) as {
+        readonly objects: readonly { readonly findings: readonly Readonly<Record<string, string>>[] }[];
+      };
+      const found = objects.flatMap((object) => object.findings);
+      assert.deepEqual(
+        found.map(({ mode, check, reason, detail, fix, fields }) => {
+          const [{ line, column } = {}] = fields as unknown as readonly Readonly<Record<string, number>>[];
+          return `${mode} ${check} ${line}:${column} ${reason} (${detail}) ${fix}`;
+        }),
+        finding === undefined ? [] : [`warn labels ${finding}`],
+      );
+      assert.equal(code, 0);
+    });
+  }
+});
+
+const PROJECT = `apiVersion: project.openshift.io/v1
+kind: Project
+metadata:
+  name: shop
+  labels: {${PREFIX}/enforce: baseline, ${PREFIX}/exempt: "true"}
+  annotations: {${PREFIX}/audit: restricted}
+`;
+
+test('a Project sets the levels of its namespace', async () => {
+  const pod =
+    'apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {hostPID: true, containers: []}\n';
+  const { code, stdout } = await runProgram(['check', '-f', '-', '-o', 'json'], { stdin: `${PROJECT}---\n${pod}` });
+  const { objects } = JSON.parse(stdout) as { readonly objects: readonly { readonly policies: object }[] };
+  assert.deepEqual(objects[1]?.policies, {
+    enforce: 'baseline:latest',
+    audit: 'privileged:latest',
+    warn: 'baseline:latest',
+  });
+  assert.equal(code, 1);
+});
+
+test('explain namespace prints them', async () => {
+  const { code, stdout } = await runProgram(['explain', 'namespace/shop', '-f', '-'], { stdin: PROJECT });
+  assert.match(stdout, /^Namespace shop: enforces baseline:latest\n/);
+  const lines = stdout.split('\n').filter((line) => line.startsWith('  No effect'));
+  assert.deepEqual(lines, [
+    `  No effect   metadata.labels[${PREFIX}/exempt]: ${ALL}`,
+    `  No effect   metadata.annotations[${PREFIX}/audit]: Set it as the label "${PREFIX}/audit", because API servers do not read annotations.`,
+  ]);
+  assert.equal(code, 0);
+});
