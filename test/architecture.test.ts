@@ -48,7 +48,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
     sync-state template-pod user-namespace-audit`,
   telemetry: 'counters heap logger metrics',
   config:
-    'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings yaml',
+    'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
   cluster: `access cache clock client cluster-source cluster connection event-recorder exceptions exemptions kubelet lists live-cluster
     network-error projection rollout scc-grants server-version store worker-client workload-events workloads`,

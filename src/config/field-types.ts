@@ -68,6 +68,14 @@ export function findFieldProblems(object: ManifestObject): FieldProblems {
   };
 }
 
+const POD = { apiVersion: 'v1', kind: 'Pod' } as const;
+
+/** Finds values of the wrong type in a pod or pod template. */
+export function findPodFieldProblems(pod: unknown): readonly WrongType[] {
+  const errors = findShapeErrors(pod, builtInShape(POD) ?? 'any', true);
+  return errors.flatMap((one) => ('known' in one ? [] : [describeWrongType(one)]));
+}
+
 type ShapeError = ReturnType<typeof findShapeErrors>[number];
 
 export function describeWrongType({ path, value, shape }: Exclude<ShapeError, { readonly known: unknown }>): WrongType {

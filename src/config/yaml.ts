@@ -2,6 +2,7 @@
 import { LineCounter, type ScalarTag, stringify, type Tags } from 'yaml';
 import { LIMITS } from '../kube/limits.ts';
 import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
+import { describeRendering, findUnrenderedText, type Placeholder } from './placeholders.ts';
 import { type Location, type Members, type ParsedYaml, parseYaml, type Repetition, TOO_DEEP } from './yaml-parser.ts';
 import { YamlError } from './yaml-scanner.ts';
 
@@ -97,8 +98,10 @@ export function* readSteps(text: string, file: string): Generator<ReadStep, void
   for (const parsed of parse(body)) {
     const share = parsed.end / body.length;
     if ('error' in parsed) {
-      const message = shorten(parsed.error.message);
-      yield { error: { file, ...positionAt(parsed.error.offset), message }, share };
+      const { error, placeholder } = parsed;
+      const message = shorten(error.message);
+      const hint = placeholder && `not rendered yet: ${placeholder.text}. ${describeRendering(placeholder)}`;
+      yield { error: { file, ...positionAt(error.offset), message: hint ? `${message}, ${hint}` : message }, share };
     } else if (parsed.value === null) continue;
     else yield { document: createDocument({ file, index }, parsed, positionAt, base), share };
     index++;
@@ -151,6 +154,8 @@ interface Parsed extends DocumentSource, Pick<ParsedYaml, 'ignoredFrom'> {
 /** An unreadable part of the text. */
 interface Failed extends DocumentSource {
   readonly error: YamlError;
+  /** A placeholder that may cause the error. */
+  readonly placeholder?: Placeholder;
 }
 
 /**
@@ -204,16 +209,14 @@ function* parseYamlStream(text: string, from: number): Generator<Parsed | Failed
   if (start < text.length) yield parsePart(text, start, text.length);
 }
 
-const TEMPLATE = 'A template must be rendered first: helm template CHART | portcullis check -f -';
-
 function parsePart(text: string, start: number, end: number): Parsed | Failed {
   const part = text.slice(start, end);
   try {
     return { start, end, ...parseYaml(part, start) };
   } catch (error) {
     if (!(error instanceof YamlError)) throw error;
-    const message = part.includes('{{') ? `${error.message}. ${TEMPLATE}` : error.message;
-    return { start, end, error: new YamlError(error.offset, message) };
+    const placeholder = findUnrenderedText(part, error.offset - start);
+    return { start, end, error, ...(placeholder && { placeholder }) };
   }
 }
 

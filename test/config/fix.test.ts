@@ -57,17 +57,17 @@ describe('values that cannot be fixed are listed with a reason', () => {
 });
 
 describe('unreadable text', () => {
-  const template = 'A template must be rendered first: helm template CHART | portcullis check -f -';
+  const command = 'Render it first: helm template CHART | portcullis check -f -';
   const cases: readonly (readonly [name: string, text: string, message: string])[] = [
     [
       'a template in a value',
       `${HEAD}spec:\n  hostPID: {{ .Values.hostPID }}\n`,
-      `a key must be a string. ${template}`,
+      `a key must be a string, not rendered yet: {{ .Values.hostPID }}. ${command}`,
     ],
     [
       'a template on a separate line',
       `${HEAD}{{- if .Values.x }}\nspec: {}\n{{- end }}\n`,
-      `could not find expected ':'. ${template}`,
+      `could not find expected ':', not rendered yet: {{- if .Values.x }}. ${command}`,
     ],
     ['no object', '- a\n', 'expected an object with apiVersion and kind'],
     ['a broken document', 'a: [\n', 'did not find expected node content'],

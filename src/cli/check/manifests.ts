@@ -18,6 +18,7 @@ import {
   type ManifestObject,
   readPod,
 } from '../../config/objects.ts';
+import { findUnrendered } from '../../config/unrendered.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
@@ -94,10 +95,17 @@ function documentWarnings({ file, repetitions, ignored }: ManifestDocument): rea
 /** Returns a function that finds the violations that fail the check. `--fix` uses it to fix the same manifests. */
 export function createFailureFinder(manifests: Manifests, settings: CheckSettings): FindViolations {
   const context = createContext(manifests, settings);
+  const unrendered = new Map<ManifestObject, boolean>();
+  const isUnrendered = (object: ManifestObject): boolean => {
+    const known = unrendered.get(object) ?? findUnrendered(object).length > 0;
+    unrendered.set(object, known);
+    return known;
+  };
   const failing = MODES_BY_STRENGTH.slice(0, MODES_BY_STRENGTH.indexOf(settings.failOn) + 1);
   return (pod, located) => {
     const { apiVersion, kind } = located.object;
     if (settings.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
+    if (isUnrendered(located.object)) return [];
     const namespace = fieldNamespace(located.object.value, located.path) ?? settings.namespace;
     return findViolations(pod, located, { namespace, context }).filter(({ mode }) => failing.includes(mode));
   };
@@ -132,6 +140,9 @@ interface CheckContext extends CheckSettings {
  */
 function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;
+  const isSkipped = context.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`);
+  const unrendered = isSkipped ? [] : findUnrendered(object);
+  if (unrendered.length > 0) return unrendered;
   const fields = builtInFindings(object);
   if (isNamespace(object)) {
     const policies = resolvePolicyLabels(manifestLabels(value), context);
@@ -148,7 +159,7 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const isBuiltIn = isKnownKind(apiVersion, kind);
   const error = isBuiltIn ? undefined : unknownVersion(object);
   if (error) return [error];
-  if (context.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
+  if (isSkipped) return [];
   if (apiGroup(apiVersion) === 'kustomize.config.k8s.io') return [unbuilt(object)];
   const { templates, unknown } = findPodTemplates(value);
   if (templates.length === 0 && fields.length > 0) {

@@ -3,6 +3,7 @@ import { decodeErrors } from '../../config/field-types.ts';
 import { EXCLUDED, STDIN } from '../../config/manifest-files.ts';
 import { type Manifests, readManifests } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
+import { findUnrendered } from '../../config/unrendered.ts';
 import type { ManifestError } from '../../config/yaml.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -65,12 +66,16 @@ export async function readAllManifests(
 
 /**
  * Reads all objects like `readAllManifests`.
- * @throws {UserError} with the file, line and column of every document that cannot be read, and of every value of a
- * built-in kind that API servers cannot decode
+ * @throws {UserError} with the file, line and column of every document that cannot be read, of every placeholder,
+ * and of every value of a built-in kind that API servers cannot decode
  */
 export async function readObjects(values: ManifestValues, io: Io): Promise<readonly ManifestObject[]> {
   const { objects, errors } = await readAllManifests(values, io);
-  failOnErrors([...errors, ...objects.flatMap(decodeErrors)]);
+  const invalid = objects.flatMap((object) => {
+    const unrendered = findUnrendered(object);
+    return unrendered.length > 0 ? unrendered : decodeErrors(object);
+  });
+  failOnErrors([...errors, ...invalid]);
   return objects;
 }
 

@@ -1,0 +1,70 @@
+/** Finds the placeholders of template languages in text, such as `{{ .Values.uid }}` and `${UID}`. */
+import { truncate } from '../kube/text.ts';
+
+/** Renders manifests of which the language is not known. */
+const OTHER_TOOL = 'render the manifest with the tool that replaces it, and check the result: portcullis check -f -';
+const ENVSUBST = 'envsubst < FILE | portcullis check -f -';
+
+/** Placeholders by their delimiters, with the command that renders them. The first pattern that occurs applies. */
+const DELIMITED: readonly (readonly [open: string, close: string, command: string])[] = [
+  ['${{', '}}', 'oc process -f FILE | portcullis check -f -'],
+  ['{{', '}}', 'helm template CHART | portcullis check -f -'],
+  ['${', '}', ENVSUBST],
+  ['$(', ')', 'kubectl kustomize DIR | portcullis check -f -'],
+  ['<%', '%>', OTHER_TOOL],
+  ['#{', '}', OTHER_TOOL],
+  ['@@', '@@', OTHER_TOOL],
+];
+
+/** Placeholders that are recognized only if they are the whole value. */
+const WHOLE = /^(?:\$[a-z_]\w*|%[a-z_]\w*%|@[a-z_][\w.-]*@|<[a-z_][\w.-]*>|__\w+__|\(\(.+\)\)|\[\[.+\]\])$/i;
+
+/** A placeholder, and the command that renders it or a sentence. */
+export interface Placeholder {
+  readonly text: string;
+  readonly command: string;
+}
+
+/** Returns the first placeholder in a value, or `undefined` if there is none. */
+export function findPlaceholder(value: string): Placeholder | undefined {
+  for (const [open, close, command] of DELIMITED) {
+    const start = value.indexOf(open);
+    const end = start < 0 ? -1 : value.indexOf(close, start + open.length);
+    if (end > start + open.length) return { text: shorten(value.slice(start, end + close.length)), command };
+  }
+  const whole = value.trim();
+  if (!WHOLE.test(whole)) return undefined;
+  return { text: shorten(whole), command: whole.startsWith('$') ? ENVSUBST : OTHER_TOOL };
+}
+
+function shorten(placeholder: string): string {
+  return truncate(placeholder.replaceAll('\n', ' '), 80);
+}
+
+/** Describes how to render a placeholder. */
+export function describeRendering({ command }: Placeholder): string {
+  return command === OTHER_TOOL ? `To evaluate it, ${command}` : `Render it first: ${command}`;
+}
+
+/** Template languages whose statements can be anywhere in a text. */
+const STATEMENT = /^[ \t]*(?:- )?(?:\{\{|<%)/m;
+
+/**
+ * Returns the placeholder that may be the reason why a text is not YAML: one in the line of the error, or else the first
+ * template statement, or else the first template expression.
+ */
+export function findUnrenderedText(text: string, errorAt: number): Placeholder | undefined {
+  const line = lineAt(text, errorAt);
+  // Values at the end of a line can be placeholders as a whole.
+  const own =
+    findPlaceholder(line) ?? findPlaceholder(line.slice(line.lastIndexOf(': ') + 1).replace(/[,}\]][^]*/, ''));
+  if (own) return own;
+  const statement = STATEMENT.exec(text);
+  const start = statement ? statement.index : text.indexOf('{{');
+  return start < 0 ? undefined : findPlaceholder(lineAt(text, start + (statement?.[0].length ?? 0)));
+}
+
+function lineAt(text: string, offset: number): string {
+  const end = text.indexOf('\n', offset);
+  return text.slice(text.lastIndexOf('\n', offset - 1) + 1, end < 0 ? text.length : end);
+}
