@@ -161,7 +161,7 @@ interface Move {
 }
 
 const CHECK = 'unknownField';
-const NOTE = 'had unknown fields, which API servers drop. They take effect now';
+const NOTE = 'the moved or renamed fields take effect now. API servers have dropped them as unknown fields';
 
 /**
  * Moves the unknown fields of an object to the places where they belong. Fields whose place or value is ambiguous, or

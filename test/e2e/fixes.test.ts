@@ -1,8 +1,12 @@
-/** Tests that the API server accepts each random pod after its fix, if it accepts the pod before. */
+/**
+ * Tests that the API server accepts each random pod after its fix, if it accepts the pod before, and that strict
+ * validation accepts pods whose misplaced fields have been moved.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { fixText, podSecurityViolations } from '../../src/config/fix.ts';
+import { moveFields } from '../../src/config/misplaced-fields.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type JsonObject, type PodLike } from '../../src/kube/types.ts';
 import { checks } from '../../src/policy/pss/checks/index.ts';
@@ -44,7 +48,8 @@ function complete({ metadata, spec }: PodLike): object {
 }
 
 async function create(pod: unknown): Promise<readonly [isCreated: boolean, answer: string]> {
-  const { status, text } = await plane.admin.send('POST', '/api/v1/namespaces/default/pods?dryRun=All', pod);
+  const path = '/api/v1/namespaces/default/pods?dryRun=All&fieldValidation=Strict';
+  const { status, text } = await plane.admin.send('POST', path, pod);
   return [status === 201, text];
 }
 
@@ -69,4 +74,68 @@ test('the API server accepts the fixed pods', { timeout: 300_000 }, async () => 
     assert.ok(isFixedValid, `${JSON.stringify(value)} is fixed to ${text}: ${answer}`);
   }
   assert.ok(changed > PODS / 8, String(changed));
+});
+
+/** Fields with a value, and the objects in which they are valid. */
+const CONTEXT = { runAsUser: 1000, runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } };
+const POD_CONTEXT = { fsGroup: 2000, supplementalGroups: [1], fsGroupChangePolicy: 'OnRootMismatch', ...CONTEXT };
+const CONTAINER_CONTEXT = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+  privileged: true,
+  procMount: 'Default',
+  readOnlyRootFilesystem: true,
+  ...CONTEXT,
+};
+const CONTAINER = {
+  command: ['sh'],
+  imagePullPolicy: 'Always',
+  ports: [{ containerPort: 80 }],
+  workingDir: '/tmp',
+  securityContext: CONTAINER_CONTEXT,
+};
+const SPEC = {
+  automountServiceAccountToken: false,
+  hostNetwork: false,
+  nodeSelector: { a: 'b' },
+  serviceAccountName: 'default',
+  tolerations: [{ operator: 'Exists' }],
+  securityContext: POD_CONTEXT,
+};
+
+/** The names of the objects into which a field is put. */
+const OWNERS = ['root', 'spec', 'context', 'container', 'containerContext'] as const;
+
+const misplaced = fc.record({
+  owner: fc.constantFrom(...OWNERS),
+  field: fc.constantFrom(
+    ...[SPEC, POD_CONTEXT, CONTAINER, CONTAINER_CONTEXT].flatMap((fields) => Object.entries(fields)),
+  ),
+  spelling: fc.constantFrom(
+    (name: string) => name,
+    (name: string) => name.toUpperCase(),
+  ),
+});
+
+test('strict validation accepts moved fields', { timeout: 300_000 }, async () => {
+  const cases = fc.sample(fc.array(misplaced, { minLength: 1, maxLength: 3 }), { numRuns: PODS, seed: 1 });
+  let moved = 0;
+  for (const fields of cases) {
+    const context: Record<string, unknown> = {};
+    const containerContext: Record<string, unknown> = {};
+    const container: Record<string, unknown> = { name: 'a', image: 'i', securityContext: containerContext };
+    const spec: Record<string, unknown> = {
+      securityContext: context,
+      containers: [container, { name: 'b', image: 'i' }],
+    };
+    const root: Record<string, unknown> = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec };
+    const owners = { root, spec, context, container, containerContext };
+    for (const { owner, field, spelling } of fields) owners[owner][spelling(field[0])] ??= field[1];
+    const { text, changes, unfixed } = fixText(JSON.stringify(root), '', () => [], { moveFields });
+    if (unfixed.length > 0) continue;
+    if (changes.length > 0) moved++;
+    const [isValid, answer] = await create(readDocuments(text, '').documents[0]?.value);
+    assert.ok(isValid, `${JSON.stringify(root)} is fixed to ${text}: ${answer}`);
+  }
+  assert.ok(moved > PODS / 8, String(moved));
 });

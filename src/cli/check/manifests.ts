@@ -2,6 +2,7 @@
 import { dirname } from 'node:path';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { isException, manifestExceptions } from '../../config/exceptions.ts';
+import { findFieldProblems, type WrongType } from '../../config/field-types.ts';
 import {
   type FindViolations,
   type LocatedPod,
@@ -20,6 +21,7 @@ import {
 } from '../../config/objects.ts';
 import { findUnrendered } from '../../config/unrendered.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
@@ -107,8 +109,26 @@ export function createFailureFinder(manifests: Manifests, settings: CheckSetting
     if (settings.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
     if (isUnrendered(located.object)) return [];
     const namespace = fieldNamespace(located.object.value, located.path) ?? settings.namespace;
-    return findViolations(pod, located, { namespace, context }).filter(({ mode }) => failing.includes(mode));
+    const violations = findViolations(pod, located, { namespace, context });
+    const wrong = decodeViolations(located);
+    const others = wrong.length === 0 ? violations : violations.filter(({ check }) => check !== 'decode');
+    return [...wrong, ...others.filter(({ mode }) => failing.includes(mode))];
   };
+}
+
+/** Returns the values in a pod that API servers cannot decode. */
+function decodeViolations({ object, path: template }: LocatedPod): readonly RepairableViolation[] {
+  const isInPod = ({ path }: WrongType): boolean => template.every((step, index) => path[index] === step);
+  return findFieldProblems(object)
+    .wrong.filter(isInPod)
+    .map(({ path, error, fix }) => ({
+      check: 'decode',
+      reason: 'wrong type',
+      detail: formatFieldError(error),
+      fix,
+      repairs: [],
+      fields: [{ path: printFieldPath(path.slice(template.length)), values: [error.value], isMissing: false }],
+    }));
 }
 
 function createContext(manifests: Manifests, settings: CheckSettings): CheckContext {

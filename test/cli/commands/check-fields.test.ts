@@ -283,34 +283,195 @@ ${POD}  nodeSelector: {colour: red}\n${CONTAINERS}    resources: {limits: {examp
   });
 });
 
-/** Runs `--fix` at the restricted level with exceptions for all checks, so only unknown fields are changed. */
+/** Runs `--fix` at a level at which nothing else is changed. */
 async function fix(stdin: string): Promise<{ readonly stdout: string; readonly lines: readonly string[] }> {
   const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=privileged', '--fix'], { stdin });
   const lines = stderr.split('\n').filter((line) => /^(?:fixed|not fixed|verify): /.test(line));
   return { stdout, lines };
 }
 
-const TWO = `${POD}  initContainers: [{name: a, image: i}]\n${CONTAINERS}`;
-const VERIFY = 'verify: stdin:1:1: had unknown fields, which API servers drop. They take effect now';
+const VERIFY =
+  'verify: stdin:1:1: the moved or renamed fields take effect now. API servers have dropped them as unknown fields';
 
-describe('--fix moves unknown fields', () => {
+function fixed(position: string, field: string, change: string): readonly string[] {
+  return [`fixed: stdin:${position}: unknownField: ${field} ${change}`, VERIFY];
+}
+
+function unfixed(position: string, field: string, choice: string): readonly string[] {
+  return [`not fixed: stdin:${position}: unknownField: unknown field "${field}": ${choice}`];
+}
+
+function withContext(context: string, containers = CONTAINERS): string {
+  return `${POD}  securityContext: {${context}}\n${containers}`;
+}
+
+describe('--fix moves and renames unknown fields', () => {
+  const two = `  initContainers: [{name: a, image: i}]\n${CONTAINERS}`;
+  const deployment = 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n';
+  const moved = 'moved to spec.containers[0].securityContext';
   const cases: readonly (readonly [name: string, text: string, fixed: string, lines: readonly string[]])[] = [
     [
+      'to the container',
+      withContext('readOnlyRootFilesystem: true, runAsUser: 1'),
+      `${withContext('runAsUser: 1')}    securityContext:\n      readOnlyRootFilesystem: true\n`,
+      fixed('5:21', 'spec.securityContext.readOnlyRootFilesystem', moved),
+    ],
+    [
       'to all containers',
-      TWO.replace('spec:\n', 'spec:\n  securityContext: {runAsUser: 1, capabilities: {drop: [ALL]}}\n'),
-      `${POD}  securityContext: {runAsUser: 1}
-  initContainers: [{name: a, image: i, securityContext: {capabilities: {drop: ["ALL"]}}}]
-${CONTAINERS}    securityContext:
-      capabilities:
-        drop: ["ALL"]
-`,
-      [
-        'fixed: stdin:5:35: unknownField: spec.securityContext.capabilities moved to spec.containers[].securityContext',
-        VERIFY,
-      ],
+      withContext('runAsUser: 1, capabilities: {drop: [ALL]}', two),
+      withContext(
+        'runAsUser: 1',
+        two.replace('image: i}', 'image: i, securityContext: {capabilities: {drop: ["ALL"]}}}'),
+      ).concat('    securityContext:\n      capabilities:\n        drop: ["ALL"]\n'),
+      fixed('5:35', 'spec.securityContext.capabilities', 'moved to spec.containers[].securityContext'),
+    ],
+    [
+      'to a container that already has the value',
+      withContext('runAsUser: 1, privileged: false', `${CONTAINERS}    securityContext: {privileged: false}\n`),
+      withContext('runAsUser: 1', `${CONTAINERS}    securityContext: {privileged: false}\n`),
+      fixed('5:35', 'spec.securityContext.privileged', moved),
+    ],
+    [
+      'to the pod',
+      `${POD}${CONTAINERS}    hostNetwork: true\n`,
+      `${POD}${CONTAINERS}  hostNetwork: true\n`,
+      fixed('8:5', 'spec.containers[0].hostNetwork', 'moved to spec'),
+    ],
+    [
+      'from the workload to the pod',
+      `${deployment}  containers: [{name: c, image: i}]\n`,
+      `${deployment}  template:\n    spec:\n      containers: [{"name":"c","image":"i"}]\n`,
+      fixed('5:3', 'spec.containers', 'moved to spec.template.spec'),
+    ],
+    [
+      'in an item of a list without types',
+      `apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec: {hostpid: true, containers: []}\n`,
+      `apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec: {containers: [], hostPID: true}\n`,
+      ['fixed: stdin:5:10: unknownField: spec.hostpid renamed to hostPID', VERIFY.replace('1:1', '4:3')],
+    ],
+    [
+      'in a Project',
+      'apiVersion: project.openshift.io/v1\nkind: Project\nmetadata: {name: a, Labels: {b: c}}\n',
+      'apiVersion: project.openshift.io/v1\nkind: Project\nmetadata: {name: a, labels: {b: c}}\n',
+      fixed('3:21', 'metadata.Labels', 'renamed to labels'),
     ],
   ];
-  for (const [name, text, fixed, lines] of cases) {
-    test(name, async () => assert.deepEqual(await fix(text), { stdout: fixed, lines }));
+  for (const [name, text, expected, lines] of cases) {
+    test(name, async () => assert.deepEqual(await fix(text), { stdout: expected, lines }));
   }
+});
+
+describe('--fix does not move an unknown field', () => {
+  const place = 'spec.containers[0].securityContext';
+  const two = `  initContainers: [{name: a, image: i}]\n${CONTAINERS}`;
+  const cases: readonly (readonly [name: string, text: string, lines: readonly string[]])[] = [
+    [
+      'whose container has another value',
+      withContext('privileged: true', `${CONTAINERS}    securityContext: {privileged: false}\n`),
+      unfixed('5:21', 'spec.securityContext.privileged', `${place}.privileged has another value: keep one of them`),
+    ],
+    [
+      'that another unknown field contradicts',
+      `${POD}  hostNetwork: null\n${CONTAINERS}    hostNetwork: true\n  - {name: b, image: i, hostNetwork: false}\n`,
+      [
+        ...unfixed(
+          '9:5',
+          'spec.containers[0].hostNetwork',
+          'spec.containers[1].hostNetwork has another value: keep one of them',
+        ),
+        ...unfixed(
+          '10:25',
+          'spec.containers[1].hostNetwork',
+          'spec.containers[0].hostNetwork has another value: keep one of them',
+        ),
+      ],
+    ],
+    [
+      'that belongs to one of several containers',
+      `${POD}  image: j\n${two}`,
+      unfixed('5:3', 'spec.image', 'move it to one of spec.initContainers[0], spec.containers[0]'),
+    ],
+    [
+      'without a container',
+      `${POD}  securityContext: {privileged: true}\n  containers: []\n`,
+      unfixed(
+        '5:21',
+        'spec.securityContext.privileged',
+        'move it to spec.containers[].securityContext, which does not exist',
+      ),
+    ],
+    [
+      'whose value is wrong',
+      withContext('capabilities: {drop: ALL}'),
+      unfixed(
+        '5:21',
+        'spec.securityContext.capabilities',
+        'move it to spec.containers[].securityContext, and correct its value',
+      ),
+    ],
+    [
+      'without a place',
+      `${POD}  colour: red\n${CONTAINERS}`,
+      unfixed('5:3', 'spec.colour', 'correct the name, or remove the field'),
+    ],
+    [
+      'that API servers reject at its place',
+      withContext('allowPrivilegeEscalation: false', `${CONTAINERS}    securityContext: {privileged: true}\n`),
+      unfixed(
+        '5:21',
+        'spec.securityContext.allowPrivilegeEscalation',
+        'remove privileged, or add an exception for allowPrivilegeEscalation, because API servers reject privileged together with allowPrivilegeEscalation=false',
+      ),
+    ],
+    [
+      'of a Windows pod',
+      `${POD}  os: {name: windows}\n${CONTAINERS}    privileged: true\n`,
+      unfixed(
+        '9:5',
+        'spec.containers[0].privileged',
+        'for Windows nodes, set spec.os.name to windows and remove spec.containers[0].securityContext.privileged, which API servers reject in Windows pods',
+      ),
+    ],
+    [
+      'in a container with an anchor',
+      `${POD}  containers:\n  - &c {name: c, image: i, privileged: true}\n  - *c\n`,
+      [0, 1].map(
+        (index) =>
+          `not fixed: stdin:6:28: unknownField: not moved to spec.containers[${index}].securityContext: the anchor "c" on line 6 is also used for other fields: replace its aliases with copies`,
+      ),
+    ],
+  ];
+  for (const [name, text, lines] of cases) {
+    test(name, async () => assert.deepEqual(await fix(text), { stdout: text, lines }));
+  }
+});
+
+test('--fix applies the fixes of the level to a moved field', async () => {
+  const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], {
+    stdin: `${POD}${CONTAINERS}    privileged: true\n`,
+  });
+  assert.equal(stdout, `${POD}${CONTAINERS}    securityContext:\n      privileged: false\n`);
+  assert.equal(
+    stderr,
+    `fixed: stdin:8:5: unknownField: spec.containers[0].privileged moved to spec.containers[0].securityContext
+fixed: stdin:6:5: privileged: spec.containers[0].securityContext.privileged set to false
+${VERIFY}
+verify: stdin:6:5: container "c": was privileged. Host devices, mounts, kernel settings and most capabilities are no longer available
+stdin: 2 fields fixed, 0 not fixed
+1 passed, 0 failed
+`,
+  );
+});
+
+test('--fix lists the values of a pod that API servers cannot decode', async () => {
+  const { stdout, stderr, code } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], {
+    stdin: `${POD}  hostPID: true\n${CONTAINERS}    env: [{name: PORT, value: 8080}]\n    securityContext: {privileged: "no"}\n`,
+  });
+  assert.match(stdout, /value: 8080/);
+  const lines = stderr.split('\n').filter((line) => line.startsWith('not fixed'));
+  assert.deepEqual(lines, [
+    'not fixed: stdin:9:24: decode: spec.containers[0].env[0].value: Invalid value: 8080: must be a string: Put the value in quotes.',
+    'not fixed: stdin:10:23: decode: spec.containers[0].securityContext.privileged: Invalid value: "no": must be a boolean: Remove the quotes.',
+  ]);
+  assert.equal(code, 1);
 });
