@@ -1,4 +1,5 @@
 /** Events about workloads whose pods are denied or would be denied under enforcement. */
+import { hasFinished } from '../kube/pod.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import type { KubeObject, Pod } from '../kube/types.ts';
 import { podOwner } from '../policy/rollout/evaluation.ts';
@@ -29,6 +30,18 @@ export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
     kind,
     metadata: { name, namespace, ...(uid === undefined ? {} : { uid }) },
   };
+}
+
+/**
+ * Returns true if a pod with the same policy decision is created when this pod ends. Finished Jobs, and finished pods
+ * without another controller, create no more pods.
+ */
+export function isReplaced(pod: Pod, store: Store): boolean {
+  if (!hasFinished(pod)) return true;
+  const { kind, metadata } = findPodWorkload(pod, store);
+  if (kind !== 'Job') return kind !== 'Pod';
+  const job = store.get('Job', metadata.name ?? '', metadata.namespace);
+  return job !== undefined && !hasFinished(job);
 }
 
 /** The policy that denies the pods. */

@@ -8,6 +8,7 @@ import { findPodWorkload, type WorkloadReference } from '../cluster/workload-eve
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { PodSecurityException } from '../kube/pod-security-exception.ts';
+import { hasFinished } from '../kube/pod.ts';
 import { objectKey, objectName } from '../kube/resources.ts';
 import type { Pod } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
@@ -133,7 +134,7 @@ function* findUsers(
   const index = indexExceptions([rule]);
   const users: Pod[] = [];
   for (const pod of store.list('Pod', namespace)) {
-    if ((pod.spec?.serviceAccountName ?? 'default') !== rule.serviceAccountName) continue;
+    if (hasFinished(pod) || (pod.spec?.serviceAccountName ?? 'default') !== rule.serviceAccountName) continue;
     const decoded = decodePod(pod).pod;
     if (decoded !== undefined && evaluateExcepted(decoded, options, index).exceptions.length > 0) users.push(pod);
     yield;

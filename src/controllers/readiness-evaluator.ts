@@ -6,6 +6,7 @@ import type { NamespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodCreators, POD_SOURCES } from '../cluster/workloads.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
+import { hasFinished } from '../kube/pod.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
@@ -220,8 +221,10 @@ async function evaluateByDryRun(
   if (result !== 'violating')
     return { ...clean, ...(result === 'clean' ? {} : { verdict: 'inconclusive', ...result }) };
   const evaluation = await evaluate();
-  // The API server ignores exceptions.
-  if (evaluation !== undefined && evaluation.workloads.length + evaluation.excepted.length > 0) return evaluation;
+  // The API server ignores exceptions, and evaluates finished pods, although they are not created again.
+  const explains = (one: NamespaceEvaluation): boolean =>
+    one.workloads.length + one.excepted.length > 0 || cluster.store.list('Pod', name).some(hasFinished);
+  if (evaluation !== undefined && explains(evaluation)) return evaluation;
   const error = 'dry run: the API server warned about violating pods, but they no longer exist';
   return { ...clean, verdict: 'inconclusive', error };
 }

@@ -239,7 +239,7 @@ test('explain, rollout plan, report and the leader agree with the webhooks about
         ...(isFound
           ? []
           : [`check: ${workload}: ${checked.has(workload) ? 'denied' : 'passed'}, webhooks: ${policies}`]),
-        ...(explained.get(workload) === policies
+        ...(explained.get(workload) === (running.has(workload) ? policies : '')
           ? []
           : [`explain: ${workload}: ${String(explained.get(workload))}, not ${policies}`]),
         ...readers.flatMap(([name, verdicts]) => {

@@ -190,6 +190,13 @@ suite('the status of exceptions', () => {
     assert.equal(await unused('2026-01-06T09:03:00Z'), 'Unused=False RecentlyActive: running pods that need it: 0');
   });
 
+  test('a finished pod does not need the exception', async () => {
+    const finished = { metadata: { name: 'gateway', namespace: 'shop' }, status: { phase: 'Succeeded' } };
+    await cluster.applyStatus('Pod', finished, TEST_MANAGER);
+    await approve();
+    assert.deepEqual((await status())['workloads'], []);
+  });
+
   test('a workload whose name would be too long for the status is not the owner of its pod', async () => {
     const owner = { apiVersion: 'v1', kind: 'Web', name: 'x'.repeat(400), uid: 'u', controller: true };
     const reference = { metadata: { ownerReferences: [owner] } };

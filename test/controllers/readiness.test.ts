@@ -664,6 +664,24 @@ suite('readiness', () => {
       await webhook.stop();
     });
 
+    test('finished pods, which API servers evaluate, do not make the result inconclusive', async () => {
+      settings.rollout = { ...settings.rollout, evaluator: 'DryRun', clientQps: 100, clientBurst: 100 };
+      await create('jobs');
+      await runPod('jobs', 'done', ON_HOST);
+      const status = { phase: 'Succeeded' };
+      await cluster.applyStatus('Pod', { metadata: { name: 'done', namespace: 'jobs' }, status }, BY_TEST);
+      const webhook = await enforce();
+      await run();
+      await running.pass(5_000);
+      assert.ok(asked.includes('jobs'));
+      assert.deepEqual(listed(), []);
+      assert.deepEqual(
+        conditions((type) => type === 'Evaluated'),
+        { Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}` },
+      );
+      await webhook.stop();
+    });
+
     test('a failed dry run has an inconclusive result', async () => {
       settings.rollout = {
         ...settings.rollout,

@@ -1,11 +1,33 @@
 /** Tests the warning about workloads that `spec.scc.mode: enforce` denies. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { WritableStore } from '../../src/cluster/store.ts';
+import type { Kinds } from '../../src/kube/kinds.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { buildPod, createSccTestWebhooks, podRequest } from '../support/scc-webhooks.ts';
 
 const KIND = { group: 'config.portcullis.dev', version: 'v1alpha1', kind: 'PortcullisConfiguration' };
+
+/** Creates finished Jobs and pods, which create no more pods, and finished pods of a CronJob and of an open Job. */
+function putFinished(store: WritableStore, namespace: string): void {
+  const finished = { status: { phase: 'Succeeded' } };
+  const putPod = (name: string, controller?: string): void => {
+    const owner = { apiVersion: 'batch/v1', kind: 'Job', name: controller ?? '', uid: '1', controller: true };
+    const ownerReferences = controller === undefined ? [] : [owner];
+    const pod = buildPod({ runAsUser: 0 }) as JsonObject;
+    store.put('Pod', { ...pod, ...finished, metadata: { name, namespace, ownerReferences } });
+  };
+  store.put('CronJob', { metadata: { name: 'nightly', namespace } } as Kinds['CronJob']);
+  store.put('Job', { kind: 'Job', metadata: { name: 'open', namespace } });
+  const status = { conditions: [{ type: 'Complete', status: 'True' }] };
+  store.put('Job', { kind: 'Job', metadata: { name: 'done', namespace }, status });
+  putPod('nightly-1-a', 'nightly-1');
+  putPod('open-a', 'open');
+  putPod('done-a', 'done');
+  putPod('deleted-a', 'deleted');
+  putPod('done');
+}
 
 /** Creates namespaces with denied workloads, and returns the warnings about a change to the spec. */
 async function warningsFor(
@@ -34,6 +56,7 @@ async function warningsFor(
     }
     store.put('Pod', { ...(buildPod() as JsonObject), metadata: { name: 'compliant', namespace } });
     store.put('Pod', { ...(buildPod({ privileged: true }) as JsonObject), metadata: { name: 'lone', namespace } });
+    putFinished(store, namespace);
   }
   const request = podRequest(
     { spec: after },
@@ -52,7 +75,7 @@ const ENFORCE = { scc: { mode: 'enforce' } };
 
 suite('the mode enforce', () => {
   const expected =
-    'spec.scc.mode enforce denies new pods of 4 workloads: Deployment shop/web, Pod shop/lone, ReplicaSet shop/own, StatefulSet shop/db; portcullis scc plan --scc-mode enforce prints the reasons';
+    'spec.scc.mode enforce denies new pods of 6 workloads: CronJob shop/nightly, Deployment shop/web, Job shop/open, Pod shop/lone, ReplicaSet shop/own, StatefulSet shop/db; portcullis scc plan --scc-mode enforce prints the reasons';
   test('by an update', async () => assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
   test('by creating the settings', async () => assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
   test('with exempt namespaces', async () => {

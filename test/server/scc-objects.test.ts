@@ -275,12 +275,12 @@ suite('validation', () => {
 const RANGES = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
 
 /** Stores a namespace with a mode label and a pod that SCC `lax` admitted. */
-function putPod({ store }: TestServer, namespace: string, mode?: string, name = 'web'): void {
+function putPod({ store }: TestServer, namespace: string, mode?: string, name = 'web', status = {}): void {
   const labels = mode === undefined ? {} : { 'portcullis.dev/scc': mode };
   const { metadata: namespaceMetadata } = namespaceWith(RANGES, namespace);
   store.put('Namespace', { metadata: { ...namespaceMetadata, labels } });
   const metadata = { namespace, name, annotations: { 'openshift.io/scc': 'lax' } };
-  const pod: Pod = { metadata, spec: { serviceAccountName: 'robot', containers: [{ name: 'c', image: 'i' }] } };
+  const pod: Pod = { metadata, spec: { serviceAccountName: 'robot', containers: [{ name: 'c', image: 'i' }] }, status };
   store.put('Pod', pod);
 }
 
@@ -293,6 +293,7 @@ suite('warnings', () => {
     putPod(server, 'bank', 'report');
     putPod(server, 'kube-system');
     putPod(server, 'plain', 'off');
+    putPod(server, 'shop', undefined, 'done', { phase: 'Succeeded' });
     server.store.put('ClusterRole', {
       metadata: { name: 'r' },
       rules: [

@@ -22,6 +22,7 @@ import {
 import { findUnrendered } from '../../config/unrendered.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
+import { hasFinished } from '../../kube/pod.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
@@ -75,7 +76,11 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
     objects: results.flat().filter((result) => 'findings' in result),
     otherKinds: results.filter((result) => result.length === 0).length,
     notEvaluated: results.flat().filter((result) => 'message' in result),
-    warnings: [...manifests.documents.flatMap(documentWarnings), ...findExceptionWarnings(manifests.objects, context)],
+    warnings: [
+      ...manifests.documents.flatMap(documentWarnings),
+      ...findExceptionWarnings(manifests.objects, context),
+      ...manifests.objects.flatMap(finishedWarning),
+    ],
     errors: manifests.errors,
     failOn: settings.failOn,
   };
@@ -318,6 +323,17 @@ function findViolations(
     }
   }
   return [...(review.denial ? [review.denial] : []), ...found.values()];
+}
+
+/**
+ * Returns a warning for a finished Job or pod. Otherwise, a status in a manifest would hide the violations of the pods
+ * that an API server creates from it.
+ */
+function finishedWarning({ apiVersion, kind, value, document: { file }, locate }: ManifestObject) {
+  const status = value['status'];
+  if (!isKnownKind(apiVersion, kind) || !hasFinished({ kind, status })) return [];
+  const message = `${kind} ${quote(manifestName(value))} has finished, but the status is ignored because API servers ignore it when an object is created`;
+  return [{ file, ...locate([]), message }];
 }
 
 /** Returns the warnings for exceptions. Pods are listed only if there are exceptions. */

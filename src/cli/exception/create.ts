@@ -1,7 +1,6 @@
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import { effectivePodSecurity, namespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
-import { manifestNamespace } from '../../config/objects.ts';
 import type { Settings } from '../../config/settings.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
@@ -21,7 +20,7 @@ import { sccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
-import { parseReference, readWorkloads, listWorkloads, type Workload } from '../inventory/workloads.ts';
+import { parseReference, readWorkload, type Workload } from '../inventory/workloads.ts';
 import { lifetimeMs, nonEmpty, oneOf, option, UsageError } from '../options.ts';
 import { printObjects } from '../output/print.ts';
 
@@ -88,19 +87,16 @@ export const command = defineCommand({
   async run(values, [resource = ''], io) {
     const { for: lifetime, reason, level } = values;
     if (lifetime === undefined || reason === undefined) throw new UsageError('--for and --reason are required');
-    const { inventory, subjects } = await readWorkloads([parseReference(resource)], values, io);
-    const { store } = inventory;
-    const name = manifestNamespace(subjects[0]?.value ?? {}) ?? inventory.namespace;
+    const workload = await readWorkload(parseReference(resource), values, io);
+    const { store } = workload.inventory;
+    const name = workload.namespace;
     const found = await findSettings({ config: values.config, store });
     const { settings } = found;
     const scope = { store, settings, namespace: findNamespace(store, name) };
-    const [workload] = listWorkloads(subjects, name);
-    const pod = workload && defaultedPod(workload, scope);
-    if (workload === undefined || pod === undefined) throw new UserError(`${resource} has no pod template`);
-    const policy: Policy =
-      level === undefined
-        ? strictestPolicy(scope, managementSettings(expectedSettings(found, values['scc-mode'])))
-        : { level, version: 'latest' };
+    const pod = defaultedPod(workload, scope);
+    if (pod === undefined) throw new UserError(`${resource} has no pod template`);
+    const inForce = strictestPolicy(scope, managementSettings(expectedSettings(found, values['scc-mode'])));
+    const policy = { ...inForce, level: level ?? inForce.level };
     const emulationVersion = settings.emulationVersion ?? store.emulationVersion;
     const { entries, uncovered } = suggestEntries(pod, { ...policy, emulationVersion });
     if (uncovered.length > 0) throw new UserError(`no exception can cover ${uncovered.join(', ')} of ${resource}`);

@@ -27,7 +27,7 @@ pod, and the changes to the pod. Without a server, it explains the decision of t
 Without a cluster or with --offline, roles, bindings, SCCs and namespaces come from the manifests. If the
 manifests contain no SCCs, the standard SCCs apply.
 
-The exit code is 1 if a pod is denied.
+A finished Job or pod creates no more pods, so no policy denies it. The exit code is 1 if a pod is denied.
 
 Examples:
   portcullis explain namespace/shop
@@ -89,10 +89,12 @@ async function explainNamespaces(names: readonly string[], options: Values<typeo
 
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
-/** `2 admitted, 1 denied` */
+/** `2 admitted, 1 denied, 1 finished` */
 function printSummary(results: readonly Explanation[]): string {
   const denied = results.filter(({ data }) => !data.allowed).length;
-  return `${results.length - denied} admitted, ${denied} denied`;
+  const finished = results.filter(({ data }) => data.finished).length;
+  const admitted = results.length - denied - finished;
+  return `${admitted} admitted, ${denied} denied${finished === 0 ? '' : `, ${finished} finished`}`;
 }
 
 const explainOptions = {

@@ -77,6 +77,7 @@ function explain(explained: Explained, context: ExplainContext) {
   const isEnforced = mode?.mode === 'enforce';
   const scc = mode === undefined || mode.mode === 'off' ? undefined : explainSccs(input, context.store);
   const { warnings, ...podSecurity } = explainPodSecurity(explained, isEnforced ? scc?.object : undefined, context);
+  const finished = source.template === undefined && hasFinished(source.object);
   const denials: readonly Denial[] = [
     ...(pod.denial === undefined ? [] : [{ by: 'ServiceAccount' as const, message: pod.denial }]),
     ...(isEnforced && scc?.data.message !== undefined ? [{ by: 'SCC' as const, message: scc.data.message }] : []),
@@ -91,15 +92,15 @@ function explain(explained: Explained, context: ExplainContext) {
     createdBy: input.userInfo.username ?? 'any authenticated user (set --as)',
     /** Absent if the pod does not set a service account. */
     serviceAccount,
-    /** True if the pod would be created. */
-    allowed: denials.length === 0,
-    denials,
+    /** False if the workload creates pods, and a policy denies them. */
+    allowed: finished || denials.length === 0,
+    denials: finished ? [] : denials,
     /** True for a finished Job or pod, which creates no more pods. */
-    finished: (source.template === undefined && hasFinished(source.object)) || undefined,
+    finished: finished || undefined,
     podSecurity,
     /** The decision of SCC admission. Absent if SCCs do not apply in the namespace. */
     scc: mode && { ...mode, ...scc?.data },
-    warnings: [...(scc?.warnings ?? []), ...warnings],
+    warnings: finished ? [] : [...(scc?.warnings ?? []), ...warnings],
   };
   return { data, print: (style: Style) => printExplanation(data, style) };
 }
@@ -224,7 +225,8 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Returns the result as a phrase, such as `denied, violates PodSecurity "restricted:latest"`. */
-function describeResult({ allowed, denials, podSecurity, scc }: Data): string {
+function describeResult({ finished, allowed, denials, podSecurity, scc }: Data): string {
+  if (finished) return 'finished, creates no more pods';
   if (allowed)
     return scc?.mode === 'enforce' && scc.chosen !== undefined ? `admitted by SCC ${scc.chosen}` : 'admitted';
   const reasons = denials.map(({ by }) => {
@@ -243,14 +245,14 @@ function describeReported({ mode, outcome, chosen }: NonNullable<Data['scc']>): 
 
 /** Prints the decision, its reasons, a row for each SCC, and warnings. */
 function printExplanation(data: Data, style: Style): string {
-  const { kind, name, namespace, template, createdBy, serviceAccount, finished, denials, podSecurity, scc } = data;
+  const { kind, name, namespace, template, createdBy, serviceAccount, denials, podSecurity, scc } = data;
   const { policy, source, exempt, exceptions, exceptionProblems: problems } = podSecurity;
   const path = template === undefined ? '' : ` (${template})`;
   const title = printable(`${kind} ${namespace}/${name || '(no name)'}${path}: ${describeResult(data)}`);
+  if (data.finished) return `${style('bold', title)}\n`;
   const facts: readonly (readonly [title: string, fact: string | undefined])[] = [
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
-    ['Finished', finished === true ? 'it creates no more pods' : undefined],
     // The table of SCCs contains all reasons for a denial by every SCC.
     ...denials
       .filter(({ by, message }) => by !== 'SCC' || !message.startsWith('unable to validate against any'))

@@ -9,6 +9,7 @@ import { isManifestName, STDIN, URL_PATTERN } from '../../config/manifest-files.
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { hasFinished } from '../../kube/pod.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
@@ -108,6 +109,19 @@ export async function readWorkloads(
     return { apiVersion: getApiVersion(kind), kind, value };
   });
   return { inventory, objects: [], subjects };
+}
+
+/**
+ * Reads the workload that a command creates an object for, and its inventory.
+ * @throws {UserError} for a workload that does not exist or that creates no more pods
+ */
+export async function readWorkload(reference: Reference, options: SubjectValues, io: Io) {
+  const { inventory, subjects } = await readWorkloads([reference], options, io);
+  const [subject] = listWorkloads(subjects, inventory.namespace);
+  const name = `${reference.kind.toLowerCase()}/${reference.name}`;
+  if (subject === undefined) throw new UserError(`${name} has no pod template`);
+  if (hasFinished(subject.source.object)) throw new UserError(`${name} has finished and creates no more pods`);
+  return { ...subject, inventory };
 }
 
 /** The objects besides namespaces and SCCs on which decisions about pods depend. */

@@ -4,6 +4,7 @@
 import { listExemptions, readExemptionUses } from '../../cluster/exemptions.ts';
 import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
+import { hasFinished } from '../../kube/pod.ts';
 import { objectName } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
@@ -138,7 +139,8 @@ function listSccs({ store }: RolloutFacts, plans: readonly AdmissionPlan[]): rea
     plans.flatMap((plan) => plan.workloads),
     ({ result }) => (result.outcome === 'admitted' ? result.scc : ''),
   );
-  const pods = Map.groupBy(store.list('Pod'), ({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc] ?? '');
+  const running = store.list('Pod').filter((pod) => !hasFinished(pod));
+  const pods = Map.groupBy(running, ({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc] ?? '');
   return store
     .list('SecurityContextConstraints')
     .map((scc) => ({

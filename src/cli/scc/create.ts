@@ -1,4 +1,3 @@
-import { manifestNamespace } from '../../config/objects.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import { getApiVersion, objectName, resourceName } from '../../kube/resources.ts';
 import { printable, quote } from '../../kube/text.ts';
@@ -11,7 +10,7 @@ import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { workloadContext } from '../inventory/scc-input.ts';
 import { sccReviewOptions, sccSettings } from '../inventory/settings.ts';
-import { parseReference, readWorkloads } from '../inventory/workloads.ts';
+import { parseReference, readWorkload } from '../inventory/workloads.ts';
 import { UsageError } from '../options.ts';
 import { assumptionBlocks, printObjects, writtenOutputOption } from '../output/print.ts';
 
@@ -60,15 +59,12 @@ export const command = defineCommand({
     const { 'dry-run': dryRun, offline, output } = values;
     if (offline && dryRun !== 'client') throw new UsageError('--offline requires --dry-run=client');
     const reference = parseReference(resource);
-    const { kind } = reference;
-    if (kind === 'Namespace') throw new UsageError(`${quote(resource)} is not a workload`);
-    const { inventory, subjects } = await readWorkloads([reference], values, io);
-    const object = subjects[0]?.value ?? {};
+    if (reference.kind === 'Namespace') throw new UsageError(`${quote(resource)} is not a workload`);
+    const { inventory, namespace, source } = await readWorkload(reference, values, io);
     const { store } = inventory;
-    const namespace = manifestNamespace(object) ?? inventory.namespace;
     const settings = await sccSettings(values, store);
     const context = { ...workloadContext(store, settings, findNamespace(store, namespace)), creator: {} };
-    const pod = workloadPod({ kind, object }, context);
+    const pod = workloadPod(source, context);
     if (pod === undefined) throw new UserError(`${resource} has no pod template`);
     const input = { ...pod.input, sccs: store.list('SecurityContextConstraints') };
     const grant = (scc: string): string => grantCommand(scc, namespace, pod.serviceAccount);

@@ -1,6 +1,6 @@
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
-import { findPodWorkload } from '../../cluster/workload-events.ts';
+import { findPodWorkload, isReplaced } from '../../cluster/workload-events.ts';
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { createPod } from '../../kube/controller-pod.ts';
 import { objectName } from '../../kube/resources.ts';
@@ -89,7 +89,7 @@ function* findDenied({ before, next, previewRanges, store }: Search): Generator<
       if (!(yield)) return { denied, isComplete: false };
       const { kind, metadata } = findPodWorkload(pod, store);
       const workload = `${kind} ${metadata.namespace}/${metadata.name}`;
-      if (evaluated.has(workload)) continue;
+      if (evaluated.has(workload) || !isReplaced(pod, store)) continue;
       evaluated.add(workload);
       if (isDenied(pod, ranged, { store, settings: next })) denied.push(workload);
     }

@@ -1,5 +1,6 @@
 import { canUseScc } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
+import { isReplaced } from '../../cluster/workload-events.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -100,7 +101,7 @@ function findWarnings(
     scc,
     ...(isObject(oldObject) ? { oldScc: oldObject } : {}),
     sccs: store.list('SecurityContextConstraints'),
-    pods: store.list('Pod'),
+    pods: store.list('Pod').filter((pod) => isReplaced(pod, store)),
     findNamespace: (name) => findNamespace(store, name, settings),
     canUse: canUseScc(store),
     maxPods: MAX_PODS,

@@ -90,7 +90,7 @@ interface Situation {
 
 const LEVEL = 'pod-security.kubernetes.io/enforce';
 const NETWORK = { ...{ hostNetwork: true }, containers: [{ name: 'web', image: 'i' }] };
-const RUNNING = {
+const FINISHED = {
   apiVersion: 'batch/v1',
   kind: 'Job',
   metadata: { name: 'web' },
@@ -174,7 +174,7 @@ describe('whether a pod would be created, and if not, which policies deny it', (
       'admitted',
       ['Pod Security     exempt (runtimeClass)'],
     ],
-    ['a finished Job', { others: [RUNNING] }, 'admitted', ['Finished         it creates no more pods']],
+    ['a finished Job', { others: [FINISHED], labels: { [LEVEL]: 'restricted' } }, 'finished, creates no more pods', []],
   ];
   for (const [
     name,
@@ -195,7 +195,7 @@ describe('whether a pod would be created, and if not, which policies deny it', (
         ...others,
       ];
       const stdin = objects.map((object) => JSON.stringify(object)).join('\n');
-      const target = others.includes(RUNNING) ? 'job/web' : 'deployment/web';
+      const target = others.includes(FINISHED) ? 'job/web' : 'deployment/web';
       const { code, stdout } = await explain(`${target} -f - --offline`, { stdin });
       assert.equal(stdout.slice(0, stdout.indexOf('\n')).replace(/^.*?: /, ''), result, stdout);
       assert.equal(code, result.startsWith('denied') ? 1 : 0);
