@@ -55,7 +55,7 @@ export const LIMITS = {
   accessReviewBurst: 2000,
   /**
    * SubjectAccessReview for the authorization webhook. The authorizer parses it on the main thread. Reviews of kubelet
-   * requests are far smaller.
+   * requests are far smaller, but those of other users contain the selectors of their requests.
    */
   accessReviewBytes: 64 * KIB,
   /** Beginning of a review that is not read completely, in which the fields that identify the request are searched. */

@@ -9,6 +9,8 @@ import {
   accessReviewStatus,
   authorizeKubelet,
   type AuthorizerDecision,
+  NODE_GROUP,
+  NODE_PREFIX,
   type ResourceAttributes,
 } from '../policy/kubelet/authorizer.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -18,8 +20,8 @@ import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
- * Response to larger reviews, such as one with a long selector. After an error, API servers would permit the request
- * unless their failure policy is `Deny`.
+ * Response to larger reviews of nodes. After an error, API servers would permit the request unless their failure policy
+ * is `Deny`. Kubelets send no such requests.
  */
 const TOO_LARGE: AccessReviewStatus = {
   allowed: false,
@@ -33,7 +35,7 @@ const NO_BYTES = Buffer.alloc(0);
 interface AuthorizerDeps {
   readonly kubelet: KubeletScope;
   readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
+  readonly metrics: Pick<Metrics, 'webhook' | 'kubelet' | 'exceeded'>;
 }
 
 /** Adds the route, which has its own size limit. */
@@ -50,8 +52,10 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
   const handle = (request: FastifyRequest<{ Body: ReceivedBody | undefined }>, reply: FastifyReply): FastifyReply => {
     bodies.release(request.raw);
     const { bytes = NO_BYTES, limit } = request.body ?? {};
-    if (limit?.code === 429) return requestRetry(reply, 429, limit.message);
-    if (limit || bytes.length > LIMITS.accessReviewBytes) {
+    if (limit) return requestRetry(reply, 429, limit.message);
+    if (bytes.length > LIMITS.accessReviewBytes) {
+      metrics.exceeded('accessReviewBytes');
+      if (!mayBeNode(bytes)) return reply.send({ ...findType(bytes), status: NO_OPINION });
       if (!kubelet.store.synced()) return requestRetry(reply, 503, UNSYNCED);
       log.warn({ reason: TOO_LARGE.reason }, 'request denied');
       return reply.send({ ...findType(bytes), status: getMinimum() ? TOO_LARGE : NO_OPINION });
@@ -88,6 +92,17 @@ interface Review {
   /** The type of the review, which the response repeats. */
   readonly type: { readonly apiVersion: string; readonly kind: string };
   readonly access: AccessRequest;
+}
+
+/** The user and a group of each node in a review. API servers write these texts without escapes. */
+const NODE_TEXTS = [`"${NODE_PREFIX}`, `"${NODE_GROUP}"`];
+
+/**
+ * Returns false if the review is not from a node. API servers accept selectors of up to 1 MiB from every user, which
+ * take up to 17 MiB in a review, so it is searched instead of parsed.
+ */
+function mayBeNode(bytes: Buffer): boolean {
+  return NODE_TEXTS.every((text) => bytes.includes(text));
 }
 
 /** Finds the type of a review that is too large. API servers write the type first. */

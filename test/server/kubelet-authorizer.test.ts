@@ -105,7 +105,7 @@ suite('the authorization webhook', () => {
   }
 
   for (const version of ['v1', 'v1beta1']) {
-    test(`a review of more than 64 KiB is denied in ${version}`, async () => {
+    test(`a review of more than 64 KiB is denied in ${version} if it is from a node`, async () => {
       const values = ['authorization.k8s.io/v1beta1', 'x'.repeat(70_000)];
       const resourceAttributes = { ...PODS, labelSelector: { requirements: [{ key: 'k', operator: 'In', values }] } };
       const { apiVersion, kind, spec } = review({ ...as('old'), resourceAttributes }, version);
@@ -115,8 +115,33 @@ suite('the authorization webhook', () => {
         [status, JSON.parse(body)],
         [200, { apiVersion, kind, status: { allowed: false, denied: true, reason } }],
       );
+      const others = [
+        { user: 'alice', groups: ['system:authenticated'] },
+        { user: 'alice', groups: ['system:nodes'] },
+        { user: 'system:node:old', groups: ['system:nodes-readers'] },
+      ];
+      for (const other of others) {
+        const answer = await post(server, PATH, JSON.stringify(review({ resourceAttributes, ...other }, version)));
+        assert.deepEqual(
+          [answer.status, JSON.parse(answer.body)],
+          [200, { apiVersion, kind, status: { allowed: false } }],
+        );
+      }
     });
   }
+
+  test('the largest review that API servers send of another user is answered without an opinion', async () => {
+    // A label selector of 1 MiB, such as `a,a,a`.
+    const requirements = Array.from({ length: 1 << 19 }, () => ({ key: 'a', operator: 'Exists' }));
+    const resourceAttributes = { ...PODS, labelSelector: { requirements } };
+    const { status, body } = await post(
+      server,
+      PATH,
+      JSON.stringify(review({ resourceAttributes, user: 'alice', groups: ['system:authenticated'] })),
+    );
+    assert.deepEqual([status, /"status":.*/.exec(body)?.[0]], [200, '"status":{"allowed":false}}']);
+    assert.match(await server.metrics.expose(), /^portcullis_limits_exceeded_total\{limit="accessReviewBytes"\} 9$/m);
+  });
 });
 
 const reviewOf = (user: object, resourceAttributes: object): string =>

@@ -321,11 +321,11 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     send: (size) => takeAccessReviews(LIMITS.accessReviewBurst, size),
   },
   accessReviewBytes: {
-    within: undefined,
+    within: 'node "a" not found',
     beyond: 'the review has more than 65536 bytes',
     async send(size) {
       const resourceAttributes = { verb: 'list', resource: 'pods' };
-      const spec = { user: 'alice', resourceAttributes };
+      const spec = { user: 'system:node:a', groups: ['system:nodes'], resourceAttributes };
       const body = JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
       const reply = await post(await getServer(), AUTHORIZER, body.padEnd(size), JSON_TYPE);
       return (JSON.parse(reply.body) as { readonly status: { readonly reason?: string } }).status.reason;

@@ -96,8 +96,8 @@ function isRecovery({ group, resource, verb, subresource, name }: ResourceAttrib
   return verb === 'patch' && (subresource === '' || subresource === 'status') && name === node;
 }
 
-const NODE_PREFIX = 'system:node:';
-const NODE_GROUP = 'system:nodes';
+export const NODE_PREFIX = 'system:node:';
+export const NODE_GROUP = 'system:nodes';
 
 interface User {
   readonly username?: string | undefined;
