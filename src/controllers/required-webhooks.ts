@@ -3,12 +3,16 @@
  * and which of them fail closed. Only webhooks that enforce a policy fail closed.
  */
 import type { V1LabelSelectorRequirement, V1MatchCondition, V1ValidatingWebhook } from '@kubernetes/client-node';
+import { effectivePodSecurity } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import { celList } from '../kube/cel.ts';
-import type { Wire } from '../kube/types.ts';
+import { matchesLabelSelector } from '../kube/label-selector.ts';
+import type { Namespace, Wire } from '../kube/types.ts';
 import {
   EXEMPT_CONDITION,
   type InstalledConfiguration,
+  matchesRule,
   OWN_LABEL_PREFIX,
   unchangedNamespaces,
   type WebhookRegistration,
@@ -23,7 +27,15 @@ import {
 } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { SCC_MODE_LABEL, type SccSettings, selectEnforcedNamespaces, selectSccNamespaces } from '../policy/scc/mode.ts';
+import { selectedNamespaces } from '../policy/psa/defaults.ts';
+import {
+  SCC_MODE_LABEL,
+  sccMode,
+  type SccSettings,
+  selectEnforcedNamespaces,
+  selectSccNamespaces,
+} from '../policy/scc/mode.ts';
+import { mayEnterEveryPod, PRIVILEGED_SCC } from '../policy/scc/standard.ts';
 import type { Service } from '../tls/trust.ts';
 import type { ControllerContext } from './controller.ts';
 
@@ -113,6 +125,50 @@ export function requiredEnforcement(
     ...state,
   };
 }
+
+/** The cluster and the installation, on which the enforcement depends beside the settings. */
+type EnforcementScope = Pick<ControllerContext, 'service' | 'version' | 'features'> & { readonly store: Store };
+
+/** Returns the enforcement that the settings require in a cluster in which these policies are in force. */
+export function currentEnforcement(
+  settings: Settings,
+  { store, service, version, features }: EnforcementScope,
+  policies: { readonly floor: boolean; readonly hasDefaults: boolean },
+): Enforcement {
+  const { scc, defaults } = settings;
+  const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings);
+  return requiredEnforcement(settings, features, {
+    podSecurity: podSecurity.configuration.defaults.enforce !== 'privileged',
+    someSccs: scc.mode === 'enforce' || store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
+    defaults: policies.hasDefaults ? undefined : selectedNamespaces(defaults),
+    floor: policies.floor,
+    privileged: mayEnterEveryPod(scc, store.get('SecurityContextConstraints', PRIVILEGED_SCC)),
+  });
+}
+
+/**
+ * Creates the function that returns true for namespaces in which no pods can be created while no replica responds. If
+ * the settings require the floor, assumes that it is in force.
+ */
+export function createFailsClosed(
+  registrations: readonly WebhookRegistration[],
+  settings: Settings,
+  scope: EnforcementScope,
+): (namespace: Namespace) => boolean {
+  const floor = settings.floor.mode === 'enforce' && settings.webhooks.failurePolicy === 'Ignore';
+  const enforcement = currentEnforcement(settings, scope, { floor, hasDefaults: true });
+  const closed = requiredConfigurations(registrations, enforcement, { service: scope.service })
+    .flatMap(({ webhooks }) => webhooks)
+    .filter(({ failurePolicy, rules, matchConditions }) => {
+      const isForAll = matchConditions?.every(({ name }) => name !== EXEMPT_CONDITION) ?? true;
+      return failurePolicy === 'Fail' && isForAll && rules?.some((one) => matchesRule(one, NEW_POD, PODS)) === true;
+    });
+  return ({ metadata }) =>
+    closed.some(({ namespaceSelector = {} }) => matchesLabelSelector(namespaceSelector, metadata?.labels));
+}
+
+const NEW_POD = { operation: 'CREATE', namespace: 'any', subresource: '' } as const;
+const PODS = { group: '', version: 'v1', resource: 'pods' };
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 

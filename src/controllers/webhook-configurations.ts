@@ -1,5 +1,5 @@
 /** Manages the webhook configurations in the cluster. */
-import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
+import { ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import {
   DEFAULTS_KINDS,
@@ -20,9 +20,8 @@ import {
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, OPTIONAL_FEATURES, WEBHOOK_LABELS } from '../kube/well-known.ts';
-import { selectedNamespaces } from '../policy/psa/defaults.ts';
-import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
-import { mayEnterEveryPod, PRIVILEGED_SCC } from '../policy/scc/standard.ts';
+import { SCC_MODE_LABEL } from '../policy/scc/mode.ts';
+import { PRIVILEGED_SCC } from '../policy/scc/standard.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
 import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
 import {
@@ -38,10 +37,10 @@ import {
 import { configurationRules, type Features, isOptionalFeature, rule } from './permissions.ts';
 import {
   AKS_ANNOTATIONS,
+  currentEnforcement,
   openSeconds,
   type RequiredConfiguration,
   requiredConfigurations,
-  requiredEnforcement,
   type Webhook,
 } from './required-webhooks.ts';
 import { createStopwatch } from './stopwatch.ts';
@@ -185,16 +184,12 @@ function createRequirements({ settings, service, version, webhooks, features }: 
   return (store: Store, policies: ObservedPolicies): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
-    const { scc, defaults } = settings.value;
     const { timeoutSeconds } = settings.value.webhooks;
-    const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
-    const enforcement = requiredEnforcement(settings.value, features, {
-      podSecurity: podSecurity.configuration.defaults.enforce !== 'privileged',
-      someSccs: scc.mode === 'enforce' || store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
-      defaults: policies.hasDefaults ? undefined : selectedNamespaces(defaults),
-      floor: policies.floor !== undefined,
-      privileged: mayEnterEveryPod(scc, store.get('SecurityContextConstraints', PRIVILEGED_SCC)),
-    });
+    const enforcement = currentEnforcement(
+      settings.value,
+      { store, service, version, features },
+      { floor: policies.floor !== undefined, hasDefaults: policies.hasDefaults },
+    );
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
   };
 }

@@ -1,5 +1,6 @@
 import type { V1LabelSelector, V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
 import type { Operation } from './admission.ts';
+import { printCount, summarizeNames } from './text.ts';
 import {
   type GroupVersionResource,
   isObject,
@@ -165,6 +166,19 @@ export function enforcingWebhooks<T extends Pick<RegisteredWebhook, 'failurePoli
 
 function urlHost(url: string): string | undefined {
   return URL.parse(url)?.hostname.replace(/^\[(.*)\]$/, '$1');
+}
+
+/**
+ * Describes namespaces in which a change of the settings makes webhooks fail closed. Without `showsNames`, contains only
+ * their number.
+ */
+export function printNewlyClosed(
+  names: readonly string[],
+  { isComplete = true, showsNames = true }: { readonly isComplete?: boolean; readonly showsNames?: boolean } = {},
+): string {
+  const count = `${isComplete ? '' : 'at least '}${printCount(names.length, 'namespace')}`;
+  const list = showsNames ? `: ${summarizeNames(names)}` : '';
+  return `the settings make ${count} fail closed, so no pods can be created there while no replica responds${list}`;
 }
 
 /** The properties of a request that webhook rules match. */

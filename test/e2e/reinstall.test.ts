@@ -114,6 +114,20 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     await assertCustomized(IMAGE, 7);
   });
 
+  test('settings with which more namespaces fail closed are noted', async () => {
+    const labels = { 'portcullis.dev/scc': 'off' };
+    const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'without', labels } };
+    assert.equal((await plane.admin.send('POST', '/api/v1/namespaces', namespace)).status, 201);
+    const note = /^Note: the settings make .*$/m;
+    const { stderr } = await run('install', '--set=podSecurity.defaults.enforce=baseline');
+    assert.equal(
+      note.exec(stderr)?.[0],
+      'Note: the settings make 2 namespaces fail closed, so no pods can be created there while no replica responds: kube-public, without',
+    );
+    assert.doesNotMatch((await run('install', '--replicas=7')).stderr, note);
+    assert.equal((await plane.admin.send('DELETE', '/api/v1/namespaces/without')).status, 200);
+  });
+
   /** Applies the output, and executes the command that deletes obsolete objects. */
   const installAndClean = async (...args: readonly string[]): Promise<void> => {
     const summary = await applyOutput(await run('install', ...args));

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
+import { createStore } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { requiredConfigurations } from '../../src/controllers/required-webhooks.ts';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
@@ -20,6 +21,7 @@ import { readRequest } from '../../src/policy/scc/request.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { settingsDeps } from '../support/scc-webhooks.ts';
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -94,6 +96,7 @@ const DEFAULT_SETTINGS = createDefaultSettings({ controllers: [], namespace: 'po
 const webhooks = createWebhooks({
   settings: () => ({ ...DEFAULT_SETTINGS, scc: { ...DEFAULT_SETTINGS.scc, ...SETTINGS } }),
   podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
+  ...settingsDeps(createStore()),
   installation: { namespace: 'portcullis', version: '0.0.0' },
   restoresStandardSccs: () => false,
   cluster: { get: never, reviewAccess: never },
@@ -119,7 +122,6 @@ suite('names and paths', () => {
     assert.deepEqual(configured.sort(), [
       '/defaults/pods: pods.defaults.portcullis.dev of Mutating defaults.portcullis.dev',
       '/exceptions/record: record.exceptions.portcullis.dev of Mutating exceptions.portcullis.dev',
-      '/exceptions/settings: settings.exceptions.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/exceptions/validate: exceptions.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/kubelet/validate-config: nodes.config.openshift.io of Validating psa.portcullis.dev',
       '/kubelet/validate-node: nodes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
@@ -128,6 +130,7 @@ suite('names and paths', () => {
       '/olm/harden: harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
       '/olm/harden: unlabeled.harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
       '/psa/enforcement: enforcement.psa.portcullis.dev of Validating psa.portcullis.dev',
+      '/psa/settings: settings.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: advise.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: fail-open.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: kube-system.psa.portcullis.dev of Validating psa.portcullis.dev',
@@ -186,7 +189,7 @@ suite('names and paths', () => {
       'report.exec.scc.portcullis.dev',
       'report.mutate.scc.portcullis.dev',
       'report.validate.scc.portcullis.dev',
-      'settings.exceptions.psa.portcullis.dev',
+      'settings.psa.portcullis.dev',
       'settings.scc.portcullis.dev',
       'unlabeled.harden.olm.portcullis.dev',
       'writes.kubelet.portcullis.dev',

@@ -120,7 +120,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'the settings for exceptions',
-    path: '/exceptions/settings',
+    path: '/psa/settings',
     request: (uid) =>
       update('PortcullisConfiguration', 'config.portcullis.dev', 'portcullisconfigurations', {
         object: { metadata: { name: 'cluster' }, spec: { podSecurity: { exceptions: { mode: 'off' } } } },

@@ -9,16 +9,17 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
-import { createExceptionSettingsWebhook } from '../../src/server/webhooks/exception-settings.ts';
 import {
   createExceptionsRecordWebhook,
   createExceptionsValidateWebhook,
   type ExceptionDeps,
 } from '../../src/server/webhooks/exceptions.ts';
+import { createSettingsWebhook } from '../../src/server/webhooks/settings.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { decide } from '../support/decide.ts';
 import { post } from '../support/https.ts';
+import { settingsDeps } from '../support/scc-webhooks.ts';
 
 const NOW = '2027-01-01T00:00:00Z';
 const SETTINGS: ExceptionSettings = {
@@ -378,8 +379,12 @@ suite('a change of the settings warns about the active exceptions that it ends',
       const store = createStore();
       for (const one of exceptions) store.put('PodSecurityException', one);
       store.markSynced();
-      const webhook = createExceptionSettingsWebhook({
-        settings: () => SETTINGS,
+      const { readSettings, createFailsClosed } = settingsDeps(store);
+      const defaults = readSettings({ spec: {} });
+      assert.ok(defaults);
+      const webhook = createSettingsWebhook({
+        ...{ readSettings, createFailsClosed },
+        settings: () => ({ ...defaults, exceptions: SETTINGS }),
         date: () => new Date(NOW),
         evaluate: createEvaluations(() => 0),
         discloses: () => true,

@@ -249,7 +249,7 @@ suite('a review that cannot be evaluated because of a limit', () => {
     ['/scc/objects/default', 'an SCC', { resource: SCCS }, false],
     ['/scc/objects/validate', 'an SCC', { resource: SCCS }, false],
     ['/scc/settings', 'the settings', {}, true],
-    ['/exceptions/settings', 'the settings', {}, true],
+    ['/psa/settings', 'the settings', {}, true],
     ['/defaults/pods', 'a pod', {}, true],
     ['/olm/harden', 'a pod', {}, true],
     ['/psa/enforcement', 'a configuration', {}, true],

@@ -1,8 +1,9 @@
 /** Creates the SCC webhooks with a store that contains the standard SCCs and their grants. */
 import assert from 'node:assert/strict';
-import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
+import { createStore, type Store, type WritableStore } from '../../src/cluster/store.ts';
+import { createDefaultSettings, decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { Settings } from '../../src/config/settings.ts';
+import { createFailsClosed } from '../../src/controllers/required-webhooks.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
@@ -16,7 +17,7 @@ import {
 } from '../../src/policy/scc/standard.ts';
 import { answerAfterMs } from '../../src/server/deadline.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
-import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
+import { createWebhooks, WEBHOOK_REGISTRATIONS, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import { decide } from './decide.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 
@@ -81,6 +82,24 @@ export const ALL_WEBHOOKS: SccRigOptions = {
   olmHardening: 'fill',
 };
 
+/** Returns the inputs of reviews of the settings. */
+export function settingsDeps(store: Store): Pick<WebhooksOptions, 'readSettings' | 'createFailsClosed'> {
+  const service = { namespace: 'portcullis', name: 'portcullis' };
+  const scope = { store, service, version: '0.0.0', features: { kubelet: false, olm: false } };
+  return {
+    readSettings(object) {
+      const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
+      const metadata = { name: 'cluster' };
+      const decoded = decodeSettings(
+        { ...type, metadata, ...(object as JsonObject) },
+        { controllers: [], namespace: '' },
+      );
+      return 'settings' in decoded ? decoded.settings : undefined;
+    },
+    createFailsClosed: (settings) => createFailsClosed(WEBHOOK_REGISTRATIONS, settings, scope),
+  };
+}
+
 /** Creates all webhooks, and adds the standard SCCs to their store. */
 export function createTestWebhooks(
   store: WritableStore,
@@ -113,6 +132,7 @@ export function createTestWebhooks(
   return createWebhooks({
     settings: () => current,
     podSecurity: () => podSecurity,
+    ...settingsDeps(store),
     installation: { namespace: 'portcullis', version: '0.0.0' },
     restoresStandardSccs: () => isNewInstallation,
     cluster: {

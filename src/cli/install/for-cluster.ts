@@ -1,13 +1,20 @@
 /** Prints the manifests of an installation for a cluster, for `install` and `upgrade`. */
+import type { ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { buildManifests } from '../../install/index.ts';
+import { createFailsClosed } from '../../controllers/required-webhooks.ts';
+import { buildManifests, decodePolicy, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
-import { valueAt } from '../../kube/types.ts';
+import { objectName } from '../../kube/resources.ts';
+import { type JsonObject, valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
+import { printNewlyClosed } from '../../kube/webhooks.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
+import { WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { withCluster } from '../cluster.ts';
-import { EXIT, type Io } from '../command.ts';
+import { EXIT, type Io, VERSION } from '../command.ts';
 import { findIncompatibility } from '../installed/deployment.ts';
+import { readRolloutState } from '../installed/enforcement.ts';
 import { deleteObsolete, findObsolete } from '../installed/objects.ts';
 import { checkWeakenings, findWeakenings, findWeakerThanPolicies } from '../installed/weakening.ts';
 import type { Sources } from '../options.ts';
@@ -60,8 +67,11 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const { initial, object, removal } = divideSettings(installation, changes);
     const manifests = buildManifests({ ...plan.settings, ...(deployment ? { initial } : {}) });
     const obsolete = await findObsolete(client, plan.settings);
+    const { policy: before } = installation.settings;
+    const closed = deployment && before ? await findNewlyClosed(client, plan.settings, before) : [];
     const lines = [
       ...plan.notes.map((note) => `Note: ${note}`),
+      ...(closed.length === 0 ? [] : [`Note: ${printNewlyClosed(closed)}`]),
       ...(serverless ? [POLICIES_REMAIN] : []),
       ...(removal ? [`settings: ${printCommand(removal)}`] : []),
       ...(obsolete.length === 0
@@ -72,4 +82,27 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     for (const line of lines) io.stderr.write(`${printable(line)}\n`);
     return EXIT.passed;
   });
+}
+
+/**
+ * Returns the namespaces that fail closed with the settings, but not with the policy before. Returns none if the user may
+ * not list namespaces.
+ */
+async function findNewlyClosed(
+  client: ClusterClient,
+  settings: ManifestSettings,
+  before: JsonObject,
+): Promise<readonly string[]> {
+  const { namespace, features, policy } = settings;
+  if (deepEqual(before, policy)) return [];
+  const store = await readRolloutState(client, namespace, ['Namespace']).catch((error: unknown) => {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  });
+  if (!store) return [];
+  const scope = { store, service: { namespace, name: INSTALLATION.name }, version: VERSION, features };
+  const [old, next] = [before, policy].map((one) =>
+    createFailsClosed(WEBHOOK_REGISTRATIONS, decodePolicy({ namespace, policy: one }), scope),
+  );
+  return store.list('Namespace').flatMap((one) => (next?.(one) && !old?.(one) ? [objectName(one)] : []));
 }

@@ -5,6 +5,7 @@ import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { withSetting } from '../../config/setting-paths.ts';
 import { decodePolicy } from '../../install/index.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { JsonObject, Namespace } from '../../kube/types.ts';
@@ -14,9 +15,13 @@ import { sccMode } from '../../policy/scc/mode.ts';
 import { VERSION } from '../command.ts';
 import { findWeakenings } from './weakening.ts';
 
-/** Reads the objects on which the default level of a rollout depends. */
-export async function readRolloutState(client: ClusterClient, namespace: string): Promise<Store> {
-  const { store } = await readCluster(client.connection, ['PSAEnforcementConfig', 'FeatureGate'], {
+/** Reads the objects on which the default level of a rollout depends, and objects of other kinds. */
+export async function readRolloutState(
+  client: ClusterClient,
+  namespace: string,
+  kinds: readonly Kind[] = [],
+): Promise<Store> {
+  const { store } = await readCluster(client.connection, ['PSAEnforcementConfig', 'FeatureGate', ...kinds], {
     signal: client.signal,
   });
   const configMap = await client.get(RESOURCES.ConfigMap, POD_SECURITY_CONFIG_MAP, namespace);

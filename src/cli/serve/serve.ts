@@ -5,7 +5,7 @@ import { systemClock } from '../../cluster/clock.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import { lastValidObject, settingsFromObject } from '../../config/configuration.ts';
-import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
+import { type DecodeOptions, decodeSettings } from '../../config/portcullis-configuration.ts';
 import {
   createSettings,
   type CurrentSettings,
@@ -17,6 +17,7 @@ import {
 import type { Controller, ControllerContext } from '../../controllers/controller.ts';
 import { CONTROLLER_NAMES, createControllerSelector } from '../../controllers/index.ts';
 import type { Features } from '../../controllers/permissions.ts';
+import { createFailsClosed } from '../../controllers/required-webhooks.ts';
 import { restoresStandardSccs } from '../../controllers/standard-sccs.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { KubeObject, PortcullisConfiguration } from '../../kube/types.ts';
@@ -354,6 +355,17 @@ function createAdmissionWebhooks(parts: Parts) {
   return createWebhooks({
     settings: () => settings.value,
     podSecurity: () => effectivePodSecurity(scope, settings.value),
+    readSettings(object) {
+      // With a file, the settings object has no effect.
+      if (values.config !== undefined) return undefined;
+      const decoded = decodeSettings(object, { controllers: CONTROLLER_NAMES, namespace: service.namespace });
+      return 'settings' in decoded ? decoded.settings : undefined;
+    },
+    createFailsClosed: (value) =>
+      createFailsClosed(WEBHOOK_REGISTRATIONS, value, {
+        ...{ store: cluster.store, service, version: VERSION },
+        features: optionalFeatures(parts),
+      }),
     installation,
     kubelet: kubeletScope(parts),
     restoresStandardSccs: () => restoresStandardSccs(settings.value),

@@ -19,7 +19,6 @@ import { createEvaluations, type Evaluations } from '../evaluations.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
-import { createExceptionSettingsWebhook, EXCEPTION_SETTINGS } from './exception-settings.ts';
 import {
   createExceptionsRecordWebhook,
   createExceptionsValidateWebhook,
@@ -42,8 +41,9 @@ import {
   SCC_OBJECTS_VALIDATE,
 } from './scc-objects.ts';
 import { createSccMutateWebhook, createSccValidateWebhook, SCC_MUTATE, SCC_VALIDATE } from './scc-pods.ts';
+import { createSettingsWebhook, SETTINGS, type SettingsDeps } from './settings.ts';
 
-export interface WebhooksOptions {
+export interface WebhooksOptions extends Pick<SettingsDeps, 'readSettings' | 'createFailsClosed'> {
   /** Returns the current settings. */
   settings(): Settings;
   /** Returns the effective Pod Security configuration. */
@@ -104,9 +104,8 @@ const WEBHOOKS: readonly WebhookEntry[] = [
       createExceptionsValidateWebhook({ ...deps, settings: () => settings().exceptions, date: () => new Date() }),
   },
   {
-    registrations: [EXCEPTION_SETTINGS],
-    create: ({ settings, ...deps }) =>
-      createExceptionSettingsWebhook({ ...deps, settings: () => settings().exceptions, date: () => new Date() }),
+    registrations: [SETTINGS],
+    create: (deps) => createSettingsWebhook({ ...deps, date: () => new Date() }),
   },
   {
     registrations: [POD_DEFAULTS],
