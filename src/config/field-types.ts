@@ -82,13 +82,15 @@ export function describeWrongType({ path, value, shape }: Exclude<ShapeError, { 
   return { path, error: invalidValue(printFieldPath(path), value, describeShape(shape)), fix: findFix(value, shape) };
 }
 
+/** Maximum length of a text that may be a number or a boolean in quotes. */
+const MAX_SCALAR = 64;
+
 /** Returns the fix for a value of the wrong type. YAML reads unquoted numbers and words such as `on` as other types. */
 function findFix(value: unknown, shape: FieldShape): string {
   const isQuotable = typeof value === 'number' || typeof value === 'boolean';
   if (isQuotable && matches(String(value), shape)) return 'Put the value in quotes.';
-  if (typeof value === 'string' && matches(readDocuments(value, '').documents[0]?.value, shape)) {
-    return 'Remove the quotes.';
-  }
+  const isShort = typeof value === 'string' && value.length <= MAX_SCALAR;
+  if (isShort && matches(readDocuments(value, '').documents[0]?.value, shape)) return 'Remove the quotes.';
   if (isList(shape) && matches([value], shape)) return 'Write it as the item of a list.';
   if (isList(shape) && isObject(value)) return 'Begin each item of the list with a hyphen.';
   return 'Use a value of the required type.';

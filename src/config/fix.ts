@@ -248,7 +248,7 @@ function repairPod(
   const { object, path } = located;
   let pod: unknown = valueAt(object.value, path);
   const changes: FieldChange[] = [];
-  let unfixed: readonly Unfixed[] = [];
+  let unfixed: Unfixed[] = [];
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     const complete = readPod(withValueAt(object.value, path, pod), path);
     const violations = findViolations(complete.pod, located);
@@ -258,7 +258,7 @@ function repairPod(
       const result = repairViolation(pod, violation, { ...located, rejected });
       pod = result.pod;
       changes.push(...result.changes);
-      unfixed = [...unfixed, ...result.unfixed];
+      for (const one of result.unfixed) unfixed.push(one);
     }
     if (pod === before) break;
   }

@@ -9,7 +9,7 @@ import { findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
 import { builtInShape, findFieldProblems } from './field-types.ts';
 import { type FieldChange, type Relocated, type Unfixed, withoutField } from './fix.ts';
 import type { ManifestObject } from './objects.ts';
-import type { Path } from './yaml.ts';
+import { parsePath, type Path } from './yaml.ts';
 
 /** A place for a field. `*` in the path is every item of a list. */
 interface Place {
@@ -35,8 +35,9 @@ export function findUnknownFields(object: ManifestObject): readonly UnknownField
 /** One sentence that describes how to correct an unknown field, if its place is known. */
 export function describePlace({ path, place }: UnknownField): string | undefined {
   if (place === undefined) return undefined;
-  if (isInSameObject(path, place.path)) return `Write ${quote(String(place.path.at(-1)))}.`;
-  return `Move it to ${printOwner(place.path)}.`;
+  const name = String(place.path.at(-1));
+  if (isInSameObject(path, place.path)) return `Write ${quote(name)}.`;
+  return `Move it to ${printOwner(place.path)}${name === path.at(-1) ? '' : `, and write ${quote(name)}`}.`;
 }
 
 function isInSameObject(a: Path, b: Path): boolean {
@@ -53,8 +54,8 @@ function samePath(a: Path, b: Path): boolean {
 
 /**
  * Finds the place of an unknown field: the same name in other capitalization, or else the nearest object that has a
- * field with this name and the type of the value, or else a similar name in the same object. Several places at the same
- * distance are ambiguous.
+ * field with this name, in any capitalization, and the type of the value, or else a similar name in the same object.
+ * Several places at the same distance are ambiguous.
  */
 function findPlace(path: Path, root: FieldShapes, value: unknown): Place | undefined {
   const name = String(path.at(-1));
@@ -75,7 +76,7 @@ function findPlace(path: Path, root: FieldShapes, value: unknown): Place | undef
 
 function findNearest(name: string, owners: readonly Owner[], value: unknown): Place | undefined {
   const places = owners.flatMap(({ path, shape }, distance) =>
-    (placesBelow(shape).get(name) ?? [])
+    (placesBelow(shape).get(name.toLowerCase()) ?? [])
       .filter((place) => isOfKind(value, place.shape))
       .map((place) => ({ path: [...path, ...place.path], shape: place.shape, distance: distance + place.depth })),
   );
@@ -119,7 +120,7 @@ const MAX_DEPTH = 8;
 
 const placesByShape = new WeakMap<FieldShapes, ReadonlyMap<string, readonly PlaceBelow[]>>();
 
-/** Returns all fields below an object by their name. */
+/** Returns all fields below an object by their name in lower case. */
 function placesBelow(root: FieldShapes): ReadonlyMap<string, readonly PlaceBelow[]> {
   const existing = placesByShape.get(root);
   if (existing) return existing;
@@ -131,10 +132,11 @@ function placesBelow(root: FieldShapes): ReadonlyMap<string, readonly PlaceBelow
     for (const [name, shape] of Object.entries(owner)) {
       if (IGNORED.has(name) || name === '*') continue;
       const here = [...path, name];
-      const found = places.get(name);
+      const key = name.toLowerCase();
+      const found = places.get(key);
       const place = { path: here, shape, depth };
       if (found) found.push(place);
-      else places.set(name, [place]);
+      else places.set(key, [place]);
       if (typeof shape === 'string') continue;
       if (!isList(shape)) visit(shape, here, depth + 1);
       else if (typeof shape[0] !== 'string' && !isList(shape[0])) visit(shape[0], [...here, '*'], depth + 1);
@@ -151,6 +153,10 @@ function isOfKind(value: unknown, shape: FieldShape): boolean {
   if (typeof shape !== 'string') return isList(shape) ? Array.isArray(value) : isObject(value);
   return findShapeErrors(value, shape).length === 0;
 }
+
+/** Maximum number of moved fields in an object, because each move copies the objects that contain the field. */
+const MAX_MOVES = 1000;
+const TOO_MANY = `move the first ${MAX_MOVES} unknown fields of the object, and run the command again`;
 
 /** A change of one unknown field, or the reason why it is not changed. */
 interface Move {
@@ -169,7 +175,7 @@ const NOTE = 'the moved or renamed fields take effect now. API servers have drop
  */
 export function moveFields(object: ManifestObject): Relocated {
   const fields = findUnknownFields(object);
-  const refusals = new Map<UnknownField, string>();
+  const refusals = new Map(fields.slice(MAX_MOVES).map((field) => [field, TOO_MANY]));
   for (;;) {
     const moves = planMoves(object, fields, refusals);
     const value = moves.reduce<unknown>((changed, { field, targets }) => {
@@ -214,39 +220,48 @@ function planMoves(
 ): readonly Move[] {
   const moves = fields.map((field) => planMove(object.value, field, refusals.get(field)));
   const byTarget = Map.groupBy(
-    moves.flatMap((move) => move.targets.map((target) => ({ move, target }))),
-    ({ target }) => printFieldPath(target),
+    moves.flatMap(({ field, targets }) => targets.map((target) => ({ target: printFieldPath(target), field }))),
+    ({ target }) => target,
+  );
+  const getValue = ({ path }: UnknownField): unknown => valueAt(object.value, path);
+  /** The first field of a target, and the first one that has another value. */
+  const contradictions = new Map(
+    [...byTarget].flatMap(([target, [first, ...others]]) => {
+      const other = first && others.find(({ field }) => !deepEqual(getValue(field), getValue(first.field)));
+      return first && other ? [[target, [first.field, other.field] as const] as const] : [];
+    }),
   );
   return moves.map((move) => {
-    const { field, targets } = move;
-    const value = valueAt(object.value, field.path);
-    const other = targets
-      .flatMap((target) => byTarget.get(printFieldPath(target)) ?? [])
-      .find((one) => !deepEqual(valueAt(object.value, one.move.field.path), value));
-    if (other === undefined) return move;
-    return {
-      field,
-      targets: [],
-      refusal: `${printFieldPath(other.move.field.path)} has another value: keep one of them`,
-    };
+    const [pair] = move.targets.flatMap((target) => {
+      const found = contradictions.get(printFieldPath(target));
+      return found === undefined ? [] : [found];
+    });
+    if (pair === undefined) return move;
+    const other = pair.find((one) => !deepEqual(getValue(one), getValue(move.field))) ?? pair[0];
+    return refuse(move.field, `${printFieldPath(other.path)} has another value: keep one of them`);
   });
+}
+
+function refuse(field: UnknownField, refusal: string): Move {
+  return { field, targets: [], refusal };
 }
 
 function planMove(value: unknown, field: UnknownField, refusal: string | undefined): Move {
   const { path, place } = field;
-  const refuse = (reason: string): Move => ({ field, targets: [], refusal: reason });
-  if (refusal !== undefined) return refuse(refusal);
+  if (refusal !== undefined) return refuse(field, refusal);
   if (place === undefined) return { field, targets: [] };
   const owner = printOwner(place.path);
   const moved = valueAt(value, path);
-  if (findShapeErrors(moved, place.shape, true).length > 0) return refuse(`move it to ${owner}, and correct its value`);
+  if (findShapeErrors(moved, place.shape, true).length > 0) {
+    return refuse(field, `move it to ${owner}, and correct its value`);
+  }
   const all = expandPath(value, place.path);
   const isForAll = place.path.includes('securityContext');
-  if (all.length === 0) return refuse(`move it to ${owner}, which does not exist`);
-  if (all.length > 1 && !isForAll) return refuse(`move it to one of ${all.map(printOwner).join(', ')}`);
+  if (all.length === 0) return refuse(field, `move it to ${owner}, which does not exist`);
+  if (all.length > 1 && !isForAll) return refuse(field, `move it to one of ${all.map(printOwner).join(', ')}`);
   const targets = all.filter((target) => !deepEqual(valueAt(value, target) ?? undefined, moved));
   const conflict = targets.find((target) => valueAt(value, target) != null);
-  if (conflict !== undefined) return refuse(`${printFieldPath(conflict)} has another value: keep one of them`);
+  if (conflict !== undefined) return refuse(field, `${printFieldPath(conflict)} has another value: keep one of them`);
   return { field, targets: targets.length === 0 ? all : targets };
 }
 
@@ -268,13 +283,18 @@ function expandPath(value: unknown, path: Path): readonly Path[] {
 
 /** Returns the fields that make API servers reject a pod at their new place, with the reason. */
 function findRejected(value: unknown, moves: readonly Move[]): ReadonlyMap<UnknownField, string> {
+  const fieldsByTarget = new Map(
+    moves.flatMap(({ field, targets }) => targets.map((target) => [printFieldPath(target), field] as const)),
+  );
   const rejected = new Map<UnknownField, string>();
   for (const template of isObject(value) ? findPodTemplates(value).templates : []) {
     for (const { fields, choice } of findConflicts(valueAt(value, template))) {
-      for (const { field, targets } of moves) {
-        const names = targets.map((target) => printFieldPath(target.slice(template.length)));
-        const isRejected = names.some((name) => fields.some((one) => one === name || one.startsWith(`${name}.`)));
-        if (isRejected) rejected.set(field, choice);
+      for (const path of fields.map((one) => [...template, ...parsePath(one)])) {
+        // The moved field may be an object that contains the field.
+        const field = path
+          .map((_, index) => fieldsByTarget.get(printFieldPath(path.slice(0, index + 1))))
+          .find(Boolean);
+        if (field) rejected.set(field, choice);
       }
     }
   }

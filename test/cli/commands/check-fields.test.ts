@@ -178,6 +178,12 @@ describe('an unknown field is a violation in warn mode with the place where it b
       '8:23 "spec.containers[0].securityContext.fsGroup"',
       'Move it to spec.securityContext.',
     ],
+    [
+      'other capitalization in another object',
+      `${POD}  securityContext: {readonlyRootFilesystem: true}\n${CONTAINERS}`,
+      '5:21 "spec.securityContext.readonlyRootFilesystem"',
+      'Move it to spec.containers[].securityContext, and write "readOnlyRootFilesystem".',
+    ],
     ['other capitalization', `${POD}  HostPID: true\n${CONTAINERS}`, '5:3 "spec.HostPID"', 'Write "hostPID".'],
     [
       'a similar name',
