@@ -7,9 +7,9 @@ import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { summarizeNames, printCount, quote } from '../kube/text.ts';
+import { summarizeNames, printCount } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
-import { printLevel, printPolicy } from '../policy/psa/policy.ts';
+import { printEvaluatedAs, printLevel, printPodSecurity } from '../policy/psa/policy.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
@@ -94,7 +94,7 @@ export function recordViolations(
     type: 'Warning',
     reason: 'PodSecurityViolations',
     action: 'EvaluatePodSecurity',
-    message: `enforcement would apply the ${printLevel({ level, version })} level to this namespace and deny ${count}: ${names}`,
+    message: `enforcement would apply the ${printLevel({ level, version })} level${printEvaluatedAs({ level, version })} to this namespace and deny ${count}: ${names}`,
   });
 }
 
@@ -114,7 +114,7 @@ export function recordRefusal(
   if (!object) return;
   const reasons = violations.map(({ reason, detail }) => `${reason}${detail === '' ? '' : ` (${detail})`}`);
   const denied = { level, version };
-  const text = `pods ${verdict === 'deniedNow' ? '' : 'would '}violate PodSecurity ${quote(printPolicy(denied))}: ${reasons.join(', ')}`;
+  const text = `pods ${verdict === 'deniedNow' ? '' : 'would '}violate ${printPodSecurity(denied)}: ${reasons.join(', ')}`;
   const workload = { ...typeMeta(source), metadata: { name, namespace } };
   const { note, ...event } = refusalEvent(workload, {
     policy: 'PodSecurity',

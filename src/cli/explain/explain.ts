@@ -3,6 +3,8 @@ import { impersonatedUser } from '../../kube/admission.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import type { UserInfo } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
+import { listNewerVersions } from '../../policy/psa/policy.ts';
+import type { Version } from '../../policy/pss/policy.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { APPROVED_EXCEPTIONS, findExceptions, gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
@@ -73,6 +75,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
   const isAssumed = results.some(({ data }) => exceptions.exceptions(data.namespace).rules.length > 0);
   const assumptions = [
     ...inventory.assumptions,
+    ...describeVersion(settings.emulationVersion ?? store.emulationVersion),
     ...(isServerless ? [] : scc.assumptions),
     ...(source === 'manifests' && isAssumed ? [APPROVED_EXCEPTIONS] : []),
   ];
@@ -83,8 +86,14 @@ async function explainNamespaces(names: readonly string[], options: Values<typeo
   if (names.length === 0) return { namespaces: [], assumptions: [], settings: undefined };
   const only = names.length === 1 ? names[0] : undefined;
   const facts = await gatherRollout(options, io, new Date(), { kinds: NAMESPACE_KINDS, only });
-  const { assumptions, settingsSource: settings } = facts;
+  const { settingsSource: settings } = facts;
+  const assumptions = [...facts.assumptions, ...describeVersion(facts.store.emulationVersion)];
   return { namespaces: names.map((name) => explainNamespace(name, facts)), assumptions, settings };
+}
+
+/** Returns a note if the version of the cluster is not known. */
+function describeVersion(version: Version = 'latest'): readonly string[] {
+  return listNewerVersions([{ level: 'restricted', version }]);
 }
 
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };

@@ -9,6 +9,7 @@ import {
   type Mode,
   MODES,
   type Policies,
+  printEvaluatedAs,
   printPolicy,
   resolvePolicies,
   setsMode,
@@ -84,7 +85,9 @@ const LAYOUT = { indent: '  ', gap: '  ' };
 export function printNamespace(namespace: ExplainedNamespace, style: Style): string {
   const { name, exempt, policies, errors, unused, exemptions, labelSync, sccMode: mode, exceptions } = namespace;
   const enforced = policies.find((one) => one.mode === 'enforce');
-  const effect = exempt ? 'exempt from Pod Security' : `enforces ${enforced ? printPolicy(enforced) : ''}`;
+  const effect = exempt
+    ? 'exempt from Pod Security'
+    : `enforces ${enforced ? printPolicy(enforced) + printEvaluatedAs(enforced) : ''}`;
   const rows = policies.map((policy) => [
     policy.mode,
     printPolicy(policy),

@@ -4,13 +4,12 @@ import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
 import { hasFinished } from '../../kube/pod.ts';
-import { quote } from '../../kube/text.ts';
 import type { Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import { completeTemplate } from '../../policy/psa/defaults.ts';
 import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
-import { setsMode } from '../../policy/psa/policy.ts';
+import { parsePolicy, printEvaluatedAs, printPodSecurity, setsMode } from '../../policy/psa/policy.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
 import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
@@ -230,7 +229,7 @@ function describeResult({ finished, allowed, denials, podSecurity, scc }: Data):
   if (allowed)
     return scc?.mode === 'enforce' && scc.chosen !== undefined ? `admitted by SCC ${scc.chosen}` : 'admitted';
   const reasons = denials.map(({ by }) => {
-    if (by === 'PodSecurity') return `violates PodSecurity ${quote(podSecurity.policy ?? '')}`;
+    if (by === 'PodSecurity') return `violates ${printPodSecurity(parsePolicy(podSecurity.policy ?? ''))}`;
     return by === 'SCC' ? 'no SCC admits it' : 'its service account does not exist';
   });
   return `denied, ${reasons.join(', ')}`;
@@ -257,7 +256,12 @@ function printExplanation(data: Data, style: Style): string {
     ...denials
       .filter(({ by, message }) => by !== 'SCC' || !message.startsWith('unable to validate against any'))
       .map(({ message }) => ['Denied because', message] as const),
-    ['Pod Security', exempt === undefined ? `${policy ?? ''} (${source ?? ''})` : `exempt (${exempt})`],
+    [
+      'Pod Security',
+      exempt === undefined
+        ? `${policy ?? ''} (${source ?? ''})${printEvaluatedAs(parsePolicy(policy ?? ''))}`
+        : `exempt (${exempt})`,
+    ],
     ['Exceptions', exceptions ? `allowed by ${exceptions.join(', ')}` : problems?.join('; ')],
     ['SCC mode', scc && (scc.problem ?? `${scc.mode}${MODE_EFFECTS[scc.mode]}`)],
     ['In mode enforce', scc && describeReported(scc)],

@@ -2,8 +2,7 @@
 import { isAbsolute, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ManifestError, Position } from '../../config/yaml.ts';
-import { quote } from '../../kube/text.ts';
-import type { Mode } from '../../policy/psa/policy.ts';
+import { listNewerVersions, type Mode, parsePolicy, printPodSecurity } from '../../policy/psa/policy.ts';
 import { checks } from '../../policy/pss/index.ts';
 import { docsUrl, EXIT, printPage, PROGRAM, VERSION } from '../command.ts';
 import { type Cell, CONTROL_CHARACTERS, printable, printData, printTable, type Style } from './print.ts';
@@ -85,6 +84,7 @@ export function exitCode(report: Report): number {
 
 /** Prints, for example, `2 passed, 1 failed, 3 of other kinds`. */
 function printSummary(report: Report): string {
+  const { objects } = report;
   const { passed, failed, warned, notEvaluated, otherKinds, errors } = summarize(report);
   const parts = [
     `${passed} passed`,
@@ -94,7 +94,8 @@ function printSummary(report: Report): string {
     ...(otherKinds > 0 ? [`${otherKinds} of other kinds`] : []),
     ...(errors > 0 ? [`${errors} unreadable`] : []),
   ];
-  return parts.join(', ');
+  const policies = objects.flatMap((object) => Object.values(object.policies ?? {}));
+  return [parts.join(', '), ...listNewerVersions(policies.map(parsePolicy))].join('; ');
 }
 
 /** Errors, and objects that were not evaluated. */
@@ -140,9 +141,8 @@ export type OtherCheck = keyof typeof OTHER_RESULTS;
 /** Returns, for example, `violates PodSecurity "restricted:latest"`, with a verb that depends on the mode. */
 function printResult({ mode, policy, check }: Finding): string {
   if (policy === undefined) return `${OTHER_RESULTS[check as OtherCheck]}${mode === 'enforce' ? '' : ` (${mode})`}`;
-  return mode === 'enforce'
-    ? `violates PodSecurity ${quote(policy)}`
-    : `would violate PodSecurity ${quote(policy)} (${mode})`;
+  const name = printPodSecurity(parsePolicy(policy));
+  return mode === 'enforce' ? `violates ${name}` : `would violate ${name} (${mode})`;
 }
 
 /** Prints each object with its findings, their positions and fixes, followed by the summary. */

@@ -5,7 +5,7 @@ import { evaluateFromStore } from '../../controllers/readiness-evaluator.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { ENFORCE_LABEL } from '../../kube/well-known.ts';
-import { resolvePolicies } from '../../policy/psa/policy.ts';
+import { listNewerVersions, resolvePolicies } from '../../policy/psa/policy.ts';
 import { type Policy, PRIVILEGED, type Version } from '../../policy/pss/policy.ts';
 import type { NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
@@ -35,6 +35,18 @@ export async function planNamespaces(
 ): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, scope.only).filter((namespace) => !isTerminating(namespace));
   return await mapNamespaces(namespaces, (namespace) => planOne(namespace, facts, scope), { verb: 'Evaluating', io });
+}
+
+/** Returns a note for each version of the policies and of the cluster whose Pod Security Standards are not known. */
+export function findNewerVersions(
+  planned: readonly PlannedNamespace[],
+  { emulationVersion = 'latest' }: Store,
+): readonly string[] {
+  const policies = planned.flatMap(({ current, currentVersion, planned: level, plannedVersion }): readonly Policy[] => [
+    { level: current, version: currentVersion },
+    { level: level ?? 'privileged', version: plannedVersion ?? 'latest' },
+  ]);
+  return listNewerVersions([{ level: 'restricted', version: emulationVersion }, ...policies]);
 }
 
 function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): PlannedNamespace {

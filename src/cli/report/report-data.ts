@@ -26,7 +26,7 @@ import { listNamespaces } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import { planInput } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
-import { evaluatePolicy, planNamespaces } from './namespaces.ts';
+import { evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
 import { findPatch } from './patch.ts';
 import { describeState } from './state-rows.ts';
 
@@ -73,7 +73,7 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     time: formatTimestamp(date.getTime()),
     version: VERSION,
     settings: settingsSource,
-    assumptions: facts.assumptions,
+    assumptions: [...facts.assumptions, ...findNewerVersions(planned, store)],
     summary,
     rollout: {
       isInstalled,

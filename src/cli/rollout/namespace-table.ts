@@ -1,6 +1,6 @@
 /** Prints the namespaces of an enforcement plan as a table, with detail blocks and counts. */
 import { printCount } from '../../kube/text.ts';
-import { printViolated, printLevel } from '../../policy/psa/policy.ts';
+import { printLevel, printPodSecurity } from '../../policy/psa/policy.ts';
 import {
   type ExceptedWorkload,
   type FixableViolation,
@@ -114,7 +114,9 @@ function workloadLines(workload: ViolatingWorkload, style: Style): readonly stri
   const through = causes.includes('user') ? ", admitted only because of its creator's permissions" : '';
   const color = verdict === 'restart' ? 'yellow' : 'red';
   const decision =
-    verdict === 'restart' ? 'to restart, new pods comply' : `${DECISIONS[verdict]}, ${printViolated(workload)}`;
+    verdict === 'restart'
+      ? 'to restart, new pods comply'
+      : `${DECISIONS[verdict]}, violates ${printPodSecurity(workload)}`;
   return [
     `  ${style(color, printable(`${kind} ${name}`))}${running}: ${decision}${through}`,
     ...(verdict === 'restart' ? [] : violations).flatMap((violation) => violationLines(violation, style)),

@@ -1,5 +1,5 @@
 import type { Store } from '../../cluster/store.ts';
-import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
+import { evaluatedAs, latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import { defineCommand, EXIT } from '../command.ts';
@@ -7,7 +7,7 @@ import { selectedNamespace, selectionOptions, selectorOption } from '../inventor
 import { gatherRollout, type RolloutFacts, rolloutOptions } from '../inventory/rollout.ts';
 import { oneOf, option, policyVersion, time, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
-import { planNamespaces, planUpgrades, selectNamespaces } from '../report/namespaces.ts';
+import { findNewerVersions, planNamespaces, planUpgrades, selectNamespaces } from '../report/namespaces.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
 const DETAILS = `
@@ -60,7 +60,6 @@ export const command = defineCommand({
     const { settingsSource: settings } = facts;
     const comparison = compare(facts.store, values['kubernetes-version']);
     const { versions } = comparison ?? {};
-    const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
     const isCurrent = versions !== undefined && values.level === undefined;
     const policy = isCurrent ? facts.serverless?.defaults.enforce : plannedDefault(facts, values);
     const scope = { only, policy, newLabel: values.level };
@@ -69,13 +68,15 @@ export const command = defineCommand({
       : await planNamespaces(facts, io, scope);
     const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);
+    const newer = findNewerVersions(namespaces, facts.store);
+    const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? []), ...newer];
     const denial =
       versions && `would be denied by Kubernetes ${describe(versions.to)} but not by ${describe(versions.from)}`;
     const data = { summary: counts, versions, namespaces, settings, assumptions };
     printListing(io, values.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
       ...namespaceSections(namespaces, { ...values, namespace: only }, style),
-      `${style('bold', printNamespaceCounts(counts, denial))}\n`,
+      `${style('bold', [printNamespaceCounts(counts, denial), ...newer].join('; '))}\n`,
     ]);
     return namespaces.some(needsFix) ? EXIT.violations : EXIT.passed;
   },
@@ -106,6 +107,6 @@ function compare({ emulationVersion }: Store, to: Version | undefined) {
 
 /** Names a version and, if its Pod Security Standards are not known, the version that is evaluated. */
 function describe(version: Version): string {
-  const evaluated = latestVersion(version);
-  return evaluated === version ? version : `${version} (evaluated as ${evaluated}, the newest known version)`;
+  const note = evaluatedAs(version);
+  return note === undefined ? version : `${version} (${note})`;
 }

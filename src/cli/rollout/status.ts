@@ -5,7 +5,7 @@ import { selectedNamespace, selectionOptions, selectorOption } from '../inventor
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import type { Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing, printTable } from '../output/print.ts';
-import { planNamespaces, selectNamespaces } from '../report/namespaces.ts';
+import { findNewerVersions, planNamespaces, selectNamespaces } from '../report/namespaces.ts';
 import { describeState } from '../report/state-rows.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
@@ -38,10 +38,12 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
     const facts = await gatherRollout(options, io, new Date());
-    const { state, assumptions, settingsSource: settings, isInstalled } = facts;
+    const { state, settingsSource: settings, isInstalled } = facts;
     if (!isInstalled) return printMissing(options, io);
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
+    const newer = findNewerVersions(planned, facts.store);
+    const assumptions = [...facts.assumptions, ...newer];
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const namespaces = only === undefined ? selected.filter(needsFix) : selected;
     const { blockers, next } = facts.serverless ? SERVERLESS : rolloutBlockers(state, counts);
@@ -50,7 +52,7 @@ export const command = defineCommand({
       ...assumptionBlocks(assumptions, settings),
       printTable(describeState(state), { gap: '  ' }),
       ...namespaceSections(namespaces, { ...options, namespace: only }, style),
-      `${style('bold', printNamespaceCounts(counts))}\n`,
+      `${style('bold', [printNamespaceCounts(counts), ...newer].join('; '))}\n`,
       ...(blockers.length === 0 ? [] : [printList('Blocked by', blockers)]),
       ...(next.length === 0 ? [] : [printList('Next', next)]),
       ...(blockers.length === 0 ? ['The cluster is enforcing.\n'] : []),

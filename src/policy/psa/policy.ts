@@ -1,7 +1,8 @@
 /** Resolves the policies of a namespace from its labels and the configured defaults. */
 import { type FieldError, invalidValue } from '../../kube/field-error.ts';
-import { quote } from '../../kube/text.ts';
+import { quote, sortedSet } from '../../kube/text.ts';
 import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { evaluatedAs } from '../pss/evaluate.ts';
 import { isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/policy.ts';
 
 /** Modes, in label order. Enforce denies pods, audit adds audit annotations, and warn returns warnings. */
@@ -39,14 +40,38 @@ export function areEquivalent(a: Policies, b: Policies): boolean {
   );
 }
 
-/** Returns the phrase with which all commands and API servers name the policy that a pod violates. */
-export function printViolated(policy: Policy): string {
-  return `violates PodSecurity ${quote(printPolicy(policy))}`;
+/** Parses the output of `printPolicy`. */
+export function parsePolicy(text: string): Policy {
+  const [level = '', version = ''] = text.split(':');
+  return { level: isLevel(level) ? level : 'restricted', version: parseVersion(version) ?? 'latest' };
+}
+
+/**
+ * Returns the phrase with which all commands and API servers name the policy that a pod violates, and the version that
+ * is evaluated if the version of the policy is not known.
+ */
+export function printPodSecurity(policy: Policy): string {
+  return `PodSecurity ${quote(printPolicy(policy))}${printEvaluatedAs(policy)}`;
 }
 
 /** Returns the name of a level in messages, with its version unless that is `latest` or has no effect. */
 export function printLevel({ level, version }: Policy): string {
   return version === 'latest' || level === 'privileged' ? level : `${level}:${version}`;
+}
+
+/** Returns, for example, ` (evaluated as v1.37, the newest known version)`, or nothing for a known version. */
+export function printEvaluatedAs({ level, version }: Policy): string {
+  const note = level === 'privileged' ? undefined : evaluatedAs(version);
+  return note === undefined ? '' : ` (${note})`;
+}
+
+/** Returns a note for each version that is not known, such as `v1.99 is evaluated as v1.37, the newest known version`. */
+export function listNewerVersions(policies: Iterable<Policy>): readonly string[] {
+  const notes = [...policies].flatMap(({ level, version }) => {
+    const note = level === 'privileged' ? undefined : evaluatedAs(version);
+    return note === undefined ? [] : [`${version} is ${note}`];
+  });
+  return sortedSet(notes);
 }
 
 /** Formats a policy as `restricted:v1.30`. */

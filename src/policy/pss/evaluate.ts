@@ -119,6 +119,13 @@ export function latestVersion(emulationVersion: Version = 'latest'): Version {
   return compareVersions(emulationVersion, newestVersion) < 0 ? emulationVersion : newestVersion;
 }
 
+/** Returns a note about a version whose Pod Security Standards are not known, or `undefined` for known versions. */
+export function evaluatedAs(version: Version): string | undefined {
+  const evaluated = latestVersion(version);
+  const isKnown = version === 'latest' || evaluated === version;
+  return isKnown ? undefined : `evaluated as ${evaluated}, the newest known version`;
+}
+
 /** Returns the error from decoding a pod or pod template, in the API server's wording. */
 export function decodeError(podLike: unknown): string | undefined {
   return decodePod(podLike).error?.message;

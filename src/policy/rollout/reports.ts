@@ -4,7 +4,7 @@ import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
 import type { ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
-import { isStricter, printLevel } from '../psa/policy.ts';
+import { isStricter, printEvaluatedAs, printLevel } from '../psa/policy.ts';
 import { isBaselineCheck } from '../pss/evaluate.ts';
 import type { Level, Policy } from '../pss/policy.ts';
 import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
@@ -209,6 +209,11 @@ function workloadProperties({ verdict, version, pods, causes }: ViolatingWorkloa
   return { verdict, ...pinned, pods: String(pods), causes: causes.join(', ') };
 }
 
+/** Names a level and, if its version is not known, the version that is evaluated. */
+function describeLevel(policy: Policy): string {
+  return `${printLevel(policy)}${printEvaluatedAs(policy)}`;
+}
+
 function restartResult(workload: ViolatingWorkload, base: BaseResult): ReportResult {
   return {
     ...base,
@@ -216,7 +221,7 @@ function restartResult(workload: ViolatingWorkload, base: BaseResult): ReportRes
     severity: 'low',
     result: 'warn',
     scored: true,
-    message: `The running pods violate the ${printLevel(workload)} level, but new pods satisfy it. Restart the workload.`,
+    message: `The running pods violate the ${describeLevel(workload)} level, but new pods satisfy it. Restart the workload.`,
     properties: workloadProperties(workload),
   };
 }
@@ -244,7 +249,7 @@ function otherResult(
     rule: level,
     severity: 'info',
     ...(skipped === undefined
-      ? { result: 'pass', scored: true, message: `The workload satisfies the ${printLevel(policy)} level.` }
+      ? { result: 'pass', scored: true, message: `The workload satisfies the ${describeLevel(policy)} level.` }
       : { result: 'skip', scored: false, message: skipped }),
   };
 }
@@ -274,7 +279,7 @@ function namespaceResult(
 function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, 'result' | 'severity' | 'message'> {
   const { verdict, workloads, excepted, error = '' } = evaluation;
   const policy = evaluatedPolicy(evaluation);
-  const level = printLevel(policy);
+  const level = describeLevel(policy);
   if (verdict === 'inconclusive') {
     return { result: 'error', severity: 'medium', message: truncate(error, MAX_MESSAGE - 1) };
   }
