@@ -78,6 +78,9 @@ labels set the policies. Otherwise, --namespace-labels sets them. --level and --
 defaults. The command also validates SecurityContextConstraints. It reads directories recursively, and skips
 files in them that contain no Kubernetes objects. After --, a path may begin with a hyphen.
 
+In built-in kinds, a field with a value that API servers cannot decode is a violation at every level, and an
+unknown field is a violation in the warn mode.
+
 For kinds of other API groups, such as Rollout, the command finds pod templates by kind or by structure.
 Containers outside a template are an error unless --skip-kind lists the kind.
 
