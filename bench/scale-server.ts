@@ -3,6 +3,7 @@
  * port.
  */
 import type { AddressInfo } from 'node:net';
+import { createParser } from '../src/cluster/parser.ts';
 import { createServer } from '../src/server/server.ts';
 import { createLogger } from '../src/telemetry/logger.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
@@ -14,6 +15,7 @@ const validity = { now: new Date(), days: 1 };
 const { app } = createServer({
   webhooks: [mutateWebhook()],
   store: fill(objectsOf(process.argv[2] === 'large' ? LARGE : SMALL)),
+  parser: createParser(),
   logger: createLogger({ level: 'error', format: 'json' }).logger,
   metrics: createMetrics({ version: 'bench' }),
   now: () => performance.now(),

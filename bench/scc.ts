@@ -3,7 +3,7 @@ import type { AdmissionRequest, Decision } from '../src/kube/admission.ts';
 import { withStoredAccess } from '../src/server/access-reviews.ts';
 import { createSccRecorder } from '../src/server/scc-review.ts';
 import { createWaitingRoom } from '../src/server/waiting-room.ts';
-import { isPostponed, type Webhook } from '../src/server/webhook.ts';
+import type { Webhook } from '../src/server/webhook.ts';
 import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
@@ -22,24 +22,23 @@ export function mutateWebhook(): Webhook {
   });
 }
 
-export type Decide = (request: AdmissionRequest) => Decision & { readonly allowed: true };
+export type Decide = (request: AdmissionRequest) => Promise<Decision & { readonly allowed: true }>;
 
-/** Creates a function that decides on pods, which must be admitted without waiting. */
+/** Creates a function that decides on pods, which must be admitted. */
 export function createDecide(store: Store): Decide {
   const webhook = mutateWebhook();
   const context = { store, now: () => performance.now() };
-  return (request) => {
-    const decision = webhook.decide(request, context);
-    if (decision instanceof Promise || isPostponed(decision) || !decision.allowed)
-      throw new Error('the pod was not admitted without waiting');
+  return async (request) => {
+    const decision = await webhook.decide(request, context);
+    if (!decision.allowed) throw new Error('the pod was not admitted');
     return decision;
   };
 }
 
 /** Returns the review of the pod after the first pass. */
-export function admitted(body: string): string {
+export async function admitted(body: string): Promise<string> {
   const review = JSON.parse(body) as { readonly request: AdmissionRequest };
-  const { object } = createDecide(small)(review.request);
+  const { object } = await createDecide(small)(review.request);
   return JSON.stringify({ ...review, request: { ...review.request, object } });
 }
 

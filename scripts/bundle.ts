@@ -34,7 +34,6 @@ const embeddedPage: Plugin = {
 
 /** The files of worker threads, by name. */
 export const WORKERS = {
-  'review-worker': 'src/server/review-worker.ts',
   'parse-worker': 'src/cluster/parse-worker.ts',
 };
 

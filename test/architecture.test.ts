@@ -50,8 +50,8 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
-  cluster: `access cache clock client cluster-source cluster connection event-recorder exceptions exemptions kubelet lists live-cluster
-    network-error projection rollout scc-grants server-version store worker-client workload-events workloads`,
+  cluster: `access cache clock client cluster-source cluster connection event-recorder exceptions exemptions json kubelet lists live-cluster
+    network-error parser projection rollout scc-grants server-version store workload-events workloads`,
   web: 'report-data',
   'dev-cluster': 'index',
   server: 'access-reviews dashboard denial-events probes scc-health server webhook webhooks/index',

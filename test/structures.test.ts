@@ -105,7 +105,6 @@ const LOCAL = new Set([
   'controllers/olm-auto-labeler.ts: byNamespace',
   'controllers/readiness-evaluator.ts: warnings',
   'controllers/readiness-state.ts: basis',
-  'server/large-review.ts: types',
   'server/scc-health.ts: broken',
   'server/scc-health.ts: missing',
   'server/scc-review.ts: denials',

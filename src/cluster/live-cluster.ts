@@ -42,6 +42,8 @@ export const CSV_SCOPE: Scope = {
 interface LiveClusterOptions {
   /** The connection, which stays open when the cluster stops. */
   readonly connection: Connection;
+  /** Closed when the cluster stops. Defaults to a parser with its own worker thread. */
+  readonly parser?: Parser;
   readonly clock: Clock;
   /** Called when a watch recovers from failures. */
   readonly onRecovered?: (() => void) | undefined;
@@ -90,10 +92,10 @@ const PAGE_SIZES: Partial<Readonly<Record<Kind, number>>> = { Pod: 100 };
 /** Creates a cluster with an empty store. */
 export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const { connection, clock, now, logger, metrics, isMemoryFull = () => false } = options;
+  const { parser = createParser(startParseWorker) } = options;
   const store = createStore((err) => logger?.error({ err }, 'a store subscriber failed'));
   const followed = new Map<Kind, Followed>();
   const stopped = Promise.withResolvers<undefined>();
-  const parser = createParser(startParseWorker);
   const sources = { ...options, parser };
   const definitions = createDefinitionWatch(sources, (kind) => followed.get(kind)?.reflector.retryNow());
   const bindings = createBindingReader({

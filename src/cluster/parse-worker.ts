@@ -1,8 +1,9 @@
-/** Worker thread that parses large lists and watch events. */
+/** Worker thread that parses large lists, watch events and reviews. */
 import { parentPort } from 'node:worker_threads';
 import { TooLargeError } from './json.ts';
 import { type Parsed, parse } from './parse.ts';
 import type { ParseMessage, ParseResult } from './parser.ts';
+import { reduceReview } from './reviews.ts';
 
 /** Size of the parts of a list, which the main thread parses one by one. */
 const PART_CHARACTERS = 64 * 1024;
@@ -24,8 +25,11 @@ function toResult({ head, items }: Parsed): ParseResult {
 }
 
 function run({ bytes, job }: ParseMessage): ParseResult {
+  const body = Buffer.from(bytes.buffer);
   try {
-    return toResult(parse(Buffer.from(bytes.buffer), job));
+    if (job.form !== 'review') return toResult(parse(body, job));
+    const { text, values } = reduceReview(body, job.isWhole);
+    return { head: { values }, parts: [Uint8Array.from(text)] };
   } catch (error) {
     if (error instanceof TooLargeError || error instanceof SyntaxError)
       return { error: error.message, isTooLarge: error instanceof TooLargeError };

@@ -1,15 +1,29 @@
-/** Collects the bytes of lists and watch events, and parses them in the right thread. */
+/** Collects the bytes of lists and watch events, and parses them and large reviews in the right thread. */
 import type { Worker } from 'node:worker_threads';
 import { LIMITS } from '../kube/limits.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { TooLargeError } from './json.ts';
 import { type Parsed, parse, type ParseJob } from './parse.ts';
+import { reduceReview } from './reviews.ts';
 import { createWorkerClient, isOutOfMemory, ownBytes, startWorker } from './worker-client.ts';
 
 /** A message to the worker, to which the bytes are transferred. */
 export interface ParseMessage {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly job: ParseJob;
+  readonly job: ParseJob | ReviewJob;
+}
+
+interface ReviewJob {
+  readonly form: 'review';
+  /** True if the objects of the review remain complete. */
+  readonly isWhole: boolean;
+}
+
+/** The part of a large review that decisions read. */
+interface ReducedReview {
+  readonly text: Buffer;
+  /** Number of JSON values. */
+  readonly values: number;
 }
 
 /** The worker's response. Each part is the JSON text of a list of objects. */
@@ -38,6 +52,8 @@ export interface Parser {
   lines(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void>;
   /** Rejects with a SyntaxError if the text is not JSON, and with a TooLargeError if it exceeds a limit. */
   parse(bytes: Buffer, job: ParseJob): Promise<ParsedParts>;
+  /** Reduces a large review. Rejects like `parse`. The bytes are transferred, so the buffer is empty afterwards. */
+  reduceReview(bytes: Buffer, isWhole: boolean): Promise<ReducedReview>;
   close(): Promise<void>;
 }
 
@@ -88,19 +104,32 @@ export function createParser(start?: () => Worker): Parser {
         const { head, items } = parse(bytes, job);
         return { head, parts: items && [() => items] };
       }
-      const own = ownBytes(bytes);
-      const result = await worker.send({ bytes: own, job }, [own.buffer]).catch((error: unknown) => {
-        throw isOutOfMemory(error) ? new TooLargeError('the parser ran out of memory', { cause: error }) : error;
-      });
-      if ('error' in result) throw result.isTooLarge ? new TooLargeError(result.error) : new SyntaxError(result.error);
-      const { head, parts } = result;
+      const { head, parts } = await send(bytes, job, worker);
       return {
         head,
         parts: parts?.map((part) => () => JSON.parse(Buffer.from(part.buffer).toString()) as JsonObject[]),
       };
     },
+    async reduceReview(bytes, isWhole) {
+      if (worker === undefined) return reduceReview(bytes, isWhole);
+      const { head, parts } = await send(bytes, { form: 'review', isWhole }, worker);
+      const [text = new Uint8Array()] = parts ?? [];
+      return { text: Buffer.from(text.buffer), values: Number(head['values']) };
+    },
     close: async () => worker?.close(),
   };
+}
+
+type ParseWorker = ReturnType<typeof createWorkerClient<ParseMessage, ParseResult>>;
+
+/** Has the worker parse bytes, which are transferred to it. */
+async function send(bytes: Buffer, job: ParseMessage['job'], worker: ParseWorker) {
+  const own = ownBytes(bytes);
+  const result = await worker.send({ bytes: own, job }, [own.buffer]).catch((error: unknown) => {
+    throw isOutOfMemory(error) ? new TooLargeError('the parser ran out of memory', { cause: error }) : error;
+  });
+  if ('error' in result) throw result.isTooLarge ? new TooLargeError(result.error) : new SyntaxError(result.error);
+  return result;
 }
 
 const NEWLINE = 0x0a;

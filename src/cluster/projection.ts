@@ -383,7 +383,7 @@ export function createPooling(): (kind: Kind, projected: JsonObject) => Kinds[Ki
   const share = createObjectPool();
   // Pools the whole spec, which all pods of a controller share, and its parts, which many pods share.
   const shareSpec = (spec: unknown, selection: Selection): unknown =>
-    share(spec, (created) => select(created, selection, share) as object);
+    share(spec, (created) => select(created, selection, { share }) as object);
   return (kind, projected) => {
     const pooled: Record<string, unknown> = { ...projected };
     for (const name of COMMON_MEMBERS[kind] ?? []) if (pooled[name] != null) pooled[name] = share(pooled[name]);

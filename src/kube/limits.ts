@@ -37,10 +37,10 @@ export const LIMITS = {
    */
   unreviewedLargeReviewsBytes: 16 * MIB,
   /**
-   * Bodies of reviews that wait for an object. Prevents reviews of namespaces that do not exist from accumulating in
-   * memory.
+   * Estimated memory of reviews that wait for an object or an access check. Prevents reviews of namespaces that do not
+   * exist from accumulating in memory.
    */
-  waitingReviewsBytes: 16 * MIB,
+  waitingReviewsBytes: 48 * MIB,
   /**
    * Concurrent reads of pods for `exec`. Prevents clients from exhausting memory, because API servers escape characters
    * of a pod, which then has up to 9 MiB, and from overloading the API server through a replica.
@@ -75,11 +75,6 @@ export const LIMITS = {
    * @see https://github.com/golang/go/blob/go1.25.0/src/encoding/json/scanner.go
    */
   ignoredNestingLevels: 10_000,
-  /**
-   * Field name in a large review. The worker decodes field names before it decides whether they are relevant.
-   * Keys of labels and annotations have at most 317 bytes.
-   */
-  fieldNameBytes: 4 * KIB,
 
   // Responses and log lines, which repeat text of reviews. Without a limit, one review fills the log.
 
@@ -166,10 +161,10 @@ export const LIMITS = {
   /** Response that the main thread parses. Larger ones are parsed in a worker thread, so reviews are not delayed. */
   mainThreadBytes: 128 * KIB,
   /**
-   * Values in a response. If the native JSON parser exceeded the heap, V8 would end the process. Stored objects have at
-   * most 750,000, because each of them has at least two bytes in etcd.
+   * Values in a response or a large review. If the native JSON parser exceeded the heap, V8 would end the process.
+   * Stored objects have at most 750,000, because each of them has at least two bytes in etcd. A review has two objects.
    */
-  jsonValues: 1_000_000,
+  jsonValues: 1_500_000,
 
   // Files and URLs, which the user of a command names but others may have written.
 

@@ -13,7 +13,7 @@ import type { WithAccess } from './scc-review.ts';
 import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 
 /** Checks access based on the roles and bindings in the store, without waiting. */
-export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUseScc(store));
+export const withStoredAccess: WithAccess = (decide, { store }) => Promise.resolve(decide(canUseScc(store)));
 
 /** Returns a short key, because users may have many and long groups. */
 const getKey = (question: AccessQuestion): string => digest(accessQuestionKey(question));

@@ -1,12 +1,11 @@
 /** Reads review bodies within size and memory limits, and queues the processing of large bodies. */
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import type { Limit } from './unreviewed.ts';
 
-/** Bodies up to this size are reviewed immediately. */
-export const SMALL_BYTES = 128 * 1024;
 /**
  * While the memory limit is exceeded, a body is rejected if it receives fewer bytes than this in each of two
  * consecutive intervals.
@@ -68,7 +67,7 @@ export function createBodyReader(now: () => number) {
       return;
     }
     const startMs = now();
-    const memory = length > SMALL_BYTES ? large : small;
+    const memory = length > LIMITS.mainThreadBytes ? large : small;
     let bytes: Buffer = NO_BYTES;
     let received = 0;
     let body: UnfinishedBody | undefined;
@@ -228,26 +227,27 @@ const MAX_PAUSE_MS = 50;
 export type Turns = ReturnType<typeof createTurns>;
 
 /**
- * Creates the queue for large bodies, which processes one body at a time. After each decision, the queue leaves the
- * event loop to smaller reviews for as long as the decision took, but for at most 50 ms.
+ * Creates the queue for large bodies, which processes one body at a time. Afterwards, the queue leaves the main thread
+ * to smaller reviews for as long as it was used for the last body, but for at most 50 ms.
  */
 export function createTurns(now: () => number) {
   let last: Promise<unknown> = Promise.resolve();
-  let pauseMs = 0;
-  const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, pauseMs));
+  let usedSinceMs = Infinity;
+  const pause = async (): Promise<void> => {
+    // The decision runs in the current turn of the event loop.
+    await nextTurn();
+    await sleep(Math.min(now() - usedSinceMs, MAX_PAUSE_MS));
+    usedSinceMs = Infinity;
+  };
   return {
-    async take<T>(work: () => T | Promise<T>): Promise<T> {
-      const turn = last.then(pause).then(work);
-      last = turn.catch(() => undefined);
+    async take<T>(work: () => Promise<T>): Promise<T> {
+      const turn = last.then(work);
+      last = turn.catch(() => undefined).then(pause);
       return await turn;
     },
-    async decide<T>(work: () => T | Promise<T>): Promise<T> {
-      const startMs = now();
-      try {
-        return await work();
-      } finally {
-        pauseMs = Math.min(now() - startMs, MAX_PAUSE_MS);
-      }
+    /** Records that the main thread starts to process the body. */
+    start(): void {
+      usedSinceMs = now();
     },
   };
 }

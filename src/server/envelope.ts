@@ -4,7 +4,6 @@ import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { isObject, type UserInfo } from '../kube/types.ts';
-import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
 const string = { type: 'string', maxLength: LIMITS.nameCharacters };
 const longString = { type: 'string', maxLength: LIMITS.claimCharacters };
@@ -95,32 +94,21 @@ function formatKind(value: unknown): string {
 }
 
 /**
- * Reads the request fields from the beginning of a review, where API servers send them. All later bytes may be missing
- * or invalid. Returns `undefined` if these fields do not identify the request.
+ * Reads the request fields from the beginning of a review. API servers send them before the objects, whose bytes may be
+ * missing or invalid. Returns `undefined` if these fields do not identify the request.
  */
 export function readIdentity(body: Buffer): AdmissionRequest | undefined {
-  const found: Record<string, unknown> = { userInfo: {} };
-  try {
-    readMembers(body.subarray(0, LIMITS.identityBytes), found);
-  } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
-  }
-  return validateReview({ request: found }) === undefined ? (found as unknown as AdmissionRequest) : undefined;
+  const start = body.toString('utf8', 0, LIMITS.identityBytes + OBJECT.length);
+  const first = start.indexOf(OBJECT);
+  // The name of a user's extra information may also be `object`.
+  return readEnd(start, first) ?? readEnd(start, start.indexOf(OBJECT, first + 1));
 }
 
-/** @throws SyntaxError at the end of the bytes */
-function readMembers(bytes: Buffer, found: Record<string, unknown>): void {
-  const cursor = createCursor(bytes);
-  if (nextByte(cursor) !== OPEN_BRACE) return;
-  const readMember = (start: number, end: number): void => {
-    const name = readName(cursor, start, end);
-    const at = cursor.at;
-    skipValue(cursor);
-    if (Object.hasOwn(request.properties, name)) found[name] = JSON.parse(bytes.toString('utf8', at, cursor.at));
-  };
-  skipMembers(cursor, (start, end) => {
-    const isRequest = readName(cursor, start, end) === 'request' && nextByte(cursor) === OPEN_BRACE;
-    if (isRequest) skipMembers(cursor, readMember);
-    else skipValue(cursor);
-  });
+/** The bytes before the first object. Quotation marks in strings are escaped. */
+const OBJECT = ',"object":';
+
+function readEnd(start: string, end: number): AdmissionRequest | undefined {
+  if (end === -1) return undefined;
+  const envelope = readReview(Buffer.from(`${start.slice(0, end)}}}`));
+  return 'request' in envelope ? envelope.request : undefined;
 }

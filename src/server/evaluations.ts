@@ -1,6 +1,6 @@
 /** Evaluates existing pods for warnings without delaying reviews. A small review can cause a long evaluation. */
 import { createTurn } from '../cluster/clock.ts';
-import type { MaybePromise, WebhookContext } from './webhook.ts';
+import type { WebhookContext } from './webhook.ts';
 
 /** Maximum time without yielding to other reviews. */
 const SLICE_MS = 10;
@@ -47,13 +47,13 @@ export function createEvaluations(now: () => number, areClientsKnown = false) {
     leftMs -= now() - startMs;
     return step.value;
   };
-  return <T>(
+  return async <T>(
     evaluation: Evaluation<T>,
     { deadlineMs = Infinity }: Pick<WebhookContext, 'deadlineMs'>,
-  ): MaybePromise<T> => {
+  ): Promise<T> => {
     // Most evaluations end before the first `yield`.
     const first = evaluation.next();
-    return first.done ? first.value : run(evaluation, deadlineMs);
+    return first.done ? first.value : await run(evaluation, deadlineMs);
   };
 }
 

@@ -3,11 +3,8 @@ import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { LIMITS } from '../kube/limits.ts';
 import type { Pod } from '../kube/types.ts';
-import { MARGIN_MS, MAX_WAIT_MS, remainingMs, type WaitingRoom } from './waiting-room.ts';
+import { MAX_WAIT_MS, remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
-
-/** Share of the reserved time that a read may use after waiting for the namespace. */
-const MIN_READ_MS = MARGIN_MS / 2;
 
 /** A review that waits for a read. */
 interface Reader extends PromiseWithResolvers<Pod> {
@@ -58,7 +55,6 @@ export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod 
     if (next) void read(next);
   };
   return async (name, namespace, context) => {
-    const limitMs = Math.max(MIN_READ_MS, remainingMs(context));
     const reader = { name, namespace, address: context.address ?? '', ...Promise.withResolvers<Pod>() };
     const leave = waitingRoom.enter(context, () =>
       reader.reject(new Error('too many concurrent pod reads; try again')),
@@ -66,7 +62,7 @@ export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod 
     readers.add(reader);
     readNext();
     try {
-      return await withTimeout(systemClock, limitMs, () => reader.promise);
+      return await withTimeout(systemClock, remainingMs(context), () => reader.promise);
     } finally {
       readers.delete(reader);
       leave();

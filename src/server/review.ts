@@ -1,25 +1,27 @@
 /** Processes a review: decodes it, decides, and writes the AdmissionReview response, the metrics and the log line. */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { checkSize, TooLargeError } from '../cluster/json.ts';
+import type { Parser } from '../cluster/parser.ts';
 import type { Store } from '../cluster/store.ts';
-import { isOutOfMemory } from '../cluster/worker-client.ts';
 import type { AdmissionRequest, Decision, Denied } from '../kube/admission.ts';
 import { diff } from '../kube/json-patch.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BodyReader, createTurns, type ReceivedBody, SMALL_BYTES, type Turns } from './body.ts';
+import { type BodyReader, createTurns, type ReceivedBody, type Turns } from './body.ts';
 import type { Connections } from './connections.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import { type Envelope, readIdentity, readReview, undecodable } from './envelope.ts';
-import { createReviewReader, type ReviewReader } from './review-reader.ts';
 import { applyLimits, denyUnreviewed, type Limit, statusOf } from './unreviewed.ts';
-import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
+import type { Webhook } from './webhook.ts';
 
 export interface ReviewDeps {
   readonly webhooks: readonly Webhook[];
   readonly store: Store;
+  /** Parses large reviews beside the main thread. */
+  readonly parser: Pick<Parser, 'reduceReview'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Called for each denial after the response is sent. It must not throw. */
@@ -28,50 +30,117 @@ export interface ReviewDeps {
   now(): number;
 }
 
-/** Registers one route for each webhook. */
-export function registerReviews(
-  app: FastifyInstance,
-  deps: ReviewDeps,
-  { connections, bodies }: Pick<Shared, 'connections' | 'bodies'>,
-): void {
-  const shared = { connections, bodies, turns: createTurns(deps.now), reader: createReviewReader() };
-  app.addHook('onClose', shared.reader.close);
-  for (const webhook of deps.webhooks) {
-    app.post(webhook.path, createHandler(webhook, deps, shared));
-  }
+interface Shared {
+  readonly connections: Connections;
+  readonly bodies: BodyReader;
+  readonly turns: Turns;
 }
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
+/** Registers one route for each webhook. */
+export function registerReviews(app: FastifyInstance, deps: ReviewDeps, shared: Omit<Shared, 'turns'>): void {
+  const turns = createTurns(deps.now);
+  for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, { ...shared, turns }));
+}
 
 const TOO_BUSY: Limit = {
   code: 429,
   message: 'too many concurrent large reviews; this one was not evaluated within its timeout; try again',
 };
 const TOO_LATE: Limit = { code: 429, message: 'the review was not evaluated within its timeout; try again' };
-const NO_MEMORY: Limit = { code: 429, message: 'not enough memory for large reviews; try again' };
 
 const NO_BODY = Buffer.alloc(0);
+/** Maximum memory of one JSON value in an object. Most values need half of it. */
+const VALUE_BYTES = 96;
+const NO_LIMIT = { values: Infinity, levels: Infinity };
 
-interface Shared {
-  readonly connections: Connections;
-  readonly bodies: BodyReader;
-  readonly turns: Turns;
-  readonly reader: ReviewReader;
+/** Creates the handler of a webhook. */
+function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns }: Shared) {
+  const { store, metrics, now, parser } = deps;
+  const responses = createResponses(webhook, deps, connections);
+  const parseTimeout = createTimeoutParser();
+  /** Reduces and decodes a large review. The pause after its turn also covers the decision. */
+  const readLarge = async (body: Buffer, { raw }: FastifyRequest): Promise<ReadReview> =>
+    await turns.take(async () => {
+      try {
+        const { text, values } = await parser.reduceReview(body, webhook.readsWholeObjects === true);
+        bodies.release(raw);
+        turns.start();
+        return { envelope: readReview(text), measure: () => text.length + VALUE_BYTES * values };
+      } catch (error) {
+        if (error instanceof TooLargeError) return { limit: { code: 413, message: error.message } };
+        if (error instanceof SyntaxError) return { envelope: undecodable(error.message) };
+        throw error;
+      }
+    });
+
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const { bytes, startMs, limit } = takeBody(request, now);
+    const isLarge = bytes.length > LIMITS.mainThreadBytes;
+    const source: Source = { request, reply, startMs, identity: isLarge || limit ? readIdentity(bytes) : undefined };
+    connections.start(request.raw.socket);
+    if (limit) {
+      responses.sendUnreviewed(source, limit);
+      return;
+    }
+    const timeoutMs = parseTimeout(request.query);
+    const giveUp = (): void => responses.sendUnreviewed(source, isLarge ? TOO_BUSY : TOO_LATE);
+    const timer = setTimeout(giveUp, Math.max(answerAfterMs(timeoutMs) - (now() - startMs), 0)).unref();
+    let review: AdmissionRequest | undefined;
+    metrics.webhook.inFlight.inc();
+    try {
+      const read = isLarge ? await readLarge(bytes, request) : readSmall(bytes);
+      if (responses.isDone(source)) return;
+      if ('limit' in read) responses.sendUnreviewed(source, read.limit);
+      else if ('error' in read.envelope) responses.sendMalformed(source, read.envelope.error);
+      else if (!store.synced()) responses.sendUnsynced(source);
+      else {
+        review = read.envelope.request;
+        const decidedMs = now();
+        const decision = await webhook.decide(review, {
+          store,
+          now,
+          deadlineMs: timeoutMs === undefined ? undefined : startMs + answerAfterMs(timeoutMs),
+          address: request.ip,
+          measure: read.measure,
+          // This is not a getter, because V8 would keep the closure of a getter, and therefore the review, until the
+          // next full garbage collection.
+          getSignal: () => disconnectSignal(reply.raw),
+        });
+        if (!responses.isDone(source, review)) responses.sendDecision(reply, review, decision, decidedMs);
+      }
+    } catch (error) {
+      if (!responses.isDone(source, review)) responses.sendDefect(source, error, review);
+    } finally {
+      metrics.webhook.inFlight.dec();
+      clearTimeout(timer);
+      bodies.release(request.raw);
+    }
+  };
 }
 
-/** A request and the bytes of its review. */
-interface Job {
+/** A decoded review, and its estimated memory. */
+type ReadReview = { readonly envelope: Envelope; readonly measure?: () => number } | { readonly limit: Limit };
+
+function readSmall(body: Buffer): ReadReview {
+  return { envelope: readReview(body), measure: () => body.length + VALUE_BYTES * checkSize(body, NO_LIMIT) };
+}
+
+/** Returns the body of a request. The request object outlives the review, so it does not keep the bytes. */
+function takeBody(request: FastifyRequest, now: () => number): ReceivedBody {
+  // A POST request without content type and body bypasses the content type parsers.
+  const body = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now() };
+  request.body = undefined;
+  return body;
+}
+
+/** A request that contains a review. */
+interface Source {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  /** Empty while the worker reduces a large review. Afterwards, the reduced review. */
-  body: Buffer;
-  isReduced: boolean;
-  /** Request fields that identify a large review. */
-  readonly identity: AdmissionRequest | undefined;
   /** Time when the body began to arrive. */
   readonly startMs: number;
-  /** True for the second attempt, after waiting. */
-  readonly isRepeated: boolean;
+  /** Request fields that identify a review that is not decoded. */
+  readonly identity: AdmissionRequest | undefined;
 }
 
 /** Responses of a webhook, with their metrics and log lines. */
@@ -89,210 +158,50 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
     if (log.isLevelEnabled(level)) log[level](decisionFields(reply, { review, decision, durationMs }), 'reviewed');
     if (!decision.allowed) deps.onDenied?.(review, decision);
   };
-  const sendDefect = (reply: FastifyReply, fields: Fields, err: unknown): void => {
-    log.error({ ...fields, err }, 'review failed');
-    respond(reply, 500, 'internal server error\n');
+  const identify = ({ request, reply }: Source, review: AdmissionRequest | undefined): Fields =>
+    review ? requestFields(reply, review) : { remoteAddress: request.ip };
+  const sendDefect = (source: Source, err: unknown, review: AdmissionRequest | undefined): void => {
+    log.error({ ...identify(source, review), err }, 'review failed');
+    respond(source.reply, 500, 'internal server error\n');
   };
+  /**
+   * Sends an error because the replica is not synced. The failure policy then applies, so a cold cluster can start.
+   */
+  const sendUnsynced = ({ reply }: Source): void => respond(reply, 503, UNSYNCED);
   return {
     sendDecision,
     sendDefect,
-    /**
-     * Sends an error because the replica is not synced. The failure policy then applies, so a cold cluster can start.
-     */
-    sendUnsynced: (reply: FastifyReply): void => respond(reply, 503, UNSYNCED),
-    sendMalformed({ request, reply }: Job, error: string): void {
+    sendUnsynced,
+    sendMalformed({ request, reply }: Source, error: string): void {
       const reason = truncate(error, LIMITS.malformedCharacters);
       log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
       respond(reply, 400, `${reason}\n`);
     },
-    sendUnreviewed({ request, reply, body, identity, startMs }: Job, limit: Limit): void {
-      const review = identity ?? readIdentity(body);
-      const fields = review ? requestFields(reply, review) : { remoteAddress: request.ip };
-      log.warn({ ...fields, reason: limit.message }, 'review not evaluated');
-      if (!store.synced()) respond(reply, 503, UNSYNCED);
-      else if (!review) respond(reply, statusOf(limit), `${limit.message}\n`);
+    sendUnreviewed(source: Source, limit: Limit): void {
+      const { reply, identity, startMs } = source;
+      if (reply.raw.destroyed || reply.raw.headersSent) return;
+      log.warn({ ...identify(source, identity), reason: limit.message }, 'review not evaluated');
+      if (!store.synced()) sendUnsynced(source);
+      else if (!identity) respond(reply, statusOf(limit), `${limit.message}\n`);
       else {
         try {
-          sendDecision(reply, review, denyUnreviewed(limit), startMs);
+          sendDecision(reply, identity, denyUnreviewed(limit), startMs);
         } catch (error) {
-          sendDefect(reply, fields, error);
+          sendDefect(source, error, identity);
         }
       }
     },
     /** True if the client has disconnected or has already received a response. */
-    isDone(reply: FastifyReply, fields: Fields): boolean {
+    isDone(source: Source, review?: AdmissionRequest): boolean {
+      const { reply, startMs } = source;
       if (reply.raw.writableEnded) return true;
       if (!reply.raw.destroyed) return false;
-      log.info(fields, 'client disconnected before the response');
+      const durationMs = now() - startMs;
+      log.info({ ...identify(source, review), durationMs }, 'client disconnected before the response');
       reply.hijack();
       return true;
     },
   };
-}
-
-type Responses = ReturnType<typeof createResponses>;
-type ParseTimeout = ReturnType<typeof createTimeoutParser>;
-
-/** Creates the function that decides a review, or returns the condition for which the decision must wait. */
-function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, parseTimeout: ParseTimeout) {
-  const { store, metrics, now } = deps;
-  const { sendDecision, sendDefect, isDone } = responses;
-  const answerLater = async (
-    reply: FastifyReply,
-    review: AdmissionRequest,
-    decision: Promise<Decision | Postponed>,
-    startMs: number,
-  ): Promise<Postponed | undefined> => {
-    metrics.webhook.inFlight.inc();
-    try {
-      const outcome = await decision;
-      if (isPostponed(outcome)) return outcome;
-      if (isDone(reply, { ...requestFields(reply, review), durationMs: now() - startMs })) return undefined;
-      sendDecision(reply, review, outcome, startMs);
-    } catch (error) {
-      sendDefect(reply, requestFields(reply, review), error);
-    } finally {
-      metrics.webhook.inFlight.dec();
-    }
-    return undefined;
-  };
-  return (job: Job, envelope: Envelope): MaybePromise<Postponed | undefined> => {
-    const { request, reply, body, startMs: receivedMs, isRepeated } = job;
-    if ('error' in envelope) {
-      responses.sendMalformed(job, envelope.error);
-      return undefined;
-    }
-    if (!store.synced()) {
-      responses.sendUnsynced(reply);
-      return undefined;
-    }
-    const review = envelope.request;
-    const startMs = isRepeated ? receivedMs : now();
-    try {
-      const timeoutMs = parseTimeout(request.query);
-      const outcome = webhook.decide(review, {
-        store,
-        now,
-        deadlineMs: timeoutMs === undefined ? undefined : receivedMs + answerAfterMs(timeoutMs),
-        address: request.ip,
-        bodyBytes: body.length,
-        isRepeated,
-        // This is not a getter, because V8 would keep the closure of a getter, and therefore the review, until the next
-        // full garbage collection.
-        getSignal: () => disconnectSignal(reply.raw),
-      });
-      if (outcome instanceof Promise) return answerLater(reply, review, outcome, startMs);
-      if (isPostponed(outcome)) return outcome;
-      sendDecision(reply, review, outcome, startMs);
-    } catch (error) {
-      sendDefect(reply, requestFields(reply, review), error);
-    }
-    return undefined;
-  };
-}
-
-type Answer = ReturnType<typeof createAnswer>;
-
-/** Creates the function that has the worker reduce a large review and then decides the review. */
-function createLargeAnswer(webhook: Webhook, { bodies, turns, reader }: Shared, responses: Responses, answer: Answer) {
-  const { isDone } = responses;
-  /** Resolves to true if the reduced review can be decided. */
-  const reduce = async (job: Job): Promise<boolean> => {
-    const { request, reply, body } = job;
-    job.body = NO_BODY;
-    const reduced = await reader.reduce(body, webhook.readsWholeObjects === true);
-    bodies.release(request.raw);
-    if (isDone(reply, { remoteAddress: request.ip })) return false;
-    if ('review' in reduced) {
-      job.body = Buffer.from(reduced.review.buffer);
-      job.isReduced = true;
-      return true;
-    }
-    if (reduced.isLimit) responses.sendUnreviewed(job, { code: 413, message: reduced.error });
-    else responses.sendMalformed(job, undecodable(reduced.error).error);
-    return false;
-  };
-  return async (job: Job): Promise<Postponed | undefined> => {
-    const { request, reply } = job;
-    const remoteAddress = request.ip;
-    try {
-      if (isDone(reply, { remoteAddress }) || !(job.isReduced || (await reduce(job)))) return undefined;
-      return await turns.decide(() => answer(job, readReview(job.body)));
-    } catch (err) {
-      if (isDone(reply, { remoteAddress })) return undefined;
-      if (isOutOfMemory(err)) responses.sendUnreviewed(job, NO_MEMORY);
-      else responses.sendDefect(reply, { remoteAddress }, err);
-      return undefined;
-    }
-  };
-}
-
-/** Creates the handler of a webhook. The handler is synchronous if the webhook is synchronous and the body is small. */
-function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Handler {
-  const { connections, bodies, turns } = shared;
-  const { metrics, now } = deps;
-  const responses = createResponses(webhook, deps, connections);
-  const parseTimeout = createTimeoutParser();
-  const answer = createAnswer(webhook, deps, responses, parseTimeout);
-  const answerLarge = createLargeAnswer(webhook, shared, responses, answer);
-  const start = (job: Job): MaybePromise<Postponed | undefined> =>
-    job.body.length > SMALL_BYTES ? turns.take(() => answerLarge(job)) : answer(job, readReview(job.body));
-
-  /** Decodes and decides a review again after a wait. Only the bytes of the review are kept while it waits. */
-  const answerAgain = async (job: Job, { until }: Postponed): Promise<void> => {
-    metrics.webhook.inFlight.inc();
-    try {
-      await until;
-      const { request, reply, startMs } = job;
-      if (responses.isDone(reply, { remoteAddress: request.ip, durationMs: now() - startMs })) return;
-      await start({ ...job, isRepeated: true });
-    } finally {
-      metrics.webhook.inFlight.dec();
-    }
-  };
-  /**
-   * Responds to a review that is not decided immediately, either with the decision or with a denial shortly before the
-   * timeout.
-   */
-  const answerInTime = async (job: Job, outcome: Postponed | Promise<Postponed | undefined>): Promise<void> => {
-    const { request, reply, startMs, identity } = job;
-    const giveUp = (): void => {
-      if (!responses.isDone(reply, { remoteAddress: request.ip }))
-        responses.sendUnreviewed(job, identity ? TOO_BUSY : TOO_LATE);
-      bodies.release(request.raw);
-      job.body = NO_BODY;
-    };
-    const leftMs = answerAfterMs(parseTimeout(request.query)) - (now() - startMs);
-    const timer = setTimeout(giveUp, Math.max(leftMs, 0)).unref();
-    try {
-      const postponed = await outcome;
-      if (postponed) await answerAgain(job, postponed);
-    } finally {
-      clearTimeout(timer);
-      bodies.release(request.raw);
-    }
-  };
-
-  return (request, reply) => {
-    const job = createJob(request, reply, now);
-    connections.start(request.raw.socket);
-    if (job.limit) {
-      responses.sendUnreviewed(job, job.limit);
-      return;
-    }
-    const outcome = start(job);
-    if (outcome !== undefined) return answerInTime(job, outcome);
-  };
-}
-
-function createJob(request: FastifyRequest, reply: FastifyReply, now: () => number): Job & Pick<ReceivedBody, 'limit'> {
-  // A POST request without content type and body bypasses the content type parsers.
-  const received = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now(), limit: undefined };
-  // The request object outlives the review, so it must not keep the bytes.
-  request.body = undefined;
-  const { bytes: body, startMs, limit } = received;
-  const identity = body.length > SMALL_BYTES ? readIdentity(body) : undefined;
-  return { request, reply, body, isReduced: false, identity, startMs, isRepeated: false, limit };
 }
 
 const UNSYNCED = 'the replica has not read the cluster completely yet; try again\n';

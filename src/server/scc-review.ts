@@ -20,13 +20,10 @@ import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { SccInput } from '../policy/scc/request.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
-import { isPostponed, type MaybePromise, type Postponed, type WebhookContext, whenAvailable } from './webhook.ts';
+import type { WebhookContext } from './webhook.ts';
 
 /** Calls `decide` with an access check that is based on the RBAC index or on SubjectAccessReviews. */
-export type WithAccess = (
-  decide: (canUse: CanUse) => SccDecision,
-  context: WebhookContext,
-) => MaybePromise<SccDecision>;
+export type WithAccess = (decide: (canUse: CanUse) => SccDecision, context: WebhookContext) => Promise<SccDecision>;
 
 export interface SccReviewDeps {
   /** Returns the effective settings. */
@@ -72,19 +69,17 @@ export function isPodRequest({ resource }: Pick<AdmissionRequest, 'resource'>): 
 }
 
 /** Reviews a pod, records the outcome and returns the response. Returns `undefined` if the webhook does not apply. */
-export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<Decision | Postponed | undefined> {
-  return whenAvailable(decideOrWait(review, deps), (outcome) => {
-    if (outcome === undefined || isPostponed(outcome)) return outcome;
-    const { mode } = outcome;
-    const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
-    deps.record(review.request, { mode, decision });
-    const { compatibility } = deps.settings();
-    const response =
-      mode.mode === 'report' ? reportScc(decision, compatibility) : withDetails(decision, review.request);
-    return mode.problem === undefined
-      ? response
-      : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };
-  });
+export async function reviewPod(review: SccReview, deps: SccReviewDeps): Promise<Decision | undefined> {
+  const outcome = await decideOrWait(review, deps);
+  if (outcome === undefined) return undefined;
+  const { mode } = outcome;
+  const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
+  deps.record(review.request, { mode, decision });
+  const { compatibility } = deps.settings();
+  const response = mode.mode === 'report' ? reportScc(decision, compatibility) : withDetails(decision, review.request);
+  return mode.problem === undefined
+    ? response
+    : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };
 }
 
 /**
@@ -104,21 +99,14 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
  * displaced review is denied immediately, because an HTTP error would admit the pod under `failurePolicy: Ignore`.
  * Controllers retry in both cases.
  */
-function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<DecisionInMode | Postponed | undefined> {
-  return whenAvailable(decideNow(review, deps), (first) => {
-    if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
-    return waitForObjects(review.request.namespace ?? '', review.context, deps) ?? first;
-  });
-}
-
-/** This is a separate function, because its closure must not keep the review in memory. */
-function waitForObjects(name: string, context: WebhookContext, deps: SccReviewDeps): Postponed | undefined {
-  const { store } = context;
-  return deps.waitingRoom.wait(
-    name,
-    context,
-    (namespace) => isReady(namespace, deps.settings()) && !awaitsStandardSccs(store, deps),
-  );
+async function decideOrWait(review: SccReview, deps: SccReviewDeps): Promise<DecisionInMode | undefined> {
+  const first = await decideNow(review, deps);
+  if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
+  const { request, context } = review;
+  const canDecide = (namespace: Namespace): boolean =>
+    isReady(namespace, deps.settings()) && !awaitsStandardSccs(context.store, deps);
+  await deps.waitingRoom.wait(request.namespace ?? '', context, canDecide);
+  return await decideNow(review, deps);
 }
 
 /** True until the controller has created all standard SCCs and the bindings that grant them. */
@@ -136,7 +124,7 @@ interface ProvisionalDecision extends DecisionInMode {
   readonly mayChange: boolean;
 }
 
-function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<ProvisionalDecision | undefined> {
+async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<ProvisionalDecision | undefined> {
   const settings = deps.settings();
   const { request, modes, context, decide } = review;
   const { namespace: name = '' } = request;
@@ -156,15 +144,11 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<Provisi
     preferUserNamespaces,
     isReported,
   };
-  return whenAvailable(
-    deps.withAccess((canUse) => decide({ ...cluster, canUse }), context),
-    (decision) => {
-      const mayChange =
-        !decision.allowed &&
-        (!namespace || decision.status.message === getRanges(namespace).problem || awaitsStandardSccs(store, deps));
-      return { mode, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
-    },
-  );
+  const lacksSccs = awaitsStandardSccs(store, deps);
+  const decision = await deps.withAccess((canUse) => decide({ ...cluster, canUse }), context);
+  const mayChange =
+    !decision.allowed && (!namespace || decision.status.message === getRanges(namespace).problem || lacksSccs);
+  return { mode, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
 }
 
 /** Parses the ranges once for each version of a namespace. */

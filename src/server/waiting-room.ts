@@ -1,48 +1,43 @@
+/** Where reviews wait for objects that decisions need. */
 import { createTurn } from '../cluster/clock.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import type { Namespace } from '../kube/types.ts';
-import type { Postponed, WebhookContext } from './webhook.ts';
+import type { WebhookContext } from './webhook.ts';
 
 /**
  * Minimum size for which a review is counted, so at most 2,048 reviews wait. This exceeds the default concurrency
  * limits of three API servers.
  */
-const MIN_BYTES = 8 * 1024;
+const MIN_BYTES = 24 * 1024;
 
 type IsReady = (namespace: Namespace) => boolean;
 
 export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
-/** Limits the number and size of waiting reviews. */
+/** Limits the number and the memory of waiting reviews. */
 export function createWaitingRoom(maxBytes: number = LIMITS.waitingReviewsBytes) {
   const shares = createShares(maxBytes);
   const turn = createTurn();
-  const postpone = (context: WebhookContext, condition: Condition): Postponed | undefined => {
-    if (context.isRepeated) return undefined;
-    const displaced = Promise.withResolvers<undefined>();
+  const until = async (context: WebhookContext, condition: Condition): Promise<void> => {
     const wait = createWait(context, condition);
-    const leave = shares.add(context, () => {
-      wait.end();
-      displaced.resolve(undefined);
-    });
-    const ended = wait.ended.then((isFulfilled) => (isFulfilled ? turn() : undefined));
-    return { until: Promise.race([ended, displaced.promise]).finally(leave) };
+    const leave = shares.add(context, wait.end);
+    try {
+      // Otherwise, all reviews of a namespace would continue in one turn of the event loop and block it.
+      if (await wait.ended) await turn();
+    } finally {
+      leave();
+    }
   };
   return {
     /**
-     * Postpones a review until the namespace is ready, the deadline is reached, the client disconnects, or the review
-     * is displaced. When a namespace becomes ready, its reviews continue in separate turns of the event loop to avoid
-     * blocking it. Returns `undefined` if the review has already waited.
+     * Waits until the namespace is ready, the deadline is reached, the client disconnects, or the review is displaced.
      */
-    wait(name: string, context: WebhookContext, isReady: IsReady): Postponed | undefined {
-      return postpone(context, namespaceReady(context.store, name, isReady));
-    },
-    /** Postpones a review in the same way until the store contains all pods. */
-    waitForPods(context: WebhookContext): Postponed | undefined {
-      return postpone(context, podsRead(context.store));
-    },
+    wait: (name: string, context: WebhookContext, isReady: IsReady): Promise<void> =>
+      until(context, namespaceReady(context.store, name, isReady)),
+    /** Waits in the same way until the store contains all pods. */
+    waitForPods: (context: WebhookContext): Promise<void> => until(context, podsRead(context.store)),
     /** Counts a review that waits for another reason. Returns the function that ends its wait. */
     enter: shares.add,
   };
@@ -78,8 +73,8 @@ function createShares(maxBytes: number) {
     oldest();
   };
   return {
-    add({ address = '', bodyBytes = 0 }: Client, displace: () => void): () => void {
-      const bytes = Math.max(bodyBytes, MIN_BYTES);
+    add({ address = '', measure }: Client, displace: () => void): () => void {
+      const bytes = Math.max(measure?.() ?? 0, MIN_BYTES);
       const share = shares.get(address) ?? { bytes: 0, reviews: new Map() };
       shares.set(address, share);
       share.reviews.set(displace, bytes);
@@ -91,7 +86,7 @@ function createShares(maxBytes: number) {
   };
 }
 
-type Client = Pick<WebhookContext, 'address' | 'bodyBytes'>;
+type Client = Pick<WebhookContext, 'address' | 'measure'>;
 
 /** Kinds whose changes may fulfill the condition in all namespaces. */
 const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
@@ -153,7 +148,7 @@ function createWait(context: WebhookContext, { isFulfilled, subscribe }: Conditi
 /** Maximum wait, as in OpenShift for the ranges of a namespace. */
 export const MAX_WAIT_MS = 10_000;
 /** Time reserved for the decision after the wait. */
-export const MARGIN_MS = 100;
+const MARGIN_MS = 100;
 
 /** Returns the time that a review may wait if its response must still arrive in time. */
 export function remainingMs({ deadlineMs, now }: Pick<WebhookContext, 'deadlineMs' | 'now'>): number {

@@ -12,10 +12,8 @@ export interface WebhookContext {
   getSignal?(): AbortSignal;
   /** Remote address of the client. */
   readonly address?: string;
-  /** Length of the request body. */
-  readonly bodyBytes?: number;
-  /** True for the second attempt, after the review has waited. The second attempt does not wait. */
-  readonly isRepeated?: boolean;
+  /** Returns an estimate of the memory in bytes that the review uses while it waits. */
+  readonly measure?: (() => number) | undefined;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
@@ -25,8 +23,8 @@ export interface Webhook {
   /** URL path, as in the webhook configurations. */
   readonly path: string;
   /**
-   * True if decisions depend on all members of the objects. Otherwise, large objects are reduced to the fields that
-   * `POD_SPEC` selects.
+   * True if decisions depend on all members of the objects. Otherwise, only the members that decisions read remain of
+   * large objects.
    */
   readonly readsWholeObjects?: boolean;
   /**
@@ -35,27 +33,7 @@ export interface Webhook {
    */
   enforces?(request: AdmissionRequest, store: Store): boolean;
   /** Returns the decision. Denials are values. An exception is a bug and results in HTTP 500. */
-  decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision | Postponed>;
-}
-
-/**
- * A decision that must wait. Only the bytes of the review are kept during the wait. The review is then parsed and
- * decided again.
- */
-export interface Postponed {
-  readonly until: Promise<void>;
-}
-
-export function isPostponed(outcome: object | undefined): outcome is Postponed {
-  return outcome !== undefined && 'until' in outcome;
-}
-
-/** A value or a promise. Most decisions are available without waiting. */
-export type MaybePromise<T> = T | Promise<T>;
-
-/** Calls `next` as soon as the value is available. */
-export function whenAvailable<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
-  return value instanceof Promise ? value.then(next) : next(value);
+  decide(request: AdmissionRequest, context: WebhookContext): Decision | Promise<Decision>;
 }
 
 /** The operations that write objects. */

@@ -27,7 +27,6 @@ import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
 import { buildReport, REPORT_APIS } from '../../src/policy/rollout/reports.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
 import { type Workload, type World, world } from '../support/agreement/world.ts';
-import { decide } from '../support/decide.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { createTestWebhooks } from '../support/scc-webhooks.ts';
 
@@ -87,7 +86,7 @@ async function review(given: World, settings: Settings, store: WritableStore): P
   const send = async (path: string, request: AdmissionRequest): Promise<Decision> => {
     const webhook = webhooks.find((candidate) => candidate.path === path);
     assert.ok(webhook, path);
-    return await decide(webhook, request, context);
+    return await webhook.decide(request, context);
   };
   const answers = given.workloads.map(async (workload): Promise<Answer> => {
     const { namespace = '' } = workload.object.metadata ?? {};

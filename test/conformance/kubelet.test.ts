@@ -251,7 +251,7 @@ interface ConfigExpect {
 const OPTIONS = { controllers: [], namespace: 'portcullis' };
 
 /** Reviews the node configuration with the webhook. A server that has not synced does not call the webhook. */
-function reviewConfig(input: ConfigInput): Decision {
+async function reviewConfig(input: ConfigInput): Promise<Decision> {
   const { objectName: name = 'cluster', ratchet } = input;
   const kubelet = input.featureEnabled ? { admission: { ratchet, strictNodes: true } } : undefined;
   const decoded = decodeSettings({ spec: { kubelet } }, OPTIONS);
@@ -262,7 +262,7 @@ function reviewConfig(input: ConfigInput): Decision {
   }
   const scope = { store, settings: () => decoded.settings.kubelet, hasSettingsObject: true };
   const object = (minimumKubeletVersion: string | null) => ({ metadata: { name }, spec: { minimumKubeletVersion } });
-  const decision = createKubeletConfigWebhook(scope, createDisclosure(true)).decide(
+  const decision = await createKubeletConfigWebhook(scope, createDisclosure(true)).decide(
     {
       uid: 'u',
       kind: { group: 'config.openshift.io', version: 'v1', kind: 'Node' },
@@ -356,14 +356,14 @@ const AREAS: Readonly<Record<string, Area>> = {
       assert.deepEqual({ error: firstVersionError(minimum, kubeletVersions) }, expected);
     },
   ),
-  'nodes-config': area<ConfigInput, ConfigExpect>((input, expected) => {
+  'nodes-config': area<ConfigInput, ConfigExpect>(async (input, expected) => {
     if (!input.cacheReady) {
       const error = findUnsyncedError(input);
       assert.deepEqual([error?.path, error?.type], [expected.field, `${expected.type}Error`]);
       assert.equal(error?.detail, expected.detailContains);
       return;
     }
-    const decision = reviewConfig(input);
+    const decision = await reviewConfig(input);
     assert.equal(decision.allowed, expected.allowed);
     if (!decision.allowed) assertDenied(decision, expected);
   }),

@@ -26,7 +26,6 @@ import {
   runController,
   type TestSettings,
 } from '../support/controllers.ts';
-import { decide } from '../support/decide.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -638,9 +637,9 @@ suite('readiness', () => {
         discloses: createDisclosure(true),
       });
       asked.length = 0;
-      return startVerdictWebhook(cluster, ['namespaces'], (request) => {
+      return startVerdictWebhook(cluster, ['namespaces'], async (request) => {
         if (request.dryRun === true) asked.push(request.name ?? '');
-        return decide(webhook, request, { store: cluster.store, now: () => 0 });
+        return await webhook.decide(request, { store: cluster.store, now: () => 0 });
       });
     };
 

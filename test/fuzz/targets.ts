@@ -1,7 +1,7 @@
 /** Fuzz targets, which are properties of the server for generated requests. */
 import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
-import { SMALL_BYTES } from '../../src/server/body.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
 import type { Response } from '../support/https.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { isLegalReview } from '../support/oracle/review.ts';
@@ -114,7 +114,7 @@ async function checkDamaged(path: string, body: Buffer, contentType: string, con
     ...answer
   } = await withTimeLimit(context.server.post(path + QUERY, body, contentType), context);
   // A large review is not evaluated if a mutation nests it too deeply, or if it is still queued at its timeout.
-  if (body.length > SMALL_BYTES && (status === 503 || /"code":(?:413|429)}}}$/.test(text))) return;
+  if (body.length > LIMITS.mainThreadBytes && (status === 503 || /"code":(?:413|429)}}}$/.test(text))) return;
   assert.ok([200, 400, 413].includes(status), `${status}: ${text.slice(0, 300)}`);
   const review = parse(body);
   const isLegal =

@@ -7,6 +7,7 @@ import { after, before, suite, test, type TestContext } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
 import { pino } from 'pino';
 import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/certificates.ts';
+import { createParser } from '../../src/cluster/parser.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { allow, type Decision, deny } from '../../src/kube/admission.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
@@ -141,6 +142,7 @@ suite('failures', () => {
     const unsynced = createServer({
       webhooks: [{ path: '/x', decide: () => allow() }],
       store: createStore(),
+      parser: createParser(),
       metrics: server.metrics,
       logger: pino({ level: 'silent' }),
       now: () => 0,
@@ -375,6 +377,7 @@ suite('client certificates', () => {
     server = createServer({
       webhooks: [{ path: '/psa/validate', decide: () => allow() }],
       store,
+      parser: createParser(),
       ...recorder,
       now: () => performance.now(),
       tls: served.tls(),

@@ -167,12 +167,12 @@ function approvedException(): PodSecurityException {
 }
 
 /** Sends a review. Returns the message and the warnings. */
-async function send({ path, request }: Case, uid: string | undefined, areClientsKnown: boolean): Promise<string[]> {
+async function decide({ path, request }: Case, uid: string | undefined, areClientsKnown: boolean): Promise<string[]> {
   const mode = path === '/scc/settings' ? 'report' : 'enforce';
   const exceptions: Settings['exceptions'] = {
     ...{ mode: 'approved', maxDurationMs: 1e9, forbiddenChecks: [], namespaces: [], selfApproval: true },
   };
-  const { store, send: sendReview } = createSccTestWebhooks({ areClientsKnown, settings: { mode }, exceptions });
+  const { store, decide: sendReview } = createSccTestWebhooks({ areClientsKnown, settings: { mode }, exceptions });
   store.put('PodSecurityException', approvedException());
   store.put('Namespace', stored(UID, { name: 'shop', annotations: RANGES }));
   if (path === '/scc/objects/validate')
@@ -196,7 +196,7 @@ for (const one of CASES) {
       ['a client with an empty UID', false, '', one.limited],
     ] as const;
     for (const [client, areClientsKnown, uid, expected] of cases) {
-      test(client, async () => assert.deepEqual(await send(one, uid, areClientsKnown), expected));
+      test(client, async () => assert.deepEqual(await decide(one, uid, areClientsKnown), expected));
     }
   });
 }

@@ -17,7 +17,6 @@ import {
 import { createSettingsWebhook } from '../../src/server/webhooks/settings.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
-import { decide } from '../support/decide.ts';
 import { post } from '../support/https.ts';
 import { settingsDeps } from '../support/scc-webhooks.ts';
 
@@ -391,8 +390,7 @@ suite('a change of the settings warns about the active exceptions that it ends',
       });
       const group = 'config.portcullis.dev';
       const settingsOf = (value: unknown) => ({ spec: { podSecurity: { exceptions: value } } });
-      const decision = await decide(
-        webhook,
+      const decision = await webhook.decide(
         {
           uid: 'u',
           kind: { group, version: 'v1alpha1', kind: 'PortcullisConfiguration' },

@@ -61,7 +61,7 @@ const catalogPod = (metadata: JsonObject = {}, spec: JsonObject = {}): JsonObjec
 /** Returns the changed fields, the warnings and the counted result of a review. */
 async function review(cluster: Cluster, pod: unknown, path: object = {}) {
   const rig = startWebhooks(cluster);
-  const decision = rig.decide(PATH, request(pod, path));
+  const decision = await rig.decide(PATH, request(pod, path));
   assert.ok(decision.allowed);
   const { object, warnings = [] } = decision;
   const patch =
@@ -113,7 +113,7 @@ suite('hardening of OLM pods by the webhook', () => {
 
   test('a compliant pod does not change, and a pod that only has conflicts is counted', async () => {
     const rig = startWebhooks();
-    const first = rig.decide(PATH, request(catalogPod()));
+    const first = await rig.decide(PATH, request(catalogPod()));
     assert.ok(first.allowed);
     assert.deepEqual(await review({}, first.object), { patch: [], warnings: [], counted: 'compliant' });
     const privileged = { privileged: true, allowPrivilegeEscalation: true };
@@ -184,7 +184,7 @@ suite('hardening of OLM pods by the webhook', () => {
   test('run bundle never gets a user, and warns in legacy mode', async () => {
     const bundle = catalogPod({ labels: {} }, { containers: [{ name: 'registry-grpc' }] });
     const rig = startWebhooks();
-    const decision = rig.decide(PATH, request(bundle));
+    const decision = await rig.decide(PATH, request(bundle));
     assert.ok(decision.allowed);
     const { spec } = decision.object as { readonly spec: JsonObject };
     assert.deepEqual(spec['securityContext'], { seccompProfile: { type: 'RuntimeDefault' } });
@@ -206,19 +206,19 @@ suite('hardening of OLM pods by the webhook', () => {
     );
   });
 
-  test('OLM keeps hardened pods: labels, images and the number of containers do not change', () => {
+  test('OLM keeps hardened pods: labels, images and the number of containers do not change', async () => {
     const pod = catalogPod({}, { initContainers: [{ name: 'extract-utilities' }, { name: 'extract-content' }] });
-    const decision = startWebhooks({ mode: 'force' }).decide(PATH, request(pod));
+    const decision = await startWebhooks({ mode: 'force' }).decide(PATH, request(pod));
     assert.ok(decision.allowed);
     for (const { path } of diff(pod, decision.object)) assert.match(path, /securityContext$/);
   });
 
-  test('hardening precedes SCC admission, and its result does not change when it runs again', () => {
+  test('hardening precedes SCC admission, and its result does not change when it runs again', async () => {
     const rig = startWebhooks({ isOpenShift: true });
     let pod: unknown = catalogPod();
     const applied: string[][] = [];
     for (const path of [PATH, '/scc/mutate', PATH, '/scc/mutate']) {
-      const decision = rig.decide(path, request(pod));
+      const decision = await rig.decide(path, request(pod));
       assert.ok(decision.allowed, JSON.stringify(decision));
       const next = decision.object ?? pod;
       applied.push(diff(pod, next).map((operation) => operation.path));

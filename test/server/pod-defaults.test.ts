@@ -21,14 +21,14 @@ const PATCH = [
 ];
 
 /** Reviews a request in the namespace `ns`, which has the label `team: a`. */
-function review(spec: JsonObject, change: Parameters<typeof podRequest>[1] = {}) {
+async function review(spec: JsonObject, change: Parameters<typeof podRequest>[1] = {}) {
   const store = createStore();
   store.put('Namespace', { metadata: { name: 'ns', labels: { team: 'a' } } });
   store.markSynced();
   const decoded = decodeSettings({ spec }, { controllers: [], namespace: 'portcullis' });
   assert.ok('settings' in decoded);
   const webhook = createPodDefaultsWebhook(() => decoded.settings);
-  const decision = webhook.decide(podRequest(POD, change), { store, now: () => 0 });
+  const decision = await webhook.decide(podRequest(POD, change), { store, now: () => 0 });
   assert.ok('allowed' in decision && decision.allowed);
   return decision.object === undefined ? [] : diff(change.object ?? POD, decision.object);
 }
@@ -58,13 +58,13 @@ suite('the pod defaults webhook', () => {
     ['a pod that cannot be decoded', APPLY, { object: { spec: { containers: 1 } } }],
   ];
   for (const [name, spec, change] of cases) {
-    test(`${name}: no change`, () => assert.deepEqual(review(spec, change), []));
+    test(`${name}: no change`, async () => assert.deepEqual(await review(spec, change), []));
   }
 
-  test('a new pod', () => assert.deepEqual(review(APPLY), PATCH));
+  test('a new pod', async () => assert.deepEqual(await review(APPLY), PATCH));
 
-  test('a selected namespace', () => {
+  test('a selected namespace', async () => {
     const namespaceSelector = { matchExpressions: [{ key: 'team', operator: 'Exists' }] };
-    assert.deepEqual(review({ defaults: { mode: 'apply', namespaceSelector } }), PATCH);
+    assert.deepEqual(await review({ defaults: { mode: 'apply', namespaceSelector } }), PATCH);
   });
 });

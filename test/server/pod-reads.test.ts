@@ -24,8 +24,8 @@ interface Read {
 interface Rig {
   /** The reads that were sent to the API server. */
   readonly reads: readonly Read[];
-  /** Sends a review and resolves to `allowed` or the reason for the denial. */
-  exec(name: string, address?: string, bytes?: number): Promise<string>;
+  /** Sends a review whose object has a number of values, and resolves to `allowed` or the reason for the denial. */
+  exec(name: string, address?: string, values?: number): Promise<string>;
   /** Resolves once the server has received the given number of reviews. */
   received(count: number): Promise<void>;
 }
@@ -49,9 +49,9 @@ async function startRig(t: TestContext, { annotations, timeout = '10s' }: RigOpt
   let count = 0;
   const webhooks = createTestWebhooks(store, { cluster: { get } }).map((webhook): Webhook => ({
     ...webhook,
-    decide(request, context) {
+    async decide(request, context) {
       count++;
-      return webhook.decide(request, context);
+      return await webhook.decide(request, context);
     },
   }));
   const server = await startAdmissionServer(webhooks, { store });
@@ -62,12 +62,13 @@ async function startRig(t: TestContext, { annotations, timeout = '10s' }: RigOpt
   });
   return {
     reads,
-    async exec(name, address = API_SERVER, bytes = 0) {
-      const body = JSON.stringify({ request: podRequest(null, { name, operation: 'CONNECT', subResource: 'exec' }) });
+    async exec(name, address = API_SERVER, values = 0) {
+      const object = { wide: Array(values).fill(0) };
+      const body = JSON.stringify({ request: podRequest(object, { name, operation: 'CONNECT', subResource: 'exec' }) });
       const reply = await post(
         server,
         `/scc/exec?timeout=${timeout}`,
-        body.padEnd(bytes),
+        body,
         'application/json',
         new Map(agents).get(address),
       );
@@ -79,9 +80,9 @@ async function startRig(t: TestContext, { annotations, timeout = '10s' }: RigOpt
 }
 
 /** Sends `exec` requests to pods with different names. */
-function execMany({ exec }: Rig, count: number, address?: string, bytes?: number): readonly Promise<string>[] {
+function execMany({ exec }: Rig, count: number, address?: string, values?: number): readonly Promise<string>[] {
   return Array.from({ length: count }, (_, index) => {
-    const result = exec(`pod-${index}`, address, bytes);
+    const result = exec(`pod-${index}`, address, values);
     result.catch(() => undefined);
     return result;
   });
@@ -98,14 +99,6 @@ suite('reads of pods', () => {
       for (const read of rig.reads) read.answer();
     }
     assert.deepEqual([...new Set(await Promise.all(results))], ['allowed']);
-  });
-
-  test('a read after waiting for the namespace ends before the deadline', async (t) => {
-    const rig = await startRig(t, { annotations: {}, timeout: '3s' });
-    const result = rig.exec('web');
-    await eventually(() => assert.equal(rig.reads.length, 1));
-    rig.reads[0]?.answer();
-    assert.equal(await result, 'failed to get pod: no response within 0.05 s');
   });
 
   test('waiting requests for a pod share a read, which starts after all of them', async (t) => {
@@ -140,11 +133,11 @@ suite('reads of pods', () => {
     assert.equal(await result, 'allowed');
   });
 
-  test('above 16 MiB of waiting requests, the oldest request from the address with the most is denied', async (t) => {
+  test('above 48 MiB of waiting requests, the oldest request from the address with the most is denied', async (t) => {
     const rig = await startRig(t);
     const result = rig.exec('web');
     await rig.received(1);
-    const denied = await Promise.race(execMany(rig, 130, STRANGER, 128 * 1024));
+    const denied = await Promise.race(execMany(rig, 20, STRANGER, 60_000));
     assert.equal(denied, 'failed to get pod: too many concurrent pod reads; try again');
     rig.reads[0]?.answer();
     assert.equal(await result, 'allowed');

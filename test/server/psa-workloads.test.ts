@@ -76,8 +76,8 @@ function rigFor({ labels = LABELS, scc, settings, podDefaults }: Omit<Given, 'sp
   return rig;
 }
 
-function decide({ kind = 'Deployment', metadata, spec, ...given }: Given): Decision {
-  return rigFor(given).decide('/psa/validate', workloadRequest(kind, workload(kind, spec, metadata)));
+async function decide({ kind = 'Deployment', metadata, spec, ...given }: Given): Promise<Decision> {
+  return await rigFor(given).decide('/psa/validate', workloadRequest(kind, workload(kind, spec, metadata)));
 }
 
 const KINDS: readonly Kind[] = [
@@ -93,13 +93,13 @@ const KINDS: readonly Kind[] = [
 
 suite('every kind with a pod template', () => {
   for (const kind of KINDS) {
-    test(`${kind}: created, defaulted by an SCC`, () => {
-      assert.deepEqual(decide({ kind, spec: PLAIN }), { allowed: true });
+    test(`${kind}: created, defaulted by an SCC`, async () => {
+      assert.deepEqual(await decide({ kind, spec: PLAIN }), { allowed: true });
     });
-    test(`${kind}: updated, denied by every SCC`, () => {
+    test(`${kind}: updated, denied by every SCC`, async () => {
       const [oldObject, object] = [workload(kind, PLAIN), workload(kind, HOST_NETWORK)];
       const request = workloadRequest(kind, object, { operation: 'UPDATE', oldObject });
-      assert.deepEqual(rigFor({}).decide('/psa/validate', request), {
+      assert.deepEqual(await rigFor({}).decide('/psa/validate', request), {
         allowed: true,
         auditAnnotations: { 'audit-violations': RAW_HOST_NETWORK },
         warnings: [RAW_HOST_NETWORK, ...WILL_DENY],
@@ -187,11 +187,11 @@ suite('warnings about a Deployment', () => {
     ],
   ];
   for (const [name, given, warnings] of CASES) {
-    test(name, () => assert.deepEqual(decide(given).warnings ?? [], warnings));
+    test(name, async () => assert.deepEqual((await decide(given)).warnings ?? [], warnings));
   }
 
-  test('a template that cannot be decoded', () => {
-    assert.deepEqual(decide({ spec: { containers: 'x' } }), {
+  test('a template that cannot be decoded', async () => {
+    assert.deepEqual(await decide({ spec: { containers: 'x' } }), {
       allowed: true,
       auditAnnotations: {
         error:
@@ -200,12 +200,12 @@ suite('warnings about a Deployment', () => {
     });
   });
 
-  test('subresources', () => {
+  test('subresources', async () => {
     const request = workloadRequest('Deployment', workload('Deployment', HOST_NETWORK), {
       operation: 'UPDATE',
       requestSubResource: 'status',
     });
-    assert.deepEqual(rigFor({}).decide('/psa/validate', request), { allowed: true });
+    assert.deepEqual(await rigFor({}).decide('/psa/validate', request), { allowed: true });
   });
 });
 
@@ -229,7 +229,7 @@ suite('a namespace whose warn level is the required level', () => {
     ['an invalid level', 'odd', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
   ];
   for (const [name, level, given, warnings] of CASES) {
-    test(name, () => {
+    test(name, async () => {
       const rig = rigFor(given);
       const annotations = { ...RANGES, 'security.openshift.io/MinimallySufficientPodSecurityStandard': level };
       const synced = { labels: [WARN], annotations: Object.keys(annotations) };
@@ -240,7 +240,7 @@ suite('a namespace whose warn level is the required level', () => {
         const metadata = { name: 'shop', annotations, labels, ...(isOwned ? { managedFields } : {}) };
         rig.store.put('Namespace', { metadata });
         const request = workloadRequest('Deployment', workload('Deployment', given.spec));
-        assert.deepEqual(rig.decide('/psa/validate', request).warnings ?? [], warnings);
+        assert.deepEqual((await rig.decide('/psa/validate', request)).warnings ?? [], warnings);
       }
     });
   }
@@ -291,7 +291,7 @@ suite('a namespace that enforces the restricted level without SCCs', () => {
     ['the warn label of a user', { labels: { ...OFF, [WARN]: 'privileged' }, level: 'restricted' }, []],
   ];
   for (const [name, { level, isSynced = false, labels, ...given }, warnings] of CASES) {
-    test(name, () => {
+    test(name, async () => {
       const rig = rigFor(given);
       const annotations = { ...RANGES, ...(level === undefined ? {} : { [SUFFICIENT]: level }) };
       const managedFields = [
@@ -301,12 +301,12 @@ suite('a namespace that enforces the restricted level without SCCs', () => {
       const metadata = { name: 'shop', annotations, labels: { ...labels, [ENFORCE]: 'restricted' }, managedFields };
       rig.store.put('Namespace', { metadata });
       const request = workloadRequest('Deployment', workload('Deployment', PLAIN));
-      assert.deepEqual(rig.decide('/psa/validate', request).warnings ?? [], warnings);
+      assert.deepEqual((await rig.decide('/psa/validate', request)).warnings ?? [], warnings);
     });
   }
 });
 
-test('the templates of a resource listed in the settings', () => {
+test('the templates of a resource listed in the settings', async () => {
   const workloadResources = [{ ...TRAININGS, templatePath: 'spec.*' }];
   const rig = createSccTestWebhooks({ workloadResources });
   rig.putNamespace(LABELS);
@@ -316,7 +316,7 @@ test('the templates of a resource listed in the settings', () => {
     { kind: { ...trainings, kind: 'Training' }, resource: trainings },
   );
   const violations = ['worker', 'other'].map((name) => `spec.${name}: ${RAW_HOST_NETWORK}`);
-  assert.deepEqual(rig.decide('/psa/validate', request).warnings, [...violations, ...WILL_DENY]);
+  assert.deepEqual((await rig.decide('/psa/validate', request)).warnings, [...violations, ...WILL_DENY]);
 });
 
 suite('the templates of one object are limited', () => {
@@ -326,13 +326,13 @@ suite('the templates of one object are limited', () => {
     ['in the number of their containers', [4000, 1000, 1, 1], 2],
   ];
   for (const [name, templates, evaluated] of cases) {
-    test(name, () => {
+    test(name, async () => {
       const rig = createSccTestWebhooks({ settings: { mode: 'off' }, workloadResources: [TRAININGS] });
       rig.putNamespace(LABELS);
       const resource = { group: TRAININGS.group, version: 'v1', resource: TRAININGS.resource };
       const spec = templates.map((count) => ({ template: { spec: { containers: containers(count) } } }));
       const request = podRequest({ spec }, { kind: { ...resource, kind: 'Training' }, resource });
-      const { warnings, auditAnnotations } = rig.decide('/psa/validate', request);
+      const { warnings, auditAnnotations } = await rig.decide('/psa/validate', request);
       assert.equal(warnings?.length, evaluated);
       assert.equal(auditAnnotations?.['error'], `failed to extract pod template: spec[${evaluated}].template`);
     });
@@ -344,17 +344,17 @@ suite('a namespace without ranges', () => {
   const shop = { metadata: { name: 'shop', labels: LABELS } };
 
   test('the review waits for them', async () => {
-    const { store, send } = rigFor({});
+    const { store, decide } = rigFor({});
     store.put('Namespace', shop);
-    const decision = send('/psa/validate', request, 5000);
+    const decision = decide('/psa/validate', request, 5000);
     store.put('Namespace', { metadata: { ...shop.metadata, annotations: RANGES } });
     assert.deepEqual(await decision, { allowed: true });
   });
 
   test('the warning contains them after the deadline', async () => {
-    const { store, send } = rigFor({});
+    const { store, decide } = rigFor({});
     store.put('Namespace', shop);
-    const { warnings } = await send('/psa/validate', request, 500);
+    const { warnings } = await decide('/psa/validate', request, 500);
     assert.deepEqual(warnings, [
       RAW,
       'pods of this template will be denied: error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.uid-range',
@@ -362,21 +362,21 @@ suite('a namespace without ranges', () => {
     ]);
   });
 
-  test('report mode evaluates the pods with the ranges that the namespace would receive', () => {
-    const { store, decide: decideNow } = rigFor({ settings: { mode: 'report' } });
+  test('report mode evaluates the pods with the ranges that the namespace would receive', async () => {
+    const { store, decide } = rigFor({ settings: { mode: 'report' } });
     store.put('Namespace', {
       metadata: { name: 'other', annotations: { 'openshift.io/sa.scc.uid-range': '1000000000/10000' } },
     });
     store.put('Namespace', shop);
-    assert.deepEqual(decideNow('/psa/validate', request).warnings, [RAW]);
+    assert.deepEqual((await decide('/psa/validate', request)).warnings, [RAW]);
     const violating = workloadRequest('Deployment', workload('Deployment', HOST_NETWORK));
-    assert.deepEqual(decideNow('/psa/validate', violating).warnings, [RAW_HOST_NETWORK, ...WOULD_DENY]);
-    const fixedUser = (runAsUser: number) => {
+    assert.deepEqual((await decide('/psa/validate', violating)).warnings, [RAW_HOST_NETWORK, ...WOULD_DENY]);
+    const fixedUser = async (runAsUser: number) => {
       const template = workload('Deployment', { ...PLAIN, securityContext: { runAsUser } });
-      return decideNow('/psa/validate', workloadRequest('Deployment', template)).warnings?.slice(1);
+      return (await decide('/psa/validate', workloadRequest('Deployment', template))).warnings?.slice(1);
     };
-    assert.deepEqual(fixedUser(1_000_010_000), []);
-    assert.deepEqual(fixedUser(1_000_000_000)?.slice(1), [
+    assert.deepEqual(await fixedUser(1_000_010_000), []);
+    assert.deepEqual((await fixedUser(1_000_000_000))?.slice(1), [
       'The closest usable SCC is "restricted-v2". It does not allow: spec.securityContext.runAsUser=1000000000.',
       'SCC "nonroot-v2" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:nonroot-v2".',
     ]);

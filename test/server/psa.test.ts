@@ -23,7 +23,6 @@ import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enfor
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { readLines } from '../support/conformance/cases.ts';
-import { decide } from '../support/decide.ts';
 import { managedFieldsEntry } from '../support/namespace-writes.ts';
 import {
   compliantPod,
@@ -44,7 +43,7 @@ type WebhookOptions = Partial<Parameters<typeof createPsaWebhook>[0]>;
 interface Rig {
   readonly store: WritableStore;
   readonly metrics: Metrics;
-  decide(request: AdmissionRequest): Decision;
+  decide(request: AdmissionRequest): Promise<Decision>;
   /** Decides a request with the given timeout of the API server. */
   decideWithin(timeoutMs: number, request: AdmissionRequest): Promise<Decision>;
   /** Replaces the exemptions in the effective configuration. */
@@ -70,8 +69,8 @@ function createRig(labels: Labels = {}, options: WebhookOptions = {}, arePodsRea
   return {
     store,
     metrics,
-    decide: (request) => webhook.decide(request, context) as Decision,
-    decideWithin: (deadlineMs, request) => Promise.resolve(decide(webhook, request, { ...context, deadlineMs })),
+    decide: async (request) => await webhook.decide(request, context),
+    decideWithin: async (deadlineMs, request) => await webhook.decide(request, { ...context, deadlineMs }),
     exempt(change) {
       const exemptions = { ...DEFAULT_CONFIGURATION.exemptions, ...change };
       podSecurity = createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions });
@@ -210,10 +209,10 @@ suite('the version of the API server', () => {
     ['v1.34', 'v1.33', true],
     ['v1.99', 'latest', false],
   ] as const) {
-    test(`${emulationVersion ?? 'unknown'}: baseline:${enforceVersion} ${isAllowed ? 'ignores' : 'denies'} a host in a probe`, () => {
+    test(`${emulationVersion ?? 'unknown'}: baseline:${enforceVersion} ${isAllowed ? 'ignores' : 'denies'} a host in a probe`, async () => {
       const { store, decide } = createRig({ enforce: 'baseline', 'enforce-version': enforceVersion });
       store.emulationVersion = emulationVersion;
-      const decision = decide(podRequest(pod));
+      const decision = await decide(podRequest(pod));
       const message = `pods "p" is forbidden: violates PodSecurity "baseline:${enforceVersion}": ${DETAIL}`;
       assert.equal(decision.allowed ? undefined : decision.status.message, isAllowed ? undefined : message);
     });
@@ -236,7 +235,7 @@ suite('metrics', () => {
     test(name, async () => {
       const { decide, exempt, metrics } = createRig(labels);
       exempt({ namespaces });
-      decide(request);
+      await decide(request);
       const sorted = (line: string) => line.replace(/\{(.*)\}/, (_all, list: string) => list.split(',').sort().join());
       assert.deepEqual((await series(metrics)).map(sorted), expected.map(sorted));
     });
@@ -246,9 +245,9 @@ suite('metrics', () => {
 test('decisions follow the namespaces and pods in the store', async () => {
   const { decide, decideWithin, store } = createRig({ enforce: 'baseline' });
   const request = podRequest(hostNetworkPod());
-  assert.equal(decide(request).allowed, false);
+  assert.equal((await decide(request)).allowed, false);
   store.put('Namespace', namespaceWith({ enforce: 'privileged' }));
-  assert.equal(decide(request).allowed, true);
+  assert.equal((await decide(request)).allowed, true);
   store.put('Pod', hostNetworkPod());
   store.put('Pod', { ...hostNetworkPod(), metadata: { name: 'p', namespace: 'other' } });
   const tighten = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
@@ -296,7 +295,7 @@ test('2,000 namespaces are relabeled at once, and all their pods are evaluated',
     const object = namespaceWith({ enforce: 'baseline' });
     const named = { ...object, metadata: { ...object.metadata, name } };
     const request = namespaceRequest('UPDATE', named, namespaceWith({}), { name, namespace: name });
-    return await decide(webhook, request, { store, now, deadlineMs: now() + 10_000 });
+    return await webhook.decide(request, { store, now, deadlineMs: now() + 10_000 });
   });
   const warnings = (await Promise.all(reviews)).map(({ warnings }) => warnings?.[1]);
   assert.deepEqual([...new Set(warnings)], ['p0 (and 4 other pods): host namespaces']);
@@ -345,11 +344,11 @@ suite('a stricter level before all pods are read', () => {
     assert.deepEqual(warnings, ['failed to list pods while checking new PodSecurity enforce level']);
   });
 
-  test('does not delay other decisions', () => {
+  test('does not delay other decisions', async () => {
     const { decide } = createRig({ enforce: 'baseline' }, {}, false);
-    assert.equal(decide(podRequest(hostNetworkPod())).allowed, false);
+    assert.equal((await decide(podRequest(hostNetworkPod()))).allowed, false);
     const loosen = namespaceRequest('UPDATE', namespaceWith({}), namespaceWith({ enforce: 'baseline' }));
-    assert.deepEqual(decide(loosen), { allowed: true });
+    assert.deepEqual(await decide(loosen), { allowed: true });
   });
 });
 
@@ -379,20 +378,20 @@ suite('a namespace that is not in the store', () => {
     assert.equal(denial(await decideWithin(400, podRequest(hostNetworkPod()))), NOT_FOUND);
   });
 
-  test('is denied immediately if the request has no namespace', () => {
-    const decision = createRig().decide(podRequest(hostNetworkPod(), { namespace: '' }));
+  test('is denied immediately if the request has no namespace', async () => {
+    const decision = await createRig().decide(podRequest(hostNetworkPod(), { namespace: '' }));
     assert.equal(denial(decision), 'Internal error occurred: failed to lookup namespace ""');
   });
 });
 
-test('a new configuration applies to the next request', () => {
+test('a new configuration applies to the next request', async () => {
   const { decide, exempt } = createRig({ enforce: 'baseline' });
   const request = podRequest(hostNetworkPod());
-  assert.equal(decide(request).allowed, false);
+  assert.equal((await decide(request)).allowed, false);
   exempt({ namespaces: ['ns'] });
-  assert.deepEqual(decide(request), { allowed: true, auditAnnotations: { exempt: 'namespace' } });
+  assert.deepEqual(await decide(request), { allowed: true, auditAnnotations: { exempt: 'namespace' } });
   exempt({});
-  assert.equal(decide(request).allowed, false);
+  assert.equal((await decide(request)).allowed, false);
 });
 
 interface PreviewCase {
@@ -592,7 +591,7 @@ suite('a warning about labels that a controller will revert', () => {
     ],
   ];
   for (const [title, { name = 'ns', sccMode = 'enforce', disabled = [], ...given }, expected] of cases) {
-    test(title, () => {
+    test(title, async () => {
       const scc = {
         mode: sccMode,
         exemptNamespaces: ['kube-system'],
@@ -620,7 +619,7 @@ suite('a warning about labels that a controller will revert', () => {
       const request = namespaceRequest('UPDATE', object(given.edited, managedFields), object(given.before, []), {
         name,
       });
-      const { allowed, warnings = [] } = decide(request);
+      const { allowed, warnings = [] } = await decide(request);
       assert.deepEqual({ allowed, warnings }, { allowed: true, warnings: expected === undefined ? [] : [expected] });
     });
   }
@@ -791,10 +790,10 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
 
 suite('an unknown SCC mode in a namespace label', () => {
   for (const { name, request, mode = 'enforce', exemptNamespaces = [], warned, denied = false } of MODE_LABELS) {
-    test(name, () => {
+    test(name, async () => {
       const { store, decide } = createRig({}, { scc: () => ({ mode, exemptNamespaces }) });
       store.put('Namespace', INVALID);
-      const decision = decide(request);
+      const decision = await decide(request);
       assert.equal(decision.allowed, !denied);
       const warning = `label portcullis.dev/scc: unknown mode "${warned}", using "enforce"; must be one of enforce, report, off`;
       assert.deepEqual(decision.warnings, warned === undefined ? undefined : [warning]);
@@ -804,7 +803,7 @@ suite('an unknown SCC mode in a namespace label', () => {
 
 const CONFIG = { group: 'config.openshift.io', version: 'v1alpha1' };
 
-function decideOnConfig(change: Partial<AdmissionRequest>) {
+async function decideOnConfig(change: Partial<AdmissionRequest>) {
   const request: AdmissionRequest = {
     uid: '1',
     kind: { ...CONFIG, kind: 'PSAEnforcementConfig' },
@@ -813,7 +812,7 @@ function decideOnConfig(change: Partial<AdmissionRequest>) {
     userInfo: { username: 'alice' },
     ...change,
   };
-  return createPsaEnforcementWebhook().decide(request, { store: createStore(), now: () => 0 });
+  return await createPsaEnforcementWebhook().decide(request, { store: createStore(), now: () => 0 });
 }
 
 const VIOLATING = [{ name: 'shop', state: 'Current' }, { name: 'bank' }, { name: 'old', state: 'Previous' }];
@@ -850,7 +849,9 @@ const CONFIGS: readonly (readonly [name: string, change: Partial<AdmissionReques
 
 suite('warnings about PSAEnforcementConfig', () => {
   for (const [name, change, warnings] of CONFIGS) {
-    test(name, () => assert.deepEqual(decideOnConfig(change), warnings.length === 0 ? allow() : allow({ warnings })));
+    test(name, async () =>
+      assert.deepEqual(await decideOnConfig(change), warnings.length === 0 ? allow() : allow({ warnings })),
+    );
   }
 });
 
@@ -924,7 +925,7 @@ suite('reviews recorded from a kube-apiserver', () => {
       const request = body?.request;
       if (!request) continue;
       names.add(name);
-      test(name, () => assert.deepEqual(decide(request), REVIEWS[name]));
+      test(name, async () => assert.deepEqual(await decide(request), REVIEWS[name]));
     }
   }
   test('all recorded exchanges are present', () => assert.deepEqual([...names].sort(), Object.keys(REVIEWS).sort()));

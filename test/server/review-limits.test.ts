@@ -206,7 +206,7 @@ suite('a pod with more containers than can be evaluated', () => {
 });
 
 /** A review that is not evaluated, because the deepest valid object has about 20 levels. */
-const TOO_DEEP = 'the review is nested more than 100 levels deep';
+const TOO_DEEP = 'the fields that decisions read exceed a limit: nested more than 100 levels deep';
 function deepReview(change: Partial<AdmissionRequest>): string {
   const more = { spec: 'DEEP', padding: 'x'.repeat(200_000) };
   return review({ object: { ...(podReview({}).request.object as object), ...more }, ...change }).replace(

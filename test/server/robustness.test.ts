@@ -505,8 +505,8 @@ const ACCEPTED: readonly { readonly name: string; readonly body: string | Buffer
     body: buildRequest({ object: 'DEEP' }).replace('"DEEP"', `${'['.repeat(5e4)}${']'.repeat(5e4)}`),
   },
   {
-    name: '2,000,000 objects',
-    body: buildRequest({ object: { spec: { containers: Array(2_000_000).fill({}) } } }),
+    name: '700,000 objects',
+    body: buildRequest({ object: { spec: { nodeSelector: Array(700_000).fill({}) } } }),
   },
   { name: 'almost 40 MiB', body: buildRequest({ object: { a: 'x'.repeat(40 * 1024 * 1024 - 2000) } }) },
   { name: 'a lone surrogate', body: buildRequest({ name: '\\ud800' }).replace('\\\\ud800', '\\ud800') },
@@ -625,16 +625,11 @@ function largeReview(operation: 'CREATE' | 'UPDATE', container: object = {}): st
 suite('large reviews', () => {
   const blocked = { started: Promise.withResolvers<undefined>(), end: Promise.withResolvers<undefined>() };
   let server: TestServer;
-  let deciding = 0;
-  let mostDeciding = 0;
   before(async () => {
     const slow = {
       path: '/slow',
       async decide(): Promise<Decision> {
-        deciding++;
-        mostDeciding = Math.max(mostDeciding, deciding);
         await sleep(50);
-        deciding--;
         return allow();
       },
     };
@@ -663,7 +658,7 @@ suite('large reviews', () => {
     });
   }
 
-  test('many concurrent ones are processed one at a time, and small reviews do not wait', async () => {
+  test('small reviews do not wait for many concurrent ones', async () => {
     const body = largeReview('UPDATE');
     const all = Array.from({ length: 6 }, () => post(server, '/slow?timeout=30s', body, JSON_TYPE));
     let isDone = false;
@@ -675,16 +670,16 @@ suite('large reviews', () => {
     for (; !isDone; small++) assert.equal((await post(server, '/allow', REVIEW, JSON_TYPE)).status, 200);
     assert.ok((await done).every(({ status }) => status === 200));
     assert.ok(small > 0);
-    assert.equal(mostDeciding, 1);
   });
 
-  test('a review is denied before its timeout if other reviews are evaluated until then', async () => {
+  test('a review that is not parsed before its timeout is denied', async () => {
+    let nowMs = 0;
+    // Each time that the server reads the clock, a second has passed.
+    const late = await startAdmissionServer([{ path: '/allow', decide: () => allow() }], {
+      now: () => (nowMs += 1000),
+    });
     const body = largeReview('CREATE');
-    const first = post(server, '/blocked', body, JSON_TYPE);
-    await blocked.started.promise;
-    const startMs = performance.now();
-    const { status, body: text } = await post(server, '/allow?timeout=3s', body, JSON_TYPE);
-    assert.ok(performance.now() - startMs < 3000, 'the response is late');
+    const { status, body: text } = await post(late, '/allow?timeout=400ms', body, JSON_TYPE);
     const message = 'too many concurrent large reviews; this one was not evaluated within its timeout; try again';
     assert.deepEqual([status, parseResponse(text).allowed], [200, false]);
     assert.deepEqual(parseResponse(text).status, {
@@ -695,12 +690,20 @@ suite('large reviews', () => {
       details: { retryAfterSeconds: 1 },
       code: 429,
     });
-    const { msg, webhook, reason, uid } = server.log.find((line) => line['msg'] === 'review not evaluated') ?? {};
+    const { msg, webhook, reason, uid } = late.log.find((line) => line['msg'] === 'review not evaluated') ?? {};
     assert.deepEqual(
       [msg, webhook, reason, uid],
       ['review not evaluated', '/allow', message, podReview({}).request.uid],
     );
-    assert.equal((await post(server, '/allow?timeout=1ms', REVIEW, JSON_TYPE)).status, 200);
+    await late.stop();
+  });
+
+  test('a review that waits does not delay other ones', async () => {
+    const body = largeReview('CREATE');
+    const first = post(server, '/blocked', body, JSON_TYPE);
+    await blocked.started.promise;
+    const later = await post(server, '/allow?timeout=3s', body, JSON_TYPE);
+    assert.equal(parseResponse(later.body).allowed, true);
     blocked.end.resolve(undefined);
     assert.equal((await first).status, 200);
   });

@@ -35,7 +35,7 @@ async function warningsFor(
   after: JsonObject,
   { mode = 'report', timeoutMs }: { readonly mode?: SccSettings['mode']; readonly timeoutMs?: number } = {},
 ) {
-  const { store, send } = createSccTestWebhooks({ settings: { mode } });
+  const { store, decide } = createSccTestWebhooks({ settings: { mode } });
   const labels = { strict: 'enforce', lenient: 'report' };
   for (const name of ['shop', 'bank', 'kube-system']) store.put('Namespace', { metadata: { name } });
   for (const [name, label] of Object.entries(labels)) {
@@ -66,7 +66,7 @@ async function warningsFor(
       ...(before ? { operation: 'UPDATE', oldObject: { spec: before } } : {}),
     },
   );
-  const decision = await send('/scc/settings', request, timeoutMs);
+  const decision = await decide('/scc/settings', request, timeoutMs);
   assert.equal(decision.allowed, true);
   return decision.warnings ?? [];
 }

@@ -196,16 +196,16 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
     },
   ];
   for (const { name, path = '/scc/mutate', settings, labels, namespace = 'shop', ...one } of cases) {
-    test(name, () => {
+    test(name, async () => {
       const { request: change, pod = buildPod(), expected } = one;
       const request = podRequest(pod, { namespace, ...change });
-      const decision = createRig(settings, labels).decide(path, request);
+      const decision = await createRig(settings, labels).decide(path, request);
       assert.deepEqual(summarize(decision, request), expected);
       if (!decision.allowed) assert.deepEqual([decision.status.code, decision.status.reason], [403, 'Forbidden']);
     });
   }
 
-  test('a denial contains the pod name, or the prefix from which the API server generates the name', () => {
+  test('a denial contains the pod name, or the prefix from which the API server generates the name', async () => {
     const prefixed = { ...ROOT, metadata: { generateName: 'web-', namespace: 'shop' } };
     const cases = [
       [podRequest(ROOT), 'web'],
@@ -214,12 +214,12 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
       [podRequest({ ...ROOT, metadata: {} }, { name: '' }), 'Unknown'],
     ] as const;
     for (const [request, name] of cases) {
-      const decision = createRig().decide('/scc/mutate', request);
+      const decision = await createRig().decide('/scc/mutate', request);
       assert.deepEqual(decision.allowed ? undefined : decision.status.details, { name, kind: 'pods' });
     }
   });
 
-  test('audit annotations in report mode, which OpenShift does not set', () => {
+  test('audit annotations in report mode, which OpenShift does not set', async () => {
     const openshift = { reason: '"restricted-v2" is the only one not too restrictive and not denied' };
     const cases = [
       [{}, { denied: 'anyuid', ...openshift, mode: 'report' }],
@@ -227,15 +227,17 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
     ] as const;
     for (const [compatibility, expected] of cases) {
       const rig = createRig({ mode: 'report', compatibility });
-      assert.deepEqual(rig.decide('/scc/validate', podRequest(buildPod())).auditAnnotations, expected);
+      assert.deepEqual((await rig.decide('/scc/validate', podRequest(buildPod()))).auditAnnotations, expected);
     }
   });
 });
 
 suite('/scc/validate', () => {
   /** Returns the pod with the changes of the first pass. */
-  function assignedPod(rig: SccTestWebhooks): { readonly spec: { readonly containers: readonly object[] } } {
-    const decision = rig.decide('/scc/mutate', podRequest(buildPod()));
+  async function assignedPod(
+    rig: SccTestWebhooks,
+  ): Promise<{ readonly spec: { readonly containers: readonly object[] } }> {
+    const decision = await rig.decide('/scc/mutate', podRequest(buildPod()));
     assert.ok(decision.allowed);
     return decision.object as ReturnType<typeof assignedPod>;
   }
@@ -243,20 +245,20 @@ suite('/scc/validate', () => {
   const cases: readonly {
     readonly name: string;
     readonly labels?: Labels;
-    readonly request: (rig: SccTestWebhooks) => AdmissionRequest;
+    readonly request: (rig: SccTestWebhooks) => AdmissionRequest | Promise<AdmissionRequest>;
     readonly message?: RegExp;
     readonly warnings?: readonly string[];
     readonly facts?: object;
   }[] = [
     {
       name: 'an assigned pod',
-      request: (rig) => podRequest(assignedPod(rig)),
+      request: async (rig) => podRequest(await assignedPod(rig)),
       facts: { scc: 'restricted-v2', subjectType: 'serviceaccount' },
     },
     {
       name: 'an assigned pod with a privileged container added by another webhook',
-      request(rig) {
-        const pod = assignedPod(rig);
+      async request(rig) {
+        const pod = await assignedPod(rig);
         const added = { name: 'evil', securityContext: { privileged: true } };
         return podRequest({ ...pod, spec: { ...pod.spec, containers: [...pod.spec.containers, added] } });
       },
@@ -288,9 +290,9 @@ suite('/scc/validate', () => {
     { name: 'another resource', request: () => podRequest({}, OTHER_RESOURCE) },
   ];
   for (const { name, labels, request, message, warnings, facts } of cases) {
-    test(name, () => {
+    test(name, async () => {
       const rig = createRig({}, labels);
-      const decision = rig.decide('/scc/validate', request(rig));
+      const decision = await rig.decide('/scc/validate', await request(rig));
       assert.equal(decision.allowed, message === undefined);
       if (decision.allowed) assert.equal(decision.object, undefined);
       else {
@@ -304,8 +306,8 @@ suite('/scc/validate', () => {
 
   test('metrics', async () => {
     const rig = createRig();
-    rig.decide('/scc/validate', podRequest(assignedPod(rig)));
-    rig.decide('/scc/validate', podRequest(buildPod()));
+    await rig.decide('/scc/validate', podRequest(await assignedPod(rig)));
+    await rig.decide('/scc/validate', podRequest(buildPod()));
     assert.deepEqual(await rig.series('portcullis_scc_validations_total'), [
       'portcullis_scc_validations_total{operation="create",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"} 1',
       'portcullis_scc_validations_total{operation="create",mode="enforce",decision="deny",scc="",subject_type=""} 1',
@@ -451,7 +453,7 @@ suite('/scc/exec', () => {
       const rig = createSccTestWebhooks(options);
       rig.putNamespace(labels);
       for (const pod of [root, buildPod()]) rig.store.put('Pod', pod as unknown as Pod);
-      const decision = await rig.send('/scc/exec', request, timeoutMs);
+      const decision = await rig.decide('/scc/exec', request, timeoutMs);
       assert.equal(decision.allowed, status === undefined);
       if (decision.allowed) assert.equal(decision.object, undefined);
       else {
@@ -554,7 +556,7 @@ suite('/scc/exec', () => {
         const isSkipped =
           isRegistered &&
           matchesConditions([{ ...unlessPrivileged }], { ...request }, accessFromStore(store)) === false;
-        const { allowed } = await rig.send('/scc/exec', request, 100);
+        const { allowed } = await rig.decide('/scc/exec', request, 100);
         assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
         // The condition changes no verdict.
         assert.ok(!isSkipped || allowed);
@@ -568,7 +570,7 @@ suite('/scc/exec', () => {
       rig.putNamespace();
       rig.store.put('Pod', root as unknown as Pod);
       for (const userInfo of [ADMIN, ALICE]) {
-        const { allowed, auditAnnotations } = await rig.send('/scc/exec', connect('root', { userInfo }));
+        const { allowed, auditAnnotations } = await rig.decide('/scc/exec', connect('root', { userInfo }));
         assert.deepEqual([allowed, auditAnnotations], [userInfo === ADMIN || mode === 'report', {}]);
       }
     }
@@ -577,8 +579,8 @@ suite('/scc/exec', () => {
   test('metrics and audit annotations', async () => {
     const rig = createRig();
     rig.store.put('Pod', root as unknown as Pod);
-    await rig.send('/scc/exec', connect('root'));
-    const { auditAnnotations } = await rig.send(
+    await rig.decide('/scc/exec', connect('root'));
+    const { auditAnnotations } = await rig.decide(
       '/scc/exec',
       connect('root', { subResource: 'attach', userInfo: ADMIN }),
     );
@@ -605,9 +607,9 @@ test('portcullis_scc_decisions_total', async () => {
     podRequest(buildPod(), { subResource: 'made-up-by-the-client' }),
     podRequest(buildPod(), { namespace: 'kube-system' }),
   ];
-  for (const request of requests) rig.decide('/scc/mutate', request);
+  for (const request of requests) await rig.decide('/scc/mutate', request);
   rig.putNamespace(REPORT);
-  rig.decide('/scc/validate', podRequest(ROOT));
+  await rig.decide('/scc/validate', podRequest(ROOT));
   const series = (rest: string, count: number): string => `portcullis_scc_decisions_total{${rest}} ${count}`;
   assert.deepEqual(await rig.series('portcullis_scc_decisions_total'), [
     series('operation="create",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 2),
@@ -666,10 +668,10 @@ suite('if the floor applies, the validating webhook admits new pods whose mutati
     ['an exempt namespace', exempting({ namespaces: ['shop'] }), limited, podRequest(ROOT), false],
   ];
   for (const [name, options, labels, request, expected] of cases) {
-    test(name, () => {
+    test(name, async () => {
       const rig = createSccTestWebhooks(options);
       rig.putNamespace(labels);
-      assert.equal(rig.decide('/scc/validate', request).allowed, expected);
+      assert.equal((await rig.decide('/scc/validate', request)).allowed, expected);
     });
   }
 });

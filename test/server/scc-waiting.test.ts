@@ -65,7 +65,7 @@ suite('a missing namespace', () => {
     for (const [mode, labels, denied] of arrivals) {
       test(`${path}: mode ${mode}, the namespace appears with labels ${JSON.stringify(labels)}`, async () => {
         const rig = createRig(mode);
-        const decision = rig.send(path, request, 15_000);
+        const decision = rig.decide(path, request, 15_000);
         assert.ok(decision instanceof Promise, WAITING);
         rig.putNamespace(labels);
         assert.equal(denial(await decision), denied ? prefix + formatSccDenial(errors, separator) : undefined);
@@ -74,18 +74,21 @@ suite('a missing namespace', () => {
 
     for (const mode of ['report', 'enforce'] as const) {
       test(`${path}: mode ${mode}, the namespace does not appear`, async () => {
-        const decision = await createRig(mode).send(path, request, 600);
+        const decision = await createRig(mode).decide(path, request, 600);
         assert.equal(denial(decision), prefix + NOT_FOUND);
         assert.deepEqual(decision.warnings ?? [], []);
       });
     }
 
-    test(`${path}: no wait in off mode, in an exempt namespace, or for a Windows pod`, () => {
+    test(`${path}: no wait in off mode, in an exempt namespace, or for a Windows pod`, async () => {
       const namespace = 'kube-system';
-      assert.equal(createRig('off').decide(path, request, 15_000).allowed, true);
-      assert.equal(createRig('report', namespace).decide(path, { ...request, namespace }, 15_000).allowed, true);
+      assert.equal((await createRig('off').decide(path, request, 15_000)).allowed, true);
+      assert.equal(
+        (await createRig('report', namespace).decide(path, { ...request, namespace }, 15_000)).allowed,
+        true,
+      );
       if (path === '/scc/exec') return;
-      assert.equal(createRig('enforce').decide(path, WINDOWS, 15_000).allowed, true);
+      assert.equal((await createRig('enforce').decide(path, WINDOWS, 15_000)).allowed, true);
     });
   }
 });
@@ -125,7 +128,7 @@ suite('missing ranges', () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const startMs = performance.now();
-      const decision = await rig.send('/scc/mutate', CREATE, 600);
+      const decision = await rig.decide('/scc/mutate', CREATE, 600);
       const waitedMs = performance.now() - startMs;
       assert.deepEqual([denial(decision), decision.warnings ?? []], [message, warnings]);
       assert.ok(waitedMs >= 90 && waitedMs < 500, `waited ${waitedMs} ms`);
@@ -134,7 +137,7 @@ suite('missing ranges', () => {
     test(`${name}: admitted when the ranges appear`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
-      const decision = rig.send('/scc/mutate', CREATE, 15_000);
+      const decision = rig.decide('/scc/mutate', CREATE, 15_000);
       assert.ok(decision instanceof Promise, WAITING);
       rig.store.put('Namespace', { metadata: { name: 'other', annotations: RANGES } });
       rig.putNamespace();
@@ -142,23 +145,23 @@ suite('missing ranges', () => {
     });
 
     if (!namespace) continue;
-    test(`${name}: evaluated with example ranges in report mode`, () => {
+    test(`${name}: evaluated with example ranges in report mode`, async () => {
       const rig = createSccTestWebhooks({ settings: { mode: 'report' } });
       rig.store.put('Namespace', namespace);
-      const decision = rig.decide('/scc/validate', CREATE, 15_000);
+      const decision = await rig.decide('/scc/validate', CREATE, 15_000);
       assert.deepEqual([decision.allowed, decision.warnings], [true, []]);
       assert.deepEqual(decision.facts, { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' });
     });
   }
 
   test('a timeout too short for a wait', async () => {
-    assert.equal((await createSccTestWebhooks().send('/scc/mutate', CREATE, 100)).allowed, false);
+    assert.equal((await createSccTestWebhooks().decide('/scc/mutate', CREATE, 100)).allowed, false);
   });
 
   test('the wait ends when the namespace disables SCCs', async () => {
     const rig = createSccTestWebhooks();
     rig.store.put('Namespace', shop());
-    const pending = rig.send('/scc/mutate', podRequest(ROOT), 15_000);
+    const pending = rig.decide('/scc/mutate', podRequest(ROOT), 15_000);
     rig.store.put('Namespace', { metadata: { name: 'shop', labels: { 'portcullis.dev/scc': 'off' } } });
     assert.deepEqual(await pending, { allowed: true });
   });
@@ -166,17 +169,17 @@ suite('missing ranges', () => {
   test('/scc/validate also waits', async () => {
     const ready = createSccTestWebhooks();
     ready.putNamespace();
-    const assigned = ready.decide('/scc/mutate', CREATE);
+    const assigned = await ready.decide('/scc/mutate', CREATE);
     assert.ok(assigned.allowed);
     const rig = createSccTestWebhooks();
-    const decision = rig.send('/scc/validate', podRequest(assigned.object), 15_000);
+    const decision = rig.decide('/scc/validate', podRequest(assigned.object), 15_000);
     rig.putNamespace();
     assert.equal((await decision).allowed, true);
   });
 
   test('500 pods of a new namespace', async () => {
     const rig = createSccTestWebhooks();
-    const decisions = Array.from({ length: 500 }, () => Promise.resolve(rig.send('/scc/mutate', CREATE, 15_000)));
+    const decisions = Array.from({ length: 500 }, () => Promise.resolve(rig.decide('/scc/mutate', CREATE, 15_000)));
     rig.store.put('Namespace', shop());
     rig.putNamespace();
     for (const { facts } of await Promise.all(decisions)) {
@@ -191,7 +194,7 @@ suite('a new installation', () => {
   test('denials wait for the standard SCCs and their bindings', async () => {
     const rig = createSccTestWebhooks({ isNewInstallation: true });
     rig.putNamespace();
-    const decision = rig.send('/scc/mutate', CREATE, 15_000);
+    const decision = rig.decide('/scc/mutate', CREATE, 15_000);
     assert.ok(decision instanceof Promise, WAITING);
     putStandardSccs(rig.store);
     assert.deepEqual((await decision).facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
@@ -200,13 +203,13 @@ suite('a new installation', () => {
   test('a pod is denied if they do not appear, and immediately if no controller creates them', async () => {
     const rig = createSccTestWebhooks({ isNewInstallation: true });
     rig.putNamespace();
-    assert.equal(denial(await rig.send('/scc/mutate', CREATE, 600)), NO_SCCS);
+    assert.equal(denial(await rig.decide('/scc/mutate', CREATE, 600)), NO_SCCS);
     const other = createSccTestWebhooks();
     other.putNamespace();
     for (const { metadata } of other.store.list('SecurityContextConstraints')) {
       other.store.remove('SecurityContextConstraints', metadata?.name ?? '');
     }
-    assert.equal(denial(other.decide('/scc/mutate', CREATE, 15_000)), NO_SCCS);
+    assert.equal(denial(await other.decide('/scc/mutate', CREATE, 15_000)), NO_SCCS);
   });
 });
 
@@ -214,30 +217,31 @@ suite('limits of waiting reviews', () => {
   const MIB = 1024 * 1024;
   const cases: readonly {
     readonly name: string;
-    readonly bodyBytes: number;
+    /** Memory of one review. */
+    readonly bytes: number;
     /** Maximum number of waiting reviews. */
     readonly limit: number;
     readonly namespace?: Namespace;
     readonly message: string;
   }[] = [
-    { name: '2048 small reviews, no namespace', bodyBytes: 2000, limit: 2048, message: NOT_FOUND },
-    { name: '16 MiB, no namespace', bodyBytes: 3 * MIB, limit: 5, message: NOT_FOUND },
-    { name: 'exactly 16 MiB', bodyBytes: 8 * MIB, limit: 2, message: NOT_FOUND },
+    { name: '2048 small reviews, no namespace', bytes: 2000, limit: 2048, message: NOT_FOUND },
+    { name: '48 MiB, no namespace', bytes: 9 * MIB, limit: 5, message: NOT_FOUND },
+    { name: 'exactly 48 MiB', bytes: 24 * MIB, limit: 2, message: NOT_FOUND },
     {
       name: '2048 small reviews, no ranges',
-      bodyBytes: 2000,
+      bytes: 2000,
       limit: 2048,
       namespace: { metadata: { name: 'shop' } },
       message: NO_RANGE,
     },
   ];
-  for (const { name, bodyBytes, limit, namespace, message } of cases) {
+  for (const { name, bytes, limit, namespace, message } of cases) {
     test(`${name}: above the limit, the oldest review from the address with the most is denied`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const denied: string[] = [];
       const send = async (address: string, index: number): Promise<void> => {
-        const decision = await rig.send('/scc/mutate', CREATE, 15_000, { bodyBytes, address });
+        const decision = await rig.decide('/scc/mutate', CREATE, 15_000, { measure: () => bytes, address });
         if (!decision.allowed) denied.push(`${address} ${index} ${decision.status.message}`);
       };
       const waiting = [send('10.0.0.1', 0)];
@@ -266,9 +270,9 @@ suite('limits of waiting reviews', () => {
       const arrived = Promise.withResolvers<undefined>();
       const webhooks = createTestWebhooks(store, {}).map((webhook): Webhook => ({
         ...webhook,
-        decide(request, context) {
+        async decide(request, context) {
           if (request.namespace === 'shop') arrived.resolve(undefined);
-          return webhook.decide(request, context);
+          return await webhook.decide(request, context);
         },
       }));
       const server = await startAdmissionServer(webhooks, { store });
@@ -297,7 +301,7 @@ suite('limits of waiting reviews', () => {
     const rig = createSccTestWebhooks();
     let done = 0;
     const waiting = Array.from({ length: 100 }, async () => {
-      await rig.send('/scc/mutate', CREATE, 15_000);
+      await rig.decide('/scc/mutate', CREATE, 15_000);
       done++;
     });
     rig.putNamespace();
@@ -311,7 +315,7 @@ suite('limits of waiting reviews', () => {
 suite('disconnected clients', () => {
   test('end the wait', async () => {
     const controller = new AbortController();
-    const decision = createSccTestWebhooks().send('/scc/mutate', CREATE, 15_000, {
+    const decision = createSccTestWebhooks().decide('/scc/mutate', CREATE, 15_000, {
       getSignal: () => controller.signal,
     });
     const startMs = performance.now();
@@ -328,9 +332,9 @@ suite('disconnected clients', () => {
     const server = await startAdmissionServer([
       {
         path: '/scc/mutate',
-        decide(request, context) {
+        async decide(request, context) {
           reviews.push(new WeakRef(request));
-          return rig.send('/scc/mutate', request, 15_000, context);
+          return await rig.decide('/scc/mutate', request, 15_000, context);
         },
       },
     ]);

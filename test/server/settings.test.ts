@@ -5,7 +5,6 @@ import { createStore } from '../../src/cluster/store.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createSettingsWebhook } from '../../src/server/webhooks/settings.ts';
-import { decide } from '../support/decide.ts';
 import { settingsDeps } from '../support/scc-webhooks.ts';
 
 const LEVEL = 'pod-security.kubernetes.io/enforce';
@@ -74,7 +73,7 @@ suite('a change of the settings', () => {
       object: { spec: after },
       oldObject: { spec: before },
     } as const;
-    const decision = await decide(webhook, request, { store, now: () => 0, deadlineMs: 1e9 });
+    const decision = await webhook.decide(request, { store, now: () => 0, deadlineMs: 1e9 });
     assert.equal(decision.allowed, true);
     return decision.warnings ?? [];
   };

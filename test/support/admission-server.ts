@@ -1,6 +1,7 @@
 /** Starts the admission server with TLS on a free loopback port. */
 import type { AddressInfo } from 'node:net';
 import type { KubeletScope } from '../../src/cluster/kubelet.ts';
+import { createParser, startParseWorker } from '../../src/cluster/parser.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { type AdmissionServer, createServer, type ServerDeps } from '../../src/server/server.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
@@ -43,6 +44,7 @@ export async function startAdmissionServer(
   const server = createServer({
     webhooks,
     store,
+    parser: createParser(startParseWorker),
     kubelet: createScope?.(store),
     ...recorder,
     now,

@@ -294,8 +294,8 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     send(size) {
       const { enter } = createWaitingRoom();
       let state = 'waits';
-      enter({ address: 'a', bodyBytes: size - 10_000 }, () => (state = 'displaced'));
-      enter({ address: 'b', bodyBytes: 10_000 }, () => undefined);
+      enter({ address: 'a', measure: () => size - 30_000 }, () => (state = 'displaced'));
+      enter({ address: 'b', measure: () => 30_000 }, () => undefined);
       return state;
     },
   },
@@ -356,13 +356,13 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   },
   reviewValues: {
     within: OK,
-    beyond: tooLarge('the fields that decisions read contain more than 250000 values'),
-    // The review contains 31 other values.
-    send: (size) => sendReview(review(LARGE, `[${'0,'.repeat(size - 32)}0]`)),
+    beyond: tooLarge('the fields that decisions read exceed a limit: more than 250000 values'),
+    // The review contains 33 other values.
+    send: (size) => sendReview(review(LARGE, `[${'0,'.repeat(size - 34)}0]`)),
   },
   relevantBytes: {
     within: OK,
-    beyond: tooLarge('the fields that decisions read exceed 8 MiB'),
+    beyond: tooLarge('the fields that decisions read exceed a limit: more than 8388608 bytes'),
     send(size) {
       const { oldObject: _oldObject, options: _options, ...request } = podReview({}).request;
       const whole = JSON.stringify({ ...podReview({}), request: { ...request, object: { sized: '' } } });
@@ -371,19 +371,15 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   },
   nestingLevels: {
     within: OK,
-    beyond: tooLarge('the review is nested more than 100 levels deep'),
-    send: (size) => sendReview(review(LARGE, nested(size - 1))),
+    beyond: tooLarge('the fields that decisions read exceed a limit: nested more than 100 levels deep'),
+    // The review, the request and the object are the first levels.
+    send: (size) => sendReview(review(LARGE, nested(size - 3))),
   },
   ignoredNestingLevels: {
     within: OK,
-    beyond: tooLarge('the review is nested more than 10000 levels deep'),
+    beyond: tooLarge('the review exceeds a limit: nested more than 10000 levels deep'),
     send: (size) =>
       sendReview(review({ ...LARGE, object: { padding: LARGE.object.padding }, other: 'SIZED' }, nested(size - 2))),
-  },
-  fieldNameBytes: {
-    within: OK,
-    beyond: tooLarge('a field name is longer than 4096 bytes'),
-    send: (size) => sendReview(review({ ...LARGE, ['x'.repeat(size)]: 0 })),
   },
   messageCharacters: {
     within: 'complete',
@@ -460,7 +456,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       const rest = { serviceAccountName: 'a', allow: exempted, expiresAt: '2027-01-15T00:00:00Z' };
       const spec = { ...rest, reason: 'x'.repeat(size - JSON.stringify({ ...rest, reason: '' }).length) };
       const request = { ...podReview({}).request, object: { metadata: { name: 'e' }, spec } };
-      const decision = (await webhook.decide(request, {} as never)) as Decision;
+      const decision = await webhook.decide(request, {} as never);
       return !decision.allowed && decision.status.message.includes('spec: Too long');
     },
   },
@@ -561,7 +557,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   },
   jsonValues: {
     within: 'parsed',
-    beyond: 'more than 1000000 values',
+    beyond: 'more than 1500000 values',
     send: (size) =>
       createParser()
         .parse(Buffer.from(`[${'0,'.repeat(size - 2)}0]`), { form: 'list' })

@@ -1,5 +1,4 @@
 /** Creates the SCC webhooks with a store that contains the standard SCCs and their grants. */
-import assert from 'node:assert/strict';
 import { createStore, type Store, type WritableStore } from '../../src/cluster/store.ts';
 import { createDefaultSettings, decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { Settings } from '../../src/config/settings.ts';
@@ -18,7 +17,6 @@ import {
 import { answerAfterMs } from '../../src/server/deadline.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
-import { decide } from './decide.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 
 export const RANGES = {
@@ -32,9 +30,7 @@ export const ALICE: UserInfo = { username: 'alice', groups: ['system:authenticat
 export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
   readonly store: WritableStore;
   /** Calls the webhook at a path with a timeout in milliseconds. */
-  send(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision | Promise<Decision>;
-  /** Calls a webhook that must decide without waiting. */
-  decide(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision;
+  decide(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Promise<Decision>;
   /** Stores the namespace `shop`, including ranges. */
   putNamespace(labels?: Readonly<Record<string, string>>): void;
   /** Returns the lines of a metric in the exposition format. */
@@ -42,7 +38,7 @@ export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
 }
 
 /** The properties of a client connection. */
-export type SccClient = Pick<WebhookContext, 'getSignal' | 'bodyBytes' | 'address'>;
+export type SccClient = Pick<WebhookContext, 'getSignal' | 'measure' | 'address'>;
 
 export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
@@ -158,22 +154,17 @@ export function createSccTestWebhooks(options: SccRigOptions = {}): SccTestWebho
   const { now: clock = () => performance.now() } = options;
   const webhooks = createTestWebhooks(store, options, recorder);
   store.markSynced();
-  const send: SccTestWebhooks['send'] = (path, request, timeoutMs, client) => {
+  const decide: SccTestWebhooks['decide'] = async (path, request, timeoutMs, client) => {
     const webhook = webhooks.find((candidate) => candidate.path === path);
     if (!webhook) throw new RangeError(`no webhook at ${path}`);
     const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + answerAfterMs(timeoutMs) };
-    return decide(webhook, request, { store, now: clock, ...deadlineMs, ...client });
+    return await webhook.decide(request, { store, now: clock, ...deadlineMs, ...client });
   };
   return {
     store,
     metrics,
     log,
-    send,
-    decide(...args) {
-      const decision = send(...args);
-      assert.ok(!(decision instanceof Promise), 'the webhook waits');
-      return decision;
-    },
+    decide,
     putNamespace: (labels = {}) => store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES, labels } }),
     async series(name) {
       const text = await metrics.expose();

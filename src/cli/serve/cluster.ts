@@ -1,4 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
+import type { Parser } from '../../cluster/parser.ts';
 import type { Observable, Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { RunningControllers } from '../../controllers/runtime.ts';
@@ -28,6 +29,7 @@ export interface ClusterOptions {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly heap: Pick<HeapObserver, 'isNearlyFull'>;
+  readonly parser: Parser;
 }
 
 /** The live cluster or development cluster to which the server connects. */

@@ -50,7 +50,7 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
  * kubeconfig.
  */
 export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
-  const { values, env, logger, metrics, heap } = options;
+  const { values, env, logger, metrics, heap, parser } = options;
   const perSecond = values['kube-api-qps'];
   const rate = { perSecond, burst: values['kube-api-burst'] };
   const connection = await connect({
@@ -69,6 +69,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
   const namespace = values.namespace ?? (values['in-cluster'] ? connection.namespace : INSTALLATION.namespace);
   const cluster = createLiveCluster({
     connection,
+    parser,
     clock: systemClock,
     random: Math.random,
     onRecovered: () => void version.refresh(),

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
+import { createParser, type Parser, startParseWorker } from '../../cluster/parser.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import { lastValidObject, settingsFromObject } from '../../config/configuration.ts';
 import { type DecodeOptions, decodeSettings } from '../../config/portcullis-configuration.ts';
@@ -122,6 +123,8 @@ interface Context extends Inputs {
   readonly logger: ReturnType<typeof createLogger>['logger'];
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly heap: HeapObserver;
+  /** Parses large objects and reviews beside the main thread. */
+  readonly parser: Parser;
   /** Aborted when the server stops. */
   readonly signal: AbortSignal;
   /** Adds a shutdown action. Actions run in reverse order. */
@@ -141,7 +144,9 @@ async function serve(inputs: Inputs, io: Io): Promise<number> {
   try {
     const heap = observeHeap(logger);
     defer(heap.stop);
-    const context = { ...inputs, logger, metrics, heap, signal, defer };
+    const parser = createParser(startParseWorker);
+    defer(parser.close);
+    const context = { ...inputs, logger, metrics, heap, parser, signal, defer };
     const served = await startCluster(context, io.env);
     const settings = createCurrentSettings(context, served);
     const certificate = createCertificate(context, served);
@@ -183,11 +188,11 @@ async function closeLogged(close: () => unknown, logger: Context['logger']): Pro
 
 /** Connects to the live cluster, or starts the development cluster. */
 async function startCluster(
-  { values, loaded, live, logger, metrics, heap, defer }: Context,
+  { values, loaded, live, logger, metrics, heap, parser, defer }: Context,
   env: Io['env'],
 ): Promise<RunningCluster> {
   const { settings } = loaded;
-  const options = { values, settings, env, logger, metrics, heap };
+  const options = { values, settings, env, logger, metrics, heap, parser };
   const served = await (live ? connectLiveCluster(options) : startDevCluster(options));
   defer(() => served.stop());
   return served;
@@ -387,12 +392,13 @@ function kubeletScope(parts: Parts): KubeletScope | undefined {
 
 /** Creates the HTTPS server with all webhooks. */
 function createAdmission(parts: Parts): AdmissionServer {
-  const { values, logger, metrics, served, certificate } = parts;
+  const { values, logger, metrics, parser, served, certificate } = parts;
   const { cluster } = served;
   const server = createServer({
     webhooks: values.authorizer ? [] : createAdmissionWebhooks(parts),
     kubelet: kubeletScope(parts),
     store: cluster.store,
+    parser,
     logger,
     metrics,
     ...(values.authorizer ? {} : { onDenied: createDenialEvents({ cluster, clock: systemClock, logger }) }),

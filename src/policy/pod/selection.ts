@@ -2,7 +2,6 @@
  * The pod and pod template fields that decisions read. Stores keep only these fields, and large reviews are reduced to
  * them.
  */
-import { LIMITS } from '../../kube/limits.ts';
 import { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
@@ -13,8 +12,8 @@ export type Selection =
   | 'all'
   /** Decisions only check whether the value is present. Stores keep the value. */
   | 'presence'
-  /** Selects parts of list items. No decision reads the items of a list that has more than `most` items. */
-  | { readonly items: Selection; readonly most?: number }
+  /** Selects parts of list items. */
+  | { readonly items: Selection }
   /** Selects parts of object members. With `others`, members that are not listed are also kept. */
   | { readonly members: Selections; readonly others?: 'all' }
   /** Keeps the map entries that the function accepts. */
@@ -40,13 +39,10 @@ const CONTAINER = {
   startupProbe: HANDLER,
   lifecycle: { shared: { members: { postStart: HANDLER, preStop: HANDLER } } },
 } as const satisfies Selections;
-const CONTAINERS: Selection = { items: { members: CONTAINER }, most: LIMITS.containers };
-
-/** Maximum number of projected sources to keep. API servers inject far fewer for a service account. */
-const MAX_SOURCES = 1000;
+const CONTAINERS: Selection = { items: { members: CONTAINER } };
 
 function sourceItems(members: Selections): Selection {
-  return { members: { name: 'all', items: { items: { members }, most: MAX_SOURCES } } };
+  return { members: { name: 'all', items: { items: { members } } } };
 }
 
 /** The fields of a projected volume that identify a service account volume. */
@@ -63,7 +59,6 @@ const PROJECTED: Selection = {
           }),
         },
       },
-      most: MAX_SOURCES,
     },
   },
 };
@@ -108,7 +103,6 @@ const TEMPLATE_CONTAINERS: Selection = {
       volumeMounts: { shared: { items: { members: { mountPath: 'all' } } } },
     },
   },
-  most: LIMITS.containers,
 };
 
 /**
@@ -139,9 +133,6 @@ function isPodAnnotation(key: string): boolean {
   return POD_ANNOTATIONS.has(key) || POD_ANNOTATION_PREFIXES.some((prefix) => key.startsWith(prefix));
 }
 
-/** Maximum number of owner references to keep. Real objects have far fewer. */
-const MAX_OWNERS = 1000;
-
 /** Metadata of pods, pod templates and objects with pod templates. */
 const POD_METADATA = {
   members: {
@@ -150,7 +141,7 @@ const POD_METADATA = {
     namespace: 'all',
     // Values that have the wrong type are also kept, because decoders report them.
     annotations: { entries: (key, isString) => isPodAnnotation(key) || !isString },
-    ownerReferences: { items: { members: { controller: 'all' } }, most: MAX_OWNERS },
+    ownerReferences: { items: { members: { controller: 'all' } } },
   },
 } as const satisfies Selection;
 
@@ -245,26 +236,40 @@ export const NAMESPACE: Selection = {
  */
 export type Share = (value: unknown, onNew?: (value: object) => object) => unknown;
 
+/** What `select` does beside dropping values. */
+interface SelectOptions {
+  readonly share?: Share | undefined;
+  /** Returns the replacement of a value whose presence is read. */
+  readonly mark?: ((value: unknown) => unknown) | undefined;
+  /** Returns the replacement of a member that is not selected, or `undefined` to drop the member. */
+  readonly replace?: ((value: unknown, key: string) => unknown) | undefined;
+}
+
 /** Returns the selected part of a value. Members keep their order. */
-export function select(value: unknown, selection: Selection, share?: Share): unknown {
-  if (selection === 'all' || selection === 'presence') return value;
+export function select(value: unknown, selection: Selection, options: SelectOptions = {}): unknown {
+  const { share, mark, replace } = options;
+  if (selection === 'all') return value;
+  if (selection === 'presence') return mark ? mark(value) : value;
   if ('shared' in selection) {
-    const selected = select(value, selection.shared, share);
+    const selected = select(value, selection.shared, options);
     return share ? share(selected) : selected;
   }
   if (Array.isArray(value)) {
-    return 'items' in selection ? value.map((item) => select(item, selection.items, share)) : value;
+    const items = 'anywhere' in selection ? selection : 'items' in selection ? selection.items : undefined;
+    return items ? value.map((item) => select(item, items, options)) : value;
   }
   if (!isObject(value)) return value;
-  const kept = Object.entries(value).flatMap(([key, member]) => {
+  const kept: [string, unknown][] = [];
+  for (const [key, member] of Object.entries(value)) {
     const selected = selectMember(selection, key, typeof member === 'string');
-    return selected === undefined ? [] : [[key, select(member, selected, share)] as const];
-  });
+    const result = selected === undefined ? replace?.(member, key) : select(member, selected, options);
+    if (selected !== undefined || result !== undefined) kept.push([key, result]);
+  }
   return Object.fromEntries(kept);
 }
 
 /** Returns the selection for a member of an object, or `undefined` if the member is dropped. */
-export function selectMember(selection: Selection, key: string, isString: boolean): Selection | undefined {
+function selectMember(selection: Selection, key: string, isString: boolean): Selection | undefined {
   if (typeof selection === 'string' || 'items' in selection || 'shared' in selection) return 'all';
   if ('entries' in selection) return selection.entries(key, isString) ? 'all' : undefined;
   if ('anywhere' in selection) return Object.hasOwn(selection.anywhere, key) ? selection.anywhere[key] : selection;

@@ -24,13 +24,10 @@ import type { WaitingRoom } from '../waiting-room.ts';
 import {
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
-  type MaybePromise,
-  type Postponed,
   relevantUpdate,
   rule,
   type Webhook,
   type WebhookContext,
-  whenAvailable,
   WRITES,
 } from '../webhook.ts';
 
@@ -106,7 +103,7 @@ const NO_RESOURCES: readonly WorkloadResource[] = [];
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const { exceptions, waitingRoom, workloads } = options;
   const conclude = createConclusion(options);
-  const review = (request: AdmissionRequest, context: WebhookContext): MaybePromise<Review> => {
+  const review = async (request: AdmissionRequest, context: WebhookContext): Promise<Review> => {
     const { store, now, deadlineMs } = context;
     let missing: string | undefined;
     let needsPods = false;
@@ -135,31 +132,25 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       now,
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     };
-    return whenAvailable(evaluatePodSecurity(input, context), (reviewed) => {
-      const awaited = workload?.isPending === true ? request.namespace : missing;
-      return { ...reviewed, workload, awaited, needsPods };
-    });
-  };
-  const evaluatePodSecurity = (input: PodSecurityInput, context: WebhookContext): MaybePromise<PodSecurityReview> => {
-    if (!isNamespace(input.request)) return reviewPodSecurity(input);
-    const decided = options.evaluate(reviewNamespace(input), context);
-    return whenAvailable(decided, (decision) => ({ decision, counts: [] }));
+    const reviewed: PodSecurityReview = isNamespace(request)
+      ? { decision: await options.evaluate(reviewNamespace(input), context), counts: [] }
+      : reviewPodSecurity(input);
+    const awaited = workload?.isPending === true ? request.namespace : missing;
+    return { ...reviewed, workload, awaited, needsPods };
   };
   const isReady = (namespace: Namespace): boolean => workloads === undefined || workloads.isReady(namespace);
-  const postpone = (request: AdmissionRequest, context: WebhookContext, first: Review): Postponed | undefined => {
-    if (first.needsPods) return waitingRoom.waitForPods(context);
-    if (first.awaited === undefined) return undefined;
-    return waitingRoom.wait(first.awaited, context, isWorkload(request) ? isReady : isPresent);
-  };
 
   return {
     path: COMMON.path,
     enforces: (request, store) => enforces(request, store, options.podSecurity()),
-    decide(request, context) {
-      return whenAvailable<Review, Decision | Postponed>(
-        review(request, context),
-        (first) => postpone(request, context, first) ?? conclude(request, first, context.store),
-      );
+    async decide(request, context) {
+      let reviewed = await review(request, context);
+      const { needsPods, awaited } = reviewed;
+      if (needsPods) await waitingRoom.waitForPods(context);
+      else if (awaited !== undefined)
+        await waitingRoom.wait(awaited, context, isWorkload(request) ? isReady : isPresent);
+      if (needsPods || awaited !== undefined) reviewed = await review(request, context);
+      return conclude(request, reviewed, context.store);
     },
   };
 }

@@ -4,6 +4,7 @@ import { celString } from '../../kube/cel.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
+import type { Pod } from '../../kube/types.ts';
 import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../kube/webhooks.ts';
 import { USE_SCC } from '../../policy/rbac/rules.ts';
 import { userSubject } from '../../policy/scc/access.ts';
@@ -21,7 +22,7 @@ import {
   type SccReview,
   type SccReviewDeps,
 } from '../scc-review.ts';
-import { isPostponed, rule, type Webhook, whenAvailable } from '../webhook.ts';
+import { rule, type Webhook } from '../webhook.ts';
 
 export const SCC_EXEC: WebhookRegistration = {
   name: 'exec.scc.portcullis.dev',
@@ -72,41 +73,35 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
   return {
     path: SCC_EXEC.path,
     enforces: (request, store) => isExecRequest(request) && enforcesSccs(request, store, deps.settings()),
-    decide(request, context) {
+    async decide(request, context) {
       const { name = '', namespace = '', userInfo } = request;
       if (!isExecRequest(request)) return allow();
       const { mode } = namespaceMode(context.store, namespace, deps.settings());
       if (mode === 'off') return allow();
-      const isNamed = dnsSubdomainErrors(name).length + dnsLabelErrors(namespace).length === 0;
-      const pod = isNamed ? readPod(name, namespace, context) : Promise.reject(new ApiError(podNotFound(name)));
-      return pod.then(
-        (object) => {
-          const privileged = context.store.get('SecurityContextConstraints', PRIVILEGED_SCC);
-          const decide: SccReview['decide'] = (cluster) => {
-            const decision = assignScc({ operation: 'CREATE', object, userInfo, ...cluster });
-            if (decision.allowed || !mayEnterEveryPod(cluster, privileged)) return decision;
-            const mayUse = cluster.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace);
-            return mayUse ? ENTERS_EVERY_POD : decision;
-          };
-          const isDisclosed = deps.discloses(request, context.store);
-          const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request, isDisclosed);
-          const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
-          return whenAvailable(reviewPod(review, deps), (decision = allow()) => {
-            // OpenShift sets audit annotations only for pod creation.
-            const isAudited = isPostponed(decision) || deps.settings().compatibility !== 'openshift';
-            return isAudited ? decision : { ...decision, auditAnnotations: {} };
-          });
-        },
+      const isDisclosed = deps.discloses(request, context.store);
+      let object: Pod;
+      try {
+        if (dnsSubdomainErrors(name).length + dnsLabelErrors(namespace).length > 0)
+          throw new ApiError(podNotFound(name));
+        object = await readPod(name, namespace, context);
+      } catch (error) {
         // In report mode, requests for a missing pod are allowed. The API server then returns 404.
-        (error: unknown) => {
-          if (mode === 'report') return allow();
-          const isMissing = error instanceof ApiError && error.status.code === 404;
-          // Otherwise, the response would reveal whether the pod exists.
-          return deny(
-            isMissing && !deps.discloses(request, context.store) ? undisclosed(request) : readFailure(error, name),
-          );
-        },
-      );
+        if (mode === 'report') return allow();
+        const isMissing = error instanceof ApiError && error.status.code === 404;
+        // Otherwise, the response would reveal whether the pod exists.
+        return deny(isMissing && !isDisclosed ? undisclosed(request) : readFailure(error, name));
+      }
+      const privileged = context.store.get('SecurityContextConstraints', PRIVILEGED_SCC);
+      const decide: SccReview['decide'] = (cluster) => {
+        const decision = assignScc({ operation: 'CREATE', object, userInfo, ...cluster });
+        if (decision.allowed || !mayEnterEveryPod(cluster, privileged)) return decision;
+        return cluster.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace) ? ENTERS_EVERY_POD : decision;
+      };
+      const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request, isDisclosed);
+      const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
+      const decision = (await reviewPod(review, deps)) ?? allow();
+      // OpenShift sets audit annotations only for pod creation.
+      return deps.settings().compatibility === 'openshift' ? { ...decision, auditAnnotations: {} } : decision;
     },
   };
 }

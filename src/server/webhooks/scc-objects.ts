@@ -13,7 +13,7 @@ import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/sc
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
-import { rule, type Webhook, whenAvailable, WRITES } from '../webhook.ts';
+import { rule, type Webhook, WRITES } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.SecurityContextConstraints;
 const KIND = { group, kind: 'SecurityContextConstraints' };
@@ -73,15 +73,14 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
   return {
     path: SCC_OBJECTS_VALIDATE.path,
     enforces: () => deps.settings().mode !== 'off',
-    decide(request, context) {
+    async decide(request, context) {
       const scc = deps.settings().mode === 'off' ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
       const errors = validateSccObject(scc);
       if (errors.length > 0) return deny(invalidScc(request, errors));
       // OpenShift does not warn about SCCs.
       if (deps.settings().compatibility === 'openshift') return allow();
-      const evaluation = findWarnings(scc, request, context.store, deps);
-      return whenAvailable(deps.evaluate(evaluation, context), (warnings) => allow({ warnings }));
+      return allow({ warnings: await deps.evaluate(findWarnings(scc, request, context.store, deps), context) });
     },
   };
 }

@@ -14,7 +14,6 @@ import {
   rule,
   type Webhook,
   type WebhookContext,
-  whenAvailable,
   WRITES,
 } from '../webhook.ts';
 
@@ -99,12 +98,12 @@ function createPodWebhook(
   return {
     path,
     enforces: (request, store) => isPodRequest(request) && enforcesSccs(request, store, deps.settings()),
-    decide(request, context) {
+    async decide(request, context) {
       if (!isPodRequest(request)) return allow();
       const { operation, subResource, object, oldObject, userInfo } = request;
       const decide: SccReview['decide'] = (cluster) =>
         decidePod({ operation, subResource, object, oldObject, userInfo, ...cluster });
-      return whenAvailable(reviewPod({ request, modes, context, decide }, deps), (decision) => decision ?? allow());
+      return (await reviewPod({ request, modes, context, decide }, deps)) ?? allow();
     },
   };
 }
