@@ -7,6 +7,7 @@ import { isReplicaLease, isCurrentLease } from '../../controllers/replica-leases
 import type { Kind } from '../../kube/kinds.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { objectName } from '../../kube/resources.ts';
+import { summarizeNames } from '../../kube/text.ts';
 import type { Lease } from '../../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
@@ -127,6 +128,7 @@ export async function computeRollout(
       ...(origin === 'manifests' && store.list('PodSecurityException').length > 0 ? [APPROVED_EXCEPTIONS] : []),
       ...(isDefault ? ['spec.rollout.phase Evaluate (set --config)'] : []),
       ...scc.assumptions,
+      ...describeCustomSources(customSources),
     ],
     /** The source of the settings. Absent for defaults. */
     settingsSource: source,
@@ -141,6 +143,18 @@ export async function computeRollout(
       store.get('Deployment', INSTALLATION.name, namespace) !== undefined,
   };
 }
+
+/** Describes the difference between the commands and the leader. */
+function describeCustomSources(sources: Inventory['customSources']): readonly string[] {
+  if (sources.length === 0) return [];
+  const names = sources.map(({ kind, object: { metadata } }) => `${kind} ${metadata?.namespace}/${metadata?.name}`);
+  return [
+    `pods of custom resources, of which the leader evaluates only existing pods, because replicas may not read the resources: ${summarizeNames(names, MAX_SHOWN)}`,
+  ];
+}
+
+/** Maximum number of names in a description. */
+const MAX_SHOWN = 5;
 
 /** Returns the functions that look up exceptions. Exceptions in manifests are assumed to be approved. */
 export function findExceptions(

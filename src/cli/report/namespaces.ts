@@ -11,6 +11,8 @@ import type { NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import {
   choosePolicies,
+  countNamespaces,
+  type NamespaceCounts,
   planExempt,
   planNamespace,
   type PlannedNamespace,
@@ -35,6 +37,29 @@ export async function planNamespaces(
 ): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, scope.only).filter((namespace) => !isTerminating(namespace));
   return await mapNamespaces(namespaces, (namespace) => planOne(namespace, facts, scope), { verb: 'Evaluating', io });
+}
+
+/**
+ * Counts only the workloads that the leader evaluates, because only these block enforcement. Replicas may not read
+ * custom resources, so the leader evaluates their pods but not their pod templates.
+ */
+export function countEvaluated(
+  planned: readonly PlannedNamespace[],
+  { customSources }: Pick<RolloutFacts, 'customSources'>,
+): NamespaceCounts {
+  const custom = new Set(
+    customSources.map(({ kind, object: { metadata } }) => [metadata?.namespace, kind, metadata?.name].join('/')),
+  );
+  return countNamespaces(
+    planned.map((namespace) => {
+      const workloads = namespace.workloads.filter(
+        ({ kind, name, pods }) => pods > 0 || !custom.has([namespace.name, kind, name].join('/')),
+      );
+      const isViolating = workloads.some(({ verdict }) => verdict === 'wouldBeDenied');
+      const isBlocked = namespace.verdict !== 'violating' || isViolating;
+      return { ...namespace, workloads, ...(isBlocked ? {} : { verdict: 'clean' as const }) };
+    }),
+  );
 }
 
 /** Returns a note for each version of the policies and of the cluster whose Pod Security Standards are not known. */

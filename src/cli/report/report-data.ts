@@ -26,7 +26,7 @@ import { listNamespaces } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import { planInput } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
-import { evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
+import { countEvaluated, evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
 import { findPatch } from './patch.ts';
 import { describeState } from './state-rows.ts';
 
@@ -47,6 +47,7 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
   const { store, state, podSecurity, management, settingsSource, isInstalled } = facts;
   const planned = await planNamespaces(facts, io);
   const summary = countNamespaces(planned);
+  const evaluated = countEvaluated(planned, facts);
   const objects = listNamespaces(store);
   const denied = new Map(
     await mapNamespaces(objects, (one) => [objectName(one), listDenied(one, facts)] as const, {
@@ -77,9 +78,9 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     summary,
     rollout: {
       isInstalled,
-      steps: rolloutSteps(state, summary),
+      steps: rolloutSteps(state, evaluated),
       facts: describeState(state),
-      ...rolloutBlockers(state, summary),
+      ...rolloutBlockers(state, evaluated),
     },
     namespaces,
     fixes: Object.fromEntries(sortedSet(namespaces.flatMap(violatedChecks)).map((check) => [check, checkFix(check)])),

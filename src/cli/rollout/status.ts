@@ -5,7 +5,7 @@ import { selectedNamespace, selectionOptions, selectorOption } from '../inventor
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import type { Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing, printTable } from '../output/print.ts';
-import { findNewerVersions, planNamespaces, selectNamespaces } from '../report/namespaces.ts';
+import { countEvaluated, findNewerVersions, planNamespaces, selectNamespaces } from '../report/namespaces.ts';
 import { describeState } from '../report/state-rows.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
@@ -46,7 +46,7 @@ export const command = defineCommand({
     const assumptions = [...facts.assumptions, ...newer];
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const namespaces = only === undefined ? selected.filter(needsFix) : selected;
-    const { blockers, next } = facts.serverless ? SERVERLESS : rolloutBlockers(state, counts);
+    const { blockers, next } = facts.serverless ? SERVERLESS : rolloutBlockers(state, countEvaluated(planned, facts));
     const data = { isInstalled, ...state, blockers, next, summary: counts, namespaces, settings, assumptions };
     printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),

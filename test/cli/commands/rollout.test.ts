@@ -714,3 +714,37 @@ describe('the blockers of enforcement, and the next steps', () => {
     });
   }
 });
+
+test('pod templates of custom resources are planned, but do not block enforcement, because the leader may not read them', async () => {
+  const template = { spec: { containers: [{ name: 'c', image: 'i' }] } };
+  const rollout = {
+    apiVersion: 'argoproj.io/v1alpha1',
+    kind: 'Rollout',
+    metadata: { name: 'web', namespace: 'shop' },
+    spec: { template },
+  };
+  const controller = { apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout', name: 'web', uid: 'u', controller: true };
+  const metadata = { name: 'web-x', namespace: 'shop', ownerReferences: [controller] };
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec: template.spec };
+  const run = async (objects: readonly object[]) => {
+    const stdin = objects.map((object) => JSON.stringify(object)).join('\n');
+    const [plan, status, report] = await Promise.all(
+      ['rollout plan', 'rollout status', 'report'].map(async (command) => {
+        const { stdout } = await runProgram([...command.split(' '), '-f', '-', '-o', 'json'], { stdin });
+        return JSON.parse(stdout) as Record<string, unknown>;
+      }),
+    );
+    const { assumptions, summary } = plan as { assumptions: readonly string[]; summary: { violating: number } };
+    assert.ok(
+      assumptions.includes(
+        'pods of custom resources, of which the leader evaluates only existing pods, because replicas may not read the resources: Rollout shop/web',
+      ),
+    );
+    assert.equal(summary.violating, 1);
+    assert.deepEqual((report?.['rollout'] as Record<string, unknown>)['blockers'], status?.['blockers']);
+    return status?.['blockers'];
+  };
+  const phase = 'nothing is enforced in the Evaluate phase';
+  assert.deepEqual(await run([rollout]), [phase]);
+  assert.deepEqual(await run([rollout, pod]), ['1 workload in 1 namespace would be denied', phase]);
+});
