@@ -114,8 +114,8 @@ interface PlaceBelow extends Place {
   readonly depth: number;
 }
 
-/** Members in which users do not configure pods. */
-const IGNORED: ReadonlySet<string> = new Set(['status', 'managedFields', 'ownerReferences']);
+/** Members in which users do not configure pods, and the type of an object. */
+const IGNORED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'managedFields', 'ownerReferences', 'status']);
 const MAX_DEPTH = 8;
 
 const placesByShape = new WeakMap<FieldShapes, ReadonlyMap<string, readonly PlaceBelow[]>>();
@@ -255,6 +255,9 @@ function planMove(value: unknown, field: UnknownField, refusal: string | undefin
   if (findShapeErrors(moved, place.shape, true).length > 0) {
     return refuse(field, `move it to ${owner}, and correct its value`);
   }
+  // Nothing shows to which volume or port a field belongs.
+  const isInOtherList = place.path.some((step, index) => step === '*' && place.path[index - 1] !== 'containers');
+  if (isInOtherList) return refuse(field, `move it to ${owner}`);
   const all = expandPath(value, place.path);
   const isForAll = place.path.includes('securityContext');
   if (all.length === 0) return refuse(field, `move it to ${owner}, which does not exist`);
@@ -265,20 +268,15 @@ function planMove(value: unknown, field: UnknownField, refusal: string | undefin
   return { field, targets: targets.length === 0 ? all : targets };
 }
 
-/** Returns the paths of the existing list items that match a path. `containers` matches all containers of a pod. */
+/** Returns the paths for all containers of the pod if a path contains `containers` and `*`. */
 function expandPath(value: unknown, path: Path): readonly Path[] {
-  let paths: readonly Path[] = [[]];
-  for (const [index, step] of path.entries()) {
-    if (step === '*') {
-      paths = paths.flatMap((one) => {
-        const list = valueAt(value, one);
-        return Array.isArray(list) ? list.map((_, item) => [...one, item]) : [];
-      });
-    } else if (step === 'containers' && path[index + 1] === '*') {
-      paths = paths.flatMap((one) => CONTAINER_LISTS.map((list) => [...one, list]));
-    } else paths = paths.map((one) => [...one, step]);
-  }
-  return paths;
+  const index = path.indexOf('*');
+  if (index < 0) return [path];
+  return CONTAINER_LISTS.flatMap((name) => {
+    const list = [...path.slice(0, index - 1), name];
+    const items = valueAt(value, list);
+    return Array.isArray(items) ? items.map((_, item) => [...list, item, ...path.slice(index + 1)]) : [];
+  });
 }
 
 /** Returns the fields that make API servers reject a pod at their new place, with the reason. */

@@ -416,6 +416,16 @@ describe('--fix does not move an unknown field', () => {
       ),
     ],
     [
+      'that belongs to a volume',
+      `${POD}  volumes: [{name: v}]\n${CONTAINERS}    volumeMounts: [{name: v, mountPath: /v, hostPath: {path: /v}}]\n`,
+      unfixed('9:45', 'spec.containers[0].volumeMounts[0].hostPath', 'move it to spec.volumes[]'),
+    ],
+    [
+      'that repeats the kind',
+      `${POD}  kind: Pod\n${CONTAINERS}`,
+      unfixed('5:3', 'spec.kind', 'correct the name, or remove the field'),
+    ],
+    [
       'without a place',
       `${POD}  colour: red\n${CONTAINERS}`,
       unfixed('5:3', 'spec.colour', 'correct the name, or remove the field'),
