@@ -9,7 +9,7 @@ import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/
 import { checkRepairs } from '../policy/pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
-import { type ManifestObject, manifestObjects, readPod } from './objects.ts';
+import { type ManifestObject, manifestObjects, readPod, readPods } from './objects.ts';
 import { type FieldValue, rewrite } from './rewrite.ts';
 import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
@@ -178,7 +178,8 @@ function fixObject({ object, changes, unfixed }: Relocated, findViolations: Find
     path: [...object.path, ...path],
     value: pod,
   }));
-  if (changes.length === 0) return [{ object, changes, unfixed, document, path: object.path, value }, ...fixes];
+  const all = [...unfixed, ...composedViolations(object, findViolations)];
+  if (changes.length === 0) return [{ object, changes, unfixed: all, document, path: object.path, value }, ...fixes];
   const fixed = pods.reduce<unknown>(
     (result, { path, pod, changes: own }) => (own.length === 0 ? result : withValueAt(result, path, pod)),
     withOwnType(object),
@@ -190,9 +191,22 @@ function fixObject({ object, changes, unfixed }: Relocated, findViolations: Find
       path: object.path,
       value: fixed,
       changes: [...changes, ...pods.flatMap((one) => one.changes)],
-      unfixed: [...unfixed, ...pods.flatMap((one) => one.unfixed)],
+      unfixed: [...all, ...pods.flatMap((one) => one.unfixed)],
     },
   ];
+}
+
+/** Returns the violations of pods whose fields are spread over the object, because no rule fixes them. */
+function composedViolations(object: ManifestObject, findViolations: FindViolations): readonly Unfixed[] {
+  const choices = [`change the ${object.kind}, whose controller creates the pod`];
+  return readPods(object.value)
+    .pods.filter(({ isComposed }) => isComposed)
+    .flatMap(({ path, pod, sourcePath }) =>
+      findViolations(pod, { object, path }).map(({ check, reason, detail, fields }) => {
+        const field = sourcePath(parsePath(fields[0]?.path ?? ''));
+        return { object, path, check, detail: detail || reason, field, choices };
+      }),
+    );
 }
 
 /** Restores the type, which items of a list such as PodList omit, and which differs in a Project. */

@@ -1,7 +1,7 @@
 /** Reads Kubernetes API objects from manifests, and object fields that may be missing or invalid there. */
 import { setApiDefaults } from '../kube/defaults.ts';
 import { draft, isObject, type JsonObject, type PodLike, objectMember } from '../kube/types.ts';
-import type { FieldPath } from '../policy/pod/templates.ts';
+import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
 import type { Labels } from '../policy/psa/policy.ts';
 import { decodeError } from '../policy/pss/index.ts';
 import type { ManifestDocument, ManifestError, Path, Position } from './yaml.ts';
@@ -132,6 +132,32 @@ export function readPod(object: unknown, path: FieldPath): { readonly pod: PodLi
     else return { pod: value as PodLike, path: path.slice(0, depth) };
   }
   return { pod: withDefaults(value as PodLike), path };
+}
+
+/** A pod or pod template in an object. */
+export interface ObjectPod {
+  /** Path of the pod or template. */
+  readonly path: FieldPath;
+  /** The pod with the API server's defaults. */
+  readonly pod: PodLike;
+  /** True for a pod whose fields are spread over the object. */
+  readonly isComposed: boolean;
+  /** Returns the path in the object of a field of the pod. */
+  sourcePath(podPath: Path): Path;
+}
+
+/** Returns the pods of an object, and the fields that may belong to unknown pods. */
+export function readPods(object: JsonObject) {
+  const { templates, composed, unknown, fields } = findPodTemplates(object);
+  const pods: readonly ObjectPod[] = [
+    ...templates.map((path) => {
+      const template = readPod(object, path);
+      const sourcePath = (podPath: Path): Path => [...template.path, ...podPath];
+      return { path, pod: template.pod, isComposed: false, sourcePath };
+    }),
+    ...composed.map(({ path, pod, sourcePath }) => ({ path, pod: withDefaults(pod), isComposed: true, sourcePath })),
+  ];
+  return { pods, unknown, fields };
 }
 
 /** Returns the pod with the API server's defaults, or the unchanged pod if it cannot be decoded. */

@@ -55,7 +55,7 @@ function readFields(object: ManifestObject): (path: Path) => boolean {
   if (isException(object) || apiGroup(apiVersion) === 'security.openshift.io') {
     return ([first, second]) => first !== 'metadata' && second !== 'reason';
   }
-  const templates = findPodTemplates(value).templates;
+  const { templates, composed } = findPodTemplates(value);
   const wrong = [
     ...findFieldProblems(object).wrong.map(({ path }) => path),
     ...templates.flatMap((template) =>
@@ -63,6 +63,14 @@ function readFields(object: ManifestObject): (path: Path) => boolean {
     ),
   ];
   const undecodable = new Set(['apiVersion', 'kind', ...wrong.map(printFieldPath)]);
+  for (const { pod, sourcePath } of composed) {
+    const found: PlaceholderField[] = [];
+    collect(pod, [], found);
+    const read = found.map(({ path }) => path).filter((path) => READ_IN_POD.test(printFieldPath(path)));
+    for (const path of [...read, ...findPodFieldProblems(pod).map((one) => one.path)]) {
+      undecodable.add(printFieldPath(sourcePath(path)));
+    }
+  }
   return (path) => {
     const printed = printFieldPath(path);
     if (undecodable.has(printed)) return true;

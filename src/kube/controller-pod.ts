@@ -123,6 +123,11 @@ export interface CustomPodSource {
   readonly kind: string;
   readonly object: KubeObject;
   readonly template: readonly (string | number)[];
+  /**
+   * Returns the path in the custom resource of a field of the pod. Set only if the fields of the pod are spread over the
+   * custom resource, so `object` is a copy that contains the pod as a template.
+   */
+  sourceField?(podField: string): string;
 }
 
 /** An object that creates pods. */

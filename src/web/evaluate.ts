@@ -9,7 +9,8 @@ import {
   manifestName,
   type ManifestObject,
   manifestObjects,
-  readPod,
+  type ObjectPod,
+  readPods,
 } from '../config/objects.ts';
 import { type ManifestError, parsePath, type Path, type Position, readDocuments } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
@@ -24,8 +25,9 @@ import {
   type Namespace,
   type RoleBinding,
   objectMember,
+  withValueAt,
 } from '../kube/types.ts';
-import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
+import { type FieldPath, printFieldPath } from '../policy/pod/templates.ts';
 import { isKnownKind } from '../policy/psa/decode.ts';
 import type { ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { type Level, LEVELS, type Version } from '../policy/pss/index.ts';
@@ -161,28 +163,32 @@ interface ObjectEvaluation {
 }
 
 function evaluateObject(object: ManifestObject, version: Version, cluster: ClusterObjects): ObjectEvaluation {
-  const { templates, unknown } = findPodTemplates(object.value);
+  const { pods, unknown, fields } = readPods(object.value);
+  const describe = (path: FieldPath, problem: string): ManifestError => ({
+    file: '',
+    ...object.locate(path),
+    message: `${printFieldPath(path)} ${problem} outside the known pod templates of ${object.kind}`,
+  });
   return {
-    objects: templates.map((path) => evaluateTemplate(object, path, { version, cluster })),
-    errors: unknown.map((path) => ({
-      file: '',
-      ...object.locate(path),
-      message: `${printFieldPath(path)} contains containers outside the known pod templates of ${object.kind}`,
-    })),
+    objects: pods.map((pod) => evaluatePod(object, pod, { version, cluster })),
+    errors: [
+      ...unknown.map((path) => describe(path, 'contains containers')),
+      ...fields.map((path) => describe(path, 'is a security field')),
+    ],
   };
 }
 
-function evaluateTemplate(
+function evaluatePod(
   object: ManifestObject,
-  path: FieldPath,
+  one: ObjectPod,
   { version, cluster }: { readonly version: Version; readonly cluster: ClusterObjects },
 ): EvaluatedObject {
   const { kind, value } = object;
-  const template = readPod(value, path);
+  const { path, pod, sourcePath } = one;
   const namespace = fieldNamespace(value, path) ?? NAMESPACE;
-  const locate = (field: string): FieldPosition => fieldPosition(object, [...template.path, ...parsePath(field)]);
+  const locate = (field: string): FieldPosition => fieldPosition(object, sourcePath(parsePath(field)));
   const findings = (level: Level): readonly Finding[] =>
-    podSecurityViolations(template.pod, { level, version }, cluster.exceptions(namespace)).map(
+    podSecurityViolations(pod, { level, version }, cluster.exceptions(namespace)).map(
       ({ check, reason, detail, fix, fields }) => ({
         check,
         reason,
@@ -197,7 +203,7 @@ function evaluateTemplate(
     namespace,
     ...object.locate(path.length === 0 ? ['kind'] : path),
     findings: Object.fromEntries(LEVELS.map((level) => [level, findings(level)])) as EvaluatedObject['findings'],
-    scc: selectScc(podCreator(object, path), { namespace: cluster.namespace(namespace), cluster, locate }),
+    scc: selectScc(podCreator(object, one), { namespace: cluster.namespace(namespace), cluster, locate }),
   };
 }
 
@@ -205,8 +211,9 @@ function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
   return { path: printFieldPath(path), ...object.locate(path) };
 }
 
-function podCreator({ apiVersion, kind, value }: ManifestObject, template: FieldPath): PodCreator {
-  const object = value as KubeObject;
+function podCreator({ apiVersion, kind, value }: ManifestObject, pod: ObjectPod): PodCreator {
+  const template = pod.path;
+  const object = (pod.isComposed ? withValueAt(value, template, pod.pod) : value) as KubeObject;
   return isKnownKind(apiVersion, kind) ? { kind: kind as Kind, object } : { kind, object, template };
 }
 

@@ -1,11 +1,10 @@
 import { STDIN, URL_PATTERN } from '../../config/manifest-files.ts';
 import type { Manifests } from '../../config/manifests.ts';
-import { fieldNamespace } from '../../config/objects.ts';
+import { fieldNamespace, readPods } from '../../config/objects.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { findPodTemplates } from '../../policy/pod/templates.ts';
 import { type Labels, LEVEL_RULE, MODES, resolvePolicies } from '../../policy/psa/policy.ts';
 import { isLevel, type Level } from '../../policy/pss/index.ts';
 import { defineCommand, type Io } from '../command.ts';
@@ -82,7 +81,7 @@ In built-in kinds, a field with a value that API servers cannot decode is a viol
 unknown field is a violation in the warn mode.
 
 For kinds of other API groups, such as Rollout, the command finds pod templates by kind or by structure.
-Containers outside a template are an error unless --skip-kind lists the kind.
+Containers and security fields outside a pod are an error unless --skip-kind lists the kind.
 
 PodSecurityExceptions in the manifests apply as if they were approved. --at evaluates them at another date.
 
@@ -216,7 +215,7 @@ async function sccReview(
   if (platform === undefined && sccs.length === 0 && config === undefined) return {};
   const others = sccs.length === 0 ? [] : await readObjects({ filename: sccs }, io);
   const pods = objects.flatMap((object) =>
-    findPodTemplates(object.value).templates.map((path) => fieldNamespace(object.value, path) ?? namespace),
+    readPods(object.value).pods.map(({ path }) => fieldNamespace(object.value, path) ?? namespace),
   );
   const reviewScc = await createSccReviewer({
     objects: [...objects, ...others],

@@ -17,7 +17,8 @@ import {
   manifestName,
   manifestNamespace,
   type ManifestObject,
-  readPod,
+  type ObjectPod,
+  readPods,
 } from '../../config/objects.ts';
 import { findUnrendered } from '../../config/unrendered.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
@@ -26,7 +27,7 @@ import { hasFinished } from '../../kube/pod.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
-import { type FieldPath, findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
+import { type FieldPath, printFieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
@@ -160,8 +161,8 @@ interface CheckContext extends CheckSettings {
 }
 
 /**
- * Returns the findings for each pod template of an object. Objects that no API server accepts and containers outside a
- * known pod template result in errors. Also returns findings for Namespaces and SCCs. Returns nothing for other kinds.
+ * Returns the findings for each pod template of an object. Objects that no API server accepts, and containers and
+ * security fields outside a known pod template result in errors. Also returns findings for Namespaces and SCCs. Returns nothing for other kinds.
  */
 function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;
@@ -186,14 +187,15 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   if (error) return [error];
   if (isSkipped) return [];
   if (apiGroup(apiVersion) === 'kustomize.config.k8s.io') return [unbuilt(object)];
-  const { templates, unknown } = findPodTemplates(value);
-  if (templates.length === 0 && fields.length > 0) {
+  const { pods, ...outside } = readPods(value);
+  if (pods.length === 0 && fields.length > 0) {
     const namespace = manifestNamespace(value);
     return [checkedObject(object, fields, namespace === undefined ? {} : { namespace })];
   }
   return [
-    ...templates.map((path) => checkTemplate(object, path, { context, isBuiltIn, fields })),
-    ...unknown.map((path) => unknownContainers(object, path)),
+    ...pods.map((pod) => checkPod(object, pod, { context, isBuiltIn, fields })),
+    ...outside.unknown.map((path) => outsideTemplates(object, path, 'contains containers')),
+    ...outside.fields.map((path) => outsideTemplates(object, path, 'is a security field')),
   ];
 }
 
@@ -204,9 +206,9 @@ interface TemplateContext {
   readonly fields: readonly Finding[];
 }
 
-function checkTemplate(
+function checkPod(
   object: ManifestObject,
-  path: FieldPath,
+  { path, pod, sourcePath }: ObjectPod,
   { context, isBuiltIn, fields: fieldFindings }: TemplateContext,
 ): CheckedObject {
   const namespace = fieldNamespace(object.value, path) ?? context.namespace;
@@ -214,11 +216,10 @@ function checkTemplate(
   const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
   // API servers evaluate no policies on objects that they cannot decode.
   if (!isDecodable(fieldFindings)) return checkedObject(object, fieldFindings, scope);
-  const template = readPod(object.value, path);
-  const findings = findViolations(template.pod, { object, path }, { namespace, context }).map((violation): Finding => {
+  const findings = findViolations(pod, { object, path }, { namespace, context }).map((violation): Finding => {
     const { mode, policy, check, reason, detail, fix, fields } = violation;
     const paths = fields.length === 0 ? [''] : fields.map((field) => field.path);
-    const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parsePath(field)]));
+    const positions = paths.map((field) => fieldPosition(object, sourcePath(parsePath(field))));
     return { mode, ...(policy === undefined ? {} : { policy }), check, reason, detail, fix, fields: positions };
   });
   const unused = [
@@ -232,10 +233,10 @@ function isDecodable(findings: readonly Finding[]): boolean {
   return findings.every(({ check }) => check !== 'decode');
 }
 
-function unknownContainers(object: ManifestObject, path: FieldPath): ManifestError {
+function outsideTemplates(object: ManifestObject, path: FieldPath, problem: string): ManifestError {
   const { apiVersion, kind, document, locate } = object;
   const name = `${kind}.${apiGroup(apiVersion)}`;
-  const message = `not evaluated: ${printFieldPath(path)} contains containers outside the known pod templates of ${name}; to skip this kind, set --skip-kind=${name}`;
+  const message = `not evaluated: ${printFieldPath(path)} ${problem} outside the known pod templates of ${name}; to skip this kind, set --skip-kind=${name}`;
   return { file: document.file, ...locate(path), message };
 }
 
@@ -353,9 +354,8 @@ function findExceptionWarnings(objects: readonly ManifestObject[], context: Chec
 }
 
 function listDecodedPods(object: ManifestObject, context: CheckContext) {
-  return findPodTemplates(object.value).templates.flatMap((path) => {
+  return readPods(object.value).pods.flatMap(({ path, pod }) => {
     const namespace = fieldNamespace(object.value, path) ?? context.namespace;
-    const { pod } = readPod(object.value, path);
     const decoded = decodePod(context.reviewScc?.(pod, { object, path }, namespace).pod ?? pod).pod;
     return decoded ? [{ namespace, pod: decoded }] : [];
   });

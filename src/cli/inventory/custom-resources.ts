@@ -2,12 +2,13 @@
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
 import { fieldNamespace, manifestName, manifestNamespace } from '../../config/objects.ts';
+import { parsePath } from '../../config/yaml.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { ApiError } from '../../kube/status.ts';
 import { summarizeNames } from '../../kube/text.ts';
-import { isObject, type JsonObject, type ObjectMeta } from '../../kube/types.ts';
-import { findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/templates.ts';
+import { isObject, type JsonObject, type ObjectMeta, withValueAt } from '../../kube/types.ts';
+import { type FieldPath, findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 
 /** An object of any kind, with the path of its pod template if the settings configure one. */
@@ -26,26 +27,39 @@ interface CustomSources {
 const MAX_SHOWN = 5;
 
 /**
- * Finds the pod templates of custom resources, and describes containers outside a pod template, such as `Workflow
- * shop/hello (PATH)`.
+ * Finds the pod templates of custom resources, and describes containers and security fields outside a pod template,
+ * such as `Workflow shop/hello (PATH)`.
  */
 export function findCustomSources(objects: readonly CustomObject[], namespace: string): CustomSources {
   const customSources: CustomPodSource[] = [];
-  const unknown: string[] = [];
+  const containers: string[] = [];
+  const fields: string[] = [];
   for (const { apiVersion, kind, value, templatePath } of objects) {
     if (isKnownKind(apiVersion, kind)) continue;
     const found = findPodTemplates(value, templatePath);
     const name = manifestName(value);
     const labels = readLabels(value);
+    const getMetadata = (path: FieldPath) => ({
+      ...labels,
+      name,
+      namespace: fieldNamespace(value, path) ?? namespace,
+    });
     for (const template of found.templates) {
-      const metadata = { ...labels, name, namespace: fieldNamespace(value, template) ?? namespace };
-      customSources.push({ kind, object: { ...value, metadata }, template });
+      customSources.push({ kind, object: { ...value, metadata: getMetadata(template) }, template });
+    }
+    for (const { path, pod, sourcePath } of found.composed) {
+      const copy = withValueAt(value, path, pod) as JsonObject;
+      const sourceField = (field: string): string => printFieldPath(sourcePath(parsePath(field)));
+      customSources.push({ kind, object: { ...copy, metadata: getMetadata(path) }, template: path, sourceField });
     }
     const scope = manifestNamespace(value) ?? namespace;
-    unknown.push(...found.unknown.map((path) => `${kind} ${scope}/${name} (${printFieldPath(path)})`));
+    const describe = (path: FieldPath): string => `${kind} ${scope}/${name} (${printFieldPath(path)})`;
+    for (const path of found.unknown) containers.push(describe(path));
+    for (const path of found.fields) fields.push(describe(path));
   }
-  const missed = `no pods for containers outside pod templates: ${summarizeNames(unknown, MAX_SHOWN)}`;
-  return { customSources, assumptions: unknown.length === 0 ? [] : [missed] };
+  const assume = (noun: string, names: readonly string[]): readonly string[] =>
+    names.length === 0 ? [] : [`no pods for ${noun} outside pod templates: ${summarizeNames(names, MAX_SHOWN)}`];
+  return { customSources, assumptions: [...assume('containers', containers), ...assume('security fields', fields)] };
 }
 
 /** Returns the labels of an object, or none if its metadata is invalid. */

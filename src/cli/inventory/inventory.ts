@@ -10,7 +10,7 @@ import type { Scope } from '../../cluster/live-cluster.ts';
 import { readServerVersion } from '../../cluster/server-version.ts';
 import { createStore, type Store, type WritableStore } from '../../cluster/store.ts';
 import { exceptionErrors } from '../../config/exceptions.ts';
-import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
+import { apiGroup, manifestName, manifestNamespace, type ManifestObject, readPods } from '../../config/objects.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
 import { setApiDefaults } from '../../kube/defaults.ts';
@@ -32,7 +32,7 @@ import {
 } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
-import { findPodTemplates, type WorkloadResource } from '../../policy/pod/templates.ts';
+import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { Compatibility } from '../../policy/scc/mode.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
@@ -188,7 +188,7 @@ function subjectNamespaces(
   const namespaced = objects.filter(({ kind, value }) =>
     Object.hasOwn(RESOURCES, kind)
       ? RESOURCES[kind as Kind].scope === 'Namespaced'
-      : REVIEW_KINDS.some((one) => one === kind) || findPodTemplates(value).templates.length > 0,
+      : REVIEW_KINDS.some((one) => one === kind) || readPods(value).pods.length > 0,
   );
   return [...new Set(namespaced.map(({ value }) => manifestNamespace(value) ?? fallback))];
 }

@@ -23,7 +23,8 @@ export function findPatch(
 ): ReportPatch | undefined {
   const { kind, object: value } = source;
   const path = source.template ?? podTemplatePath(RESOURCES[source.kind].group, kind);
-  if (path === undefined || kind === 'Pod' || kind === 'Job') return undefined;
+  const isComposed = source.template !== undefined && source.sourceField !== undefined;
+  if (path === undefined || isComposed || kind === 'Pod' || kind === 'Job') return undefined;
   const place = { file: '', index: 0, line: 1, source: { start: 0, end: 0 }, repetitions: [] };
   const [object] = manifestObjects({ ...place, value, locate: () => START }).objects;
   if (object === undefined) return undefined;

@@ -48,8 +48,10 @@ function createReviews(
     ...(accounts.length === 0 ? {} : { serviceAccountNames: accounts }),
   };
   const isOfUser = user !== undefined || groups.length > 0;
-  return findPodTemplates(value).templates.map((path) => {
-    const { metadata, spec } = getPodTemplate(value, path) ?? {};
+  const { templates, composed } = findPodTemplates(value);
+  const pods = [...templates.map((path) => ({ path, pod: getPodTemplate(value, path) })), ...composed];
+  return pods.map(({ path, pod }) => {
+    const { metadata, spec } = pod ?? {};
     const template =
       path.length === 0 ? { metadata: { annotations: metadata?.annotations }, spec } : { metadata, spec };
     const review = {

@@ -5,6 +5,9 @@
 import { CONTAINER_LISTS, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { truncate } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import { type ComposedPod, composePods, findPaths } from './composed-pods.ts';
+import { CUSTOM_KINDS, type CustomKind, type PodFieldMap } from './custom-kinds.ts';
+import { isSecurityField } from './security-fields.ts';
 
 /** A resource with pod templates from the settings, such as `rollouts` in the `argoproj.io` group. */
 export interface WorkloadResource {
@@ -37,25 +40,42 @@ export function printFieldPath(path: FieldPath): string {
     .replace(/^\./, '');
 }
 
+/** The pods of an object, and fields that may belong to unknown pods. */
 interface PodTemplates {
   /**
    * Paths of the templates. The path is empty if the object itself is a template. In a built-in kind, the template may
    * be absent.
    */
   readonly templates: readonly FieldPath[];
+  /** Pods of custom resources whose fields are spread over the object. */
+  readonly composed: readonly ComposedPod[];
   /** Paths of containers outside any template, and of the first field beyond the search limits. */
   readonly unknown: readonly FieldPath[];
+  /** Paths of security fields of custom resources outside any template and container. */
+  readonly fields: readonly FieldPath[];
 }
 
 /** Finds the pod templates of an object and of the objects that it contains. */
 export function findPodTemplates(object: JsonObject, templatePath?: string): PodTemplates {
   if (templatePath !== undefined) {
     const paths = findPaths(object, templatePath);
-    return { templates: paths.slice(0, MAX_PATHS), unknown: paths.slice(MAX_PATHS, MAX_PATHS + 1) };
+    const unknown = paths.slice(MAX_PATHS, MAX_PATHS + 1);
+    return { templates: paths.slice(0, MAX_PATHS), composed: [], unknown, fields: [] };
   }
-  const search: Search = { path: [], templates: [], found: new Map(), unknown: [], isComplete: true };
+  const search: Search = {
+    path: [],
+    templates: [],
+    found: new Map(),
+    composed: [],
+    consumed: new Map(),
+    unknown: [],
+    fields: [],
+    isCustom: false,
+    isComplete: true,
+  };
   visit(object, '', search);
-  return { templates: search.templates, unknown: search.unknown };
+  const { templates, composed, unknown, fields } = search;
+  return { templates, composed, unknown, fields };
 }
 
 interface Search {
@@ -66,7 +86,13 @@ interface Search {
    * the text of a path may be very long.
    */
   readonly found: Map<object, readonly FieldPath[]>;
+  readonly composed: ComposedPod[];
+  /** Fields that are parts of composed pods, by the object that contains them. */
+  readonly consumed: Map<object, Set<string>>;
   readonly unknown: FieldPath[];
+  readonly fields: FieldPath[];
+  /** True in custom resources. The fields of other objects are known. */
+  isCustom: boolean;
   /** False once the search has stopped at a limit. */
   isComplete: boolean;
 }
@@ -75,45 +101,21 @@ interface Search {
 const MAX_DEPTH = 100;
 const MAX_PATHS = 1000;
 
-/**
- * Paths of pod templates in kinds that are not built in. A search by shape alone would miss templates that have no
- * containers.
- */
-const TEMPLATES: ReadonlyMap<string, readonly string[]> = new Map([
-  ['Rollout.argoproj.io', ['spec.template']],
-  ['Experiment.argoproj.io', ['spec.templates.*.template']],
-  ['Service.serving.knative.dev', ['spec.template']],
-  ['Configuration.serving.knative.dev', ['spec.template']],
-  ['Revision.serving.knative.dev', ['']],
-  ['ContainerSource.sources.knative.dev', ['spec.template']],
-  ['CloneSet.apps.kruise.io', ['spec.template']],
-  ['StatefulSet.apps.kruise.io', ['spec.template']],
-  ['DaemonSet.apps.kruise.io', ['spec.template']],
-  ['BroadcastJob.apps.kruise.io', ['spec.template']],
-  [
-    'AdvancedCronJob.apps.kruise.io',
-    ['spec.template.jobTemplate.spec.template', 'spec.template.broadcastJobTemplate.spec.template'],
-  ],
-  ['DeploymentConfig.apps.openshift.io', ['spec.template']],
-  ['ScaledJob.keda.sh', ['spec.jobTargetRef.template']],
-  ['Job.batch.volcano.sh', ['spec.tasks.*.template']],
-  ['TFJob.kubeflow.org', ['spec.tfReplicaSpecs.*.template']],
-  ['PyTorchJob.kubeflow.org', ['spec.pytorchReplicaSpecs.*.template']],
-  ['MPIJob.kubeflow.org', ['spec.mpiReplicaSpecs.*.template']],
-  ['Notebook.kubeflow.org', ['spec.template']],
-  ['RayCluster.ray.io', ['spec.headGroupSpec.template', 'spec.workerGroupSpecs.*.template']],
-  ['SparkApplication.sparkoperator.k8s.io', ['spec.driver.template', 'spec.executor.template']],
-]);
-
 /** Groups and kinds that contain patterns, schemas or copies of pods, but do not create pods. */
 const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'ControllerRevision.apps',
+  'PodSecurityPolicyTemplate.management.cattle.io',
   'apiextensions.k8s.io',
+  'config.portcullis.dev',
   'constraints.gatekeeper.sh',
   'imagepolicy.k8s.io',
+  'kustomize.config.k8s.io',
   'kyverno.io',
   'mutations.gatekeeper.sh',
+  'pod-security.admission.config.k8s.io',
+  'policies.kubewarden.io',
   'policies.kyverno.io',
+  'policy.portcullis.dev',
   'security.openshift.io',
   'templates.gatekeeper.sh',
 ]);
@@ -129,8 +131,8 @@ function visit(value: object, name: string, search: Search): void {
   else visitObject(value as JsonObject, name, search);
 }
 
-function isFull({ templates, unknown }: Search): boolean {
-  return templates.length + unknown.length >= MAX_PATHS;
+function isFull({ templates, composed, unknown, fields }: Search): boolean {
+  return templates.length + composed.length + unknown.length + fields.length >= MAX_PATHS;
 }
 
 /** Stops the search at a field that exceeds a limit. */
@@ -150,11 +152,40 @@ function visitObject(value: JsonObject, name: string, search: Search): void {
   const known = isReference ? NOT_KNOWN : knownTemplates(value);
   for (const below of known.paths) addTemplate(search, [...path, ...below], getPodTemplate(value, below));
   if (known.isComplete || isFound(search, path, value)) return;
+  if (known.pods) addComposed(search, value, known.pods);
+  const before = search.isCustom;
+  search.isCustom = known.isCustom ?? before;
   if (isTemplate(value, name)) addTemplate(search, [...path], value);
   else if (isContainer(value, name) && /^script$|container$/i.test(name)) unknown.push([...path]);
-  else {
-    for (const [key, member] of Object.entries(value))
-      if (!IGNORED_MEMBERS.has(key)) visitMember(member, key, key, search);
+  else visitMembers(value, search);
+  search.isCustom = before;
+}
+
+function visitMembers(value: JsonObject, search: Search): void {
+  const { path, fields, consumed } = search;
+  const own = consumed.get(value);
+  for (const [key, member] of Object.entries(value)) {
+    if (IGNORED_MEMBERS.has(key) || own?.has(key)) continue;
+    if (!search.isCustom || !isSecurityField(key, member)) visitMember(member, key, key, search);
+    else if (isFull(search)) end(search, [...path, key]);
+    else fields.push([...path, key]);
+  }
+}
+
+/** Adds the pods of a custom resource at the current path. */
+function addComposed(search: Search, object: JsonObject, maps: readonly PodFieldMap[]): void {
+  const { path, composed, consumed } = search;
+  const prefix = [...path];
+  const pods = composePods(object, maps, (parent, field) => {
+    const fields = consumed.get(parent) ?? new Set();
+    consumed.set(parent, fields.add(field));
+  });
+  for (const { path: below, pod, sourcePath } of pods) {
+    if (isFull(search)) {
+      end(search, [...prefix, ...below]);
+      return;
+    }
+    composed.push({ path: [...prefix, ...below], pod, sourcePath: (field) => [...prefix, ...sourcePath(field)] });
   }
 }
 
@@ -185,8 +216,11 @@ function isFound({ found }: Search, path: FieldPath, template: object | undefine
 
 interface KnownTemplates {
   readonly paths: readonly FieldPath[];
+  readonly pods?: readonly PodFieldMap[] | undefined;
   /** True if objects of this kind cannot contain other templates. */
   readonly isComplete: boolean;
+  /** True for custom resources. Absent for objects without a kind. */
+  readonly isCustom?: boolean;
 }
 
 const NOT_KNOWN: KnownTemplates = { paths: [], isComplete: false };
@@ -200,24 +234,9 @@ function knownTemplates(object: JsonObject): KnownTemplates {
   if (path !== undefined) return { paths: [path], isComplete: true };
   const name = `${kind}.${group}`;
   if (WITHOUT_PODS.has(name) || WITHOUT_PODS.has(group)) return { paths: [], isComplete: true };
-  return { paths: (TEMPLATES.get(name) ?? []).flatMap((text) => findPaths(object, text)), isComplete: false };
-}
-
-/** Returns the paths of the existing fields that match a path with `*`. */
-function findPaths(object: JsonObject, text: string): readonly FieldPath[] {
-  let matches: readonly (readonly [value: unknown, path: FieldPath])[] = [[object, []]];
-  for (const step of text === '' ? [] : text.split('.')) {
-    matches = matches.flatMap(([value, path]) =>
-      listMembers(value, step).map(([key, member]) => [member, [...path, key]] as const),
-    );
-  }
-  return matches.map(([, path]) => path);
-}
-
-function listMembers(value: unknown, step: string): readonly (readonly [key: string | number, member: unknown])[] {
-  if (Array.isArray(value)) return step === '*' ? [...value.entries()] : [];
-  if (!isObject(value)) return [];
-  return Object.entries(value).filter(([key, member]) => member != null && (step === '*' || step === key));
+  const { templates = [], pods }: CustomKind = (Object.hasOwn(CUSTOM_KINDS, name) && CUSTOM_KINDS[name]) || {};
+  const paths = templates.flatMap((pattern) => findPaths(object, pattern));
+  return { paths, pods, isComplete: false, isCustom: group.includes('.') };
 }
 
 /** Pod spec fields that only pods set to true. */

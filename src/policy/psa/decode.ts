@@ -97,11 +97,12 @@ export function decodeWorkload(
   const named = resources.find((one) => one.resource === resource && one.group === group);
   if (!named) return decodeObject(object, kind);
   if (!isObject(object)) return { outcome: 'absent' };
-  const { templates, unknown } = findPodTemplates(object, named.templatePath);
+  const { templates, composed, unknown } = findPodTemplates(object, named.templatePath);
+  const pods = [...templates.map((path) => ({ path, pod: getPodTemplate(object, path) })), ...composed];
   const located: LocatedTemplate[] = [];
   let containers = 0;
-  for (const path of templates) {
-    const decoded = decodePod(getPodTemplate(object, path));
+  for (const { path, pod } of pods) {
+    const decoded = decodePod(pod);
     containers += decoded.pod?.containers.length ?? 0;
     if (located.length >= MAX_TEMPLATES || containers > LIMITS.containers) {
       return { outcome: 'templates', templates: located, unknown: [printFieldPath(path)] };

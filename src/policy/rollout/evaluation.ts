@@ -355,13 +355,13 @@ interface Finding {
 
 function addTemplate(
   findings: Map<string, Finding>,
-  { kind, name, path, pod }: TemplatePod,
+  { kind, name, path, pod, sourceField = (field) => (path === '' ? field : `${path}.${field}`) }: TemplatePod,
   input: NamespaceInput,
   policies: readonly EvaluatedPolicy[],
 ): void {
   const finding = findingFor(findings, { kind, name });
   if (pod.pod) finding.templates.push(pod.pod);
-  const denial = findDenial(pod, path === '' ? '' : `${path}.`, input, policies);
+  const denial = findDenial(pod, sourceField, input, policies);
   if (denial === undefined) return;
   if (denial.exceptions.length > 0) {
     finding.excepted = merge(finding.excepted, denial, true);
@@ -379,7 +379,7 @@ function addPod(
 ): void {
   if (hasFinished(pod)) return;
   const decoded = decodePod(pod);
-  const denial = findDenial(decoded, '', input, policies);
+  const denial = findDenial(decoded, ownField, input, policies);
   const isUsers = isUserCaused(pod, input);
   if (denial === undefined && !isUsers) return;
   const finding = findingFor(findings, podOwner(pod, input.exists));
@@ -423,7 +423,7 @@ function isReplaceable(
 ): boolean {
   const { pod } = decodePod(withoutEphemeralContainers(running));
   if (pod === undefined) return false;
-  const denial = findDenial({ pod: input.complete(pod) }, '', input, policies);
+  const denial = findDenial({ pod: input.complete(pod) }, ownField, input, policies);
   if (denial === undefined || denial.exceptions.length > 0) return true;
   const parts = new Set(templates.flatMap(listParts));
   return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
@@ -450,9 +450,12 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
 }
 
 /** Evaluates without `fields` first, because most pods satisfy the level. */
+/** A pod is not a part of another object. */
+const ownField = (field: string): string => field;
+
 function findDenial(
   decoded: DecodedPod,
-  prefix: string,
+  sourceField: (podField: string) => string,
   { exemptions, emulationVersion, exceptions = NO_EXCEPTIONS, detailCharacters }: NamespaceInput,
   policies: readonly EvaluatedPolicy[],
 ): Denial | undefined {
@@ -486,7 +489,9 @@ function findDenial(
       check,
       reason,
       detail: detailCharacters === undefined ? detail : truncate(detail, MAX_DETAIL),
-      fields: (detailCharacters === undefined ? fields : fields.slice(0, MAX_FIELDS)).map(({ path }) => prefix + path),
+      fields: (detailCharacters === undefined ? fields : fields.slice(0, MAX_FIELDS)).map(({ path }) =>
+        sourceField(path),
+      ),
       fix: checkFix(check),
     })),
   };

@@ -15,6 +15,8 @@ export interface TemplatePod {
   /** Path of the template in the workload, such as `spec.template`. */
   readonly path: string;
   readonly pod: DecodedPod;
+  /** Returns the path in the workload of a field of the pod. By default, the path of the template precedes the field. */
+  readonly sourceField?: (podField: string) => string;
 }
 
 /** Input for admitting a template's pods. */
@@ -39,7 +41,8 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   const { name = '' } = object.metadata ?? {};
   const decoded = decodePod(created.pod);
   const pod = decoded.pod ? { pod: completePod(decoded.pod, context) } : decoded;
-  return { kind, name, path: printFieldPath(path), pod };
+  const sourceField = source.template && source.sourceField;
+  return { kind, name, path: printFieldPath(path), pod, ...(sourceField && { sourceField }) };
 }
 
 /** Returns the pod after defaulting by admission, or the unchanged pod if no SCC admits it. */

@@ -255,9 +255,9 @@ describe('check evaluates pod templates of other API groups', () => {
       [],
       2,
       '1 not evaluated, 1 of other kinds',
-      'error: stdin:61:5: not evaluated: spec.templates[0].container contains containers outside the known pod templates of Workflow.argoproj.io; to skip this kind, set --skip-kind=Workflow.argoproj.io\n',
+      'error: stdin:61:5: not evaluated: spec.templates[0].container contains containers outside the known pod templates of Runner.example.com; to skip this kind, set --skip-kind=Runner.example.com\n',
     ],
-    [['--skip-kind', 'Workflow.argoproj.io'], 1, '2 of other kinds', ''],
+    [['--skip-kind', 'Runner.example.com'], 1, '2 of other kinds', ''],
   ];
   for (const [args, code, counts, stderr] of cases) {
     test(`with ${args.join(' ') || 'defaults'}`, async () => {

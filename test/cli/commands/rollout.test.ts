@@ -79,7 +79,7 @@ describe('plan', () => {
       'Service hello',
       'Template bundle objects[0].spec.hostIPC',
     ]);
-    const unknown = 'no pods for containers outside pod templates: Workflow shop/hello-* (spec.templates[0].container)';
+    const unknown = 'no pods for containers outside pod templates: Runner shop/hello-* (spec.templates[0].container)';
     assert.ok(assumptions.includes(unknown));
   });
 

@@ -67,7 +67,7 @@ describe('the plan is printed', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /; no pods for containers outside pod templates: Workflow shop\/hello-\* \(spec\.templates\[0\]\.container\); SCC mode report for namespaces without the label \(set --scc-mode\)\.\n/,
+      /; no pods for containers outside pod templates: Runner shop\/hello-\* \(spec\.templates\[0\]\.container\); SCC mode report for namespaces without the label \(set --scc-mode\)\.\n/,
     );
     const results = stdout.split('\n').filter((line) => /^ {2}\S.* {2}/.test(line));
     assert.deepEqual(results, [

@@ -9,15 +9,22 @@ interface Case {
   readonly name: string;
   readonly object: JsonObject;
   readonly templates?: readonly string[];
+  readonly composed?: readonly string[];
   readonly unknown?: readonly string[];
+  readonly fields?: readonly string[];
 }
 
 suite('pod templates', () => {
-  for (const { name, object, templates = [], unknown = [] } of readFixture<readonly Case[]>('pod-templates.yaml')) {
+  for (const { name, object, ...expected } of readFixture<readonly Case[]>('pod-templates.yaml')) {
     test(name, () => {
-      const found = findPodTemplates(object);
-      const actual = { templates: found.templates.map(printFieldPath), unknown: found.unknown.map(printFieldPath) };
-      assert.deepEqual(actual, { templates, unknown });
+      const { templates, composed, unknown, fields } = findPodTemplates(object);
+      const actual = {
+        templates: templates.map(printFieldPath),
+        composed: composed.map(({ path }) => printFieldPath(path)),
+        unknown: unknown.map(printFieldPath),
+        fields: fields.map(printFieldPath),
+      };
+      assert.deepEqual(actual, { templates: [], composed: [], unknown: [], fields: [], ...expected });
     });
   }
 });

@@ -1,0 +1,273 @@
+/** Composes the pods of custom resources whose pod fields are spread over the object. */
+import { LIMITS } from '../../kube/limits.ts';
+import { isObject, type JsonObject, type PodLike, valueAt } from '../../kube/types.ts';
+import type { PodFieldMap } from './custom-kinds.ts';
+
+/** Member names and item indexes that lead to a field. */
+type Path = readonly (string | number)[];
+
+/** A pod that consists of fields of a custom resource. */
+export interface ComposedPod {
+  /** Path of the object that contains the fields of the pod. */
+  readonly path: Path;
+  readonly pod: PodLike;
+  /** Returns the path of a field of the pod in the custom resource. */
+  sourcePath(podPath: Path): Path;
+}
+
+/** Called for each field that is a part of a pod, with the object that contains the field. */
+type Consume = (object: object, field: string) => void;
+
+/** Fields of the pod spec that decisions read, without lists. */
+const FIELDS = [
+  'hostNetwork',
+  'hostPID',
+  'hostIPC',
+  'hostUsers',
+  'os',
+  'runtimeClassName',
+  'securityContext',
+  'serviceAccount',
+  'serviceAccountName',
+] as const;
+
+/** Without one of these fields, an object without containers does not describe a pod. */
+const SIGNIFICANT = ['hostNetwork', 'hostPID', 'hostIPC', 'securityContext', 'volumes'] as const;
+
+const CONTAINER_FIELDS = [
+  'name',
+  'image',
+  'securityContext',
+  'ports',
+  'livenessProbe',
+  'readinessProbe',
+  'startupProbe',
+  'lifecycle',
+] as const;
+
+const ANNOTATIONS = ['annotations', 'metadata.annotations', 'podAnnotations', 'podMetadata.annotations'] as const;
+
+/** A path in the custom resource, and the path that applies to fields that the first one does not have. */
+interface Origin {
+  readonly path: Path;
+  readonly defaults?: Path | undefined;
+}
+
+interface Composition {
+  readonly object: JsonObject;
+  readonly at: Path;
+  readonly spec: Record<string, unknown>;
+  /** Annotations, in descending priority. */
+  readonly annotations: { readonly map: JsonObject; readonly path: Path }[];
+  /** Lists of volumes, and the index of their first volume in the pod. */
+  readonly volumes: { readonly start: number; readonly path: Path }[];
+  readonly containers: unknown[];
+  /** Origins of the fields of the pod, by their paths in the pod as JSON. */
+  readonly origins: Map<string, Origin>;
+  readonly consume: Consume;
+}
+
+/** Maximum number of pods for each path, because several pods may contain the same fields. */
+const MAX_COMPOSED = 200;
+
+/** Returns the pods of a custom resource. */
+export function composePods(
+  object: JsonObject,
+  maps: readonly PodFieldMap[],
+  consume: Consume,
+): readonly ComposedPod[] {
+  return maps.flatMap((map) => {
+    const compose = (patterns: readonly string[]): readonly Composition[] =>
+      patterns
+        .flatMap((pattern) => findPaths(object, pattern).slice(0, MAX_COMPOSED))
+        .map((at) => composePod(object, at, map, consume))
+        .filter(({ at }) => map.if === undefined || valueAt(object, [...at, map.if]) === true);
+    const complete = compose(map.at).filter(({ containers }) => containers.length > 0);
+    const pods = complete.length > 0 ? complete : compose(map.otherwise ?? []).filter(isSignificant);
+    return pods.map((pod) => ({
+      path: pod.at,
+      pod: createPod(pod),
+      sourcePath: (podPath) => findOrigin(pod, podPath),
+    }));
+  });
+}
+
+function createPod(pod: Composition): PodLike {
+  const { spec, containers } = pod;
+  return { metadata: { annotations: mergeAnnotations(pod) }, spec: { ...spec, containers } } as PodLike;
+}
+
+function isSignificant({ spec }: Composition): boolean {
+  return SIGNIFICANT.some((field) => spec[field] !== undefined);
+}
+
+function composePod(object: JsonObject, at: Path, map: PodFieldMap, consume: Consume): Composition {
+  const pod: Composition = {
+    object,
+    at,
+    spec: {},
+    annotations: [],
+    volumes: [],
+    containers: [],
+    origins: new Map(),
+    consume,
+  };
+  const resolve = (pattern: string): Path =>
+    pattern.startsWith('/') ? toSteps(pattern.slice(1)) : [...at, ...toSteps(pattern)];
+  addFields(pod, at, map.securityContext);
+  for (const pattern of map.also ?? []) {
+    addFields(pod, resolve(pattern));
+    // Other fields of an object below the first one belong to the same pod.
+    if (!pattern.startsWith('/')) consumePath(pod, resolve(pattern).slice(0, at.length + 1));
+  }
+  const used = new Set<string>();
+  for (const entry of map.containers ?? []) {
+    const [pattern, defaults] = typeof entry === 'string' ? [entry] : entry;
+    const base = defaults === undefined ? undefined : resolve(defaults);
+    if (base) {
+      used.add(JSON.stringify(base));
+      consumePath(pod, base);
+    }
+    addContainers(pod, resolve(pattern), base, used);
+  }
+  return pod;
+}
+
+function toSteps(pattern: string): Path {
+  return pattern === '' ? [] : pattern.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step));
+}
+
+function consumePath({ object, consume }: Composition, path: Path): void {
+  const parent = valueAt(object, path.slice(0, -1));
+  if (isObject(parent)) consume(parent, String(path.at(-1)));
+}
+
+/** Adds the fields of the pod that an object contains, unless they are set. Lists are concatenated. */
+function addFields(pod: Composition, path: Path, securityContext = 'securityContext'): void {
+  const { object, spec, origins, consume } = pod;
+  const value = valueAt(object, path);
+  if (!isObject(value)) return;
+  for (const field of FIELDS) {
+    const name = field === 'securityContext' ? securityContext : field;
+    if (value[name] == null) continue;
+    consume(value, name);
+    if (spec[field] !== undefined) continue;
+    spec[field] = value[name];
+    origins.set(JSON.stringify(['spec', field]), { path: [...path, name] });
+  }
+  if (value['volumes'] != null) addVolumes(pod, value, path);
+  for (const pattern of ANNOTATIONS) {
+    const from = [...path, ...toSteps(pattern)];
+    const map = path.length === 0 ? undefined : valueAt(object, from);
+    if (isObject(map)) pod.annotations.push({ map, path: from });
+  }
+}
+
+function addVolumes(pod: Composition, owner: JsonObject, path: Path): void {
+  const { spec, consume } = pod;
+  const { volumes } = owner;
+  consume(owner, 'volumes');
+  const before = spec['volumes'] === undefined ? [] : [spec['volumes']].flat();
+  // Decisions do not read longer lists, so the other volumes have no effect.
+  if (before.length > LIMITS.podItems) return;
+  const isLong = Array.isArray(volumes) && volumes.length > LIMITS.podItems;
+  const isOnly = isLong || before.length === 0;
+  spec['volumes'] = isOnly ? volumes : [before, volumes].flat();
+  pod.volumes.push({ start: isOnly ? 0 : before.length, path: [...path, 'volumes'] });
+}
+
+/** Adds a container, or the containers in a list. Skips containers that are the defaults of another container. */
+function addContainers(pod: Composition, path: Path, defaults: Path | undefined, used: ReadonlySet<string>): void {
+  const { object, at, containers, origins, consume } = pod;
+  const value = valueAt(object, path);
+  if (value == null) return;
+  const isOwn = path.length === at.length;
+  if (!isOwn) consumePath(pod, path);
+  const base = defaults && valueAt(object, defaults);
+  const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  for (const [index, item] of items.entries()) {
+    const own = Array.isArray(value) ? [...path, index] : path;
+    if (used.has(JSON.stringify(own))) continue;
+    origins.set(JSON.stringify(['spec', 'containers', containers.length]), { path: own, defaults });
+    containers.push(createContainer(item, base, containerName(own, isOwn)));
+    if (isOwn && isObject(item)) for (const field of CONTAINER_FIELDS) consume(item, field);
+  }
+}
+
+/** Name of a container that has none, such as `steps[0]`. */
+function containerName(path: Path, isOwn: boolean): string {
+  const last = path.at(-1) ?? '';
+  if (isOwn || last === 'container' || last === 'script') return 'main';
+  return typeof last === 'number' ? `${path.at(-2) ?? ''}[${last}]` : last;
+}
+
+function createContainer(item: unknown, base: unknown, name: string): unknown {
+  if (!isObject(item)) return item;
+  const defaults = isObject(base) ? base : {};
+  const fields = CONTAINER_FIELDS.flatMap((field) => {
+    const value = withDefaults(item[field], defaults[field]);
+    return value == null ? [] : [[field, value] as const];
+  });
+  return { name, ...Object.fromEntries(fields) };
+}
+
+/** Sets absent fields of an object and of the objects in it. */
+function withDefaults(value: unknown, defaults: unknown): unknown {
+  if (value == null) return defaults;
+  if (!isObject(value) || !isObject(defaults)) return value;
+  const missing = Object.entries(defaults).map(([key, one]) => [key, withDefaults(value[key], one)] as const);
+  return { ...value, ...Object.fromEntries(missing) };
+}
+
+/** Annotations that decisions read are few. Longer maps are not copied for each pod. */
+const MAX_MERGED = 1000;
+
+function mergeAnnotations({ annotations }: Composition): JsonObject {
+  const [first, ...others] = annotations.map(({ map }) => map);
+  const short = others.filter((map) => Object.keys(map).length <= MAX_MERGED);
+  return short.length === 0 ? (first ?? {}) : (Object.assign({}, ...[first, ...short].reverse()) as JsonObject);
+}
+
+function findOrigin({ object, at, origins, volumes, annotations }: Composition, podPath: Path): Path {
+  const [root, field, step, ...rest] = podPath;
+  if (root === 'metadata') {
+    const found = annotations.find(({ map }) => Object.hasOwn(map, String(step))) ?? annotations[0];
+    return found && step !== undefined ? [...found.path, step, ...rest] : at;
+  }
+  if (field === 'volumes') {
+    const list = volumes.findLast(({ start }) => typeof step !== 'number' || step >= start) ?? { start: 0, path: at };
+    if (typeof step !== 'number') return list.path;
+    return Array.isArray(valueAt(object, list.path))
+      ? [...list.path, step - list.start, ...rest]
+      : [...list.path, ...rest];
+  }
+  for (let length = podPath.length; length > 0; length--) {
+    const origin = origins.get(JSON.stringify(podPath.slice(0, length)));
+    if (origin === undefined) continue;
+    const below = podPath.slice(length);
+    const { path, defaults } = origin;
+    const isDefault =
+      defaults &&
+      valueAt(object, [...path, ...below]) === undefined &&
+      valueAt(object, [...defaults, ...below]) !== undefined;
+    return [...(isDefault ? defaults : path), ...below];
+  }
+  return at;
+}
+
+/** Returns the paths of the existing fields that match a path with `*`. */
+export function findPaths(object: JsonObject, pattern: string): readonly Path[] {
+  let matches: readonly (readonly [value: unknown, path: Path])[] = [[object, []]];
+  for (const step of pattern === '' ? [] : pattern.split('.')) {
+    matches = matches.flatMap(([value, path]) =>
+      listMembers(value, step).map(([key, member]) => [member, [...path, key]] as const),
+    );
+  }
+  return matches.map(([, path]) => path);
+}
+
+function listMembers(value: unknown, step: string): readonly (readonly [key: string | number, member: unknown])[] {
+  if (Array.isArray(value)) return step === '*' ? [...value.entries()] : [];
+  if (!isObject(value)) return [];
+  return Object.entries(value).filter(([key, member]) => member != null && (step === '*' || step === key));
+}

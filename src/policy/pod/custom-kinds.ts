@@ -1,0 +1,181 @@
+/**
+ * The custom resources whose pods are known: one row for each kind. A row has the paths of pod templates, or describes
+ * how the fields of the kind become a pod. Controllers add further fields and containers, which are not evaluated.
+ */
+
+/** Steps of a path, separated by dots. In the paths of pods, `*` is every member or item. */
+type FieldPattern = string;
+
+/**
+ * A pod that consists of fields of a custom resource. The fields of the pod spec have the same names as in pods, except
+ * for `securityContext` and the containers. The paths start at the object that contains the fields of the pod, or, with
+ * a slash, at the custom resource.
+ */
+export interface PodFieldMap {
+  /** Objects that contain the fields of one pod each, and containers. */
+  readonly at: readonly FieldPattern[];
+  /** Objects with fields of pods without containers, which are used if there are no containers. */
+  readonly otherwise?: readonly FieldPattern[];
+  /** Field of the object that must be true. */
+  readonly if?: string;
+  /** Further objects with fields of the pod, which apply where earlier objects do not set them. */
+  readonly also?: readonly FieldPattern[];
+  /** Field of the first object that is the security context of the pod. */
+  readonly securityContext?: string;
+  /**
+   * Containers, or lists of them. An empty path is the object itself. The second path is a container with defaults for
+   * the other container or for all items of the list.
+   */
+  readonly containers?: readonly (FieldPattern | readonly [FieldPattern, defaults: FieldPattern])[];
+}
+
+export interface CustomKind {
+  /** Paths of the pod templates. An empty path is the object itself. */
+  readonly templates?: readonly FieldPattern[];
+  readonly pods?: readonly PodFieldMap[];
+}
+
+const TASK = [['steps', 'stepTemplate'], 'sidecars'] as const;
+
+/** A Strimzi component. Only the containers that the template configures are known. */
+function strimzi(at: FieldPattern, containers: readonly string[]): PodFieldMap {
+  return { at: [at], otherwise: [at], also: ['pod'], containers };
+}
+
+const STRIMZI_CONNECT: CustomKind = {
+  pods: [
+    strimzi('spec.template', ['connectContainer', 'initContainer']),
+    {
+      at: ['spec.template.buildPod'],
+      otherwise: ['spec.template.buildPod'],
+      containers: ['/spec.template.buildContainer'],
+    },
+  ],
+};
+
+const OTEL: PodFieldMap = {
+  at: ['spec'],
+  securityContext: 'podSecurityContext',
+  containers: ['', 'initContainers', 'additionalContainers'],
+};
+
+/** A pod whose containers the operator creates. The containers in the object only change them. */
+const PROMETHEUS: CustomKind = { pods: [{ at: [], otherwise: ['spec'] }] };
+
+function workflow(spec: FieldPattern): CustomKind {
+  const defaults = `/${spec}.templateDefaults`;
+  const containers = [
+    ...['container', 'script'].map((name) => [name, `${defaults}.${name}`] as const),
+    'containerSet.containers',
+    'initContainers',
+    'sidecars',
+  ];
+  return { pods: [{ at: [`${spec}.templates.*`], otherwise: [spec], also: [defaults, `/${spec}`], containers }] };
+}
+
+function spark(spec: FieldPattern): CustomKind {
+  return {
+    pods: [
+      {
+        at: [`${spec}.driver`, `${spec}.executor`],
+        also: ['template.spec', `/${spec}`],
+        securityContext: 'podSecurityContext',
+        containers: [
+          ['', 'template.spec.containers.0'],
+          'initContainers',
+          'sidecars',
+          'template.spec.initContainers',
+          'template.spec.containers',
+        ],
+      },
+    ],
+  };
+}
+
+/** The custom resources, by kind and API group. */
+export const CUSTOM_KINDS: Readonly<Record<string, CustomKind>> = {
+  'AdvancedCronJob.apps.kruise.io': {
+    templates: ['spec.template.jobTemplate.spec.template', 'spec.template.broadcastJobTemplate.spec.template'],
+  },
+  'Alertmanager.monitoring.coreos.com': PROMETHEUS,
+  'BroadcastJob.apps.kruise.io': { templates: ['spec.template'] },
+  'CloneSet.apps.kruise.io': { templates: ['spec.template'] },
+  'ClusterTask.tekton.dev': { pods: [{ at: ['spec'], containers: TASK }] },
+  'ClusterWorkflowTemplate.argoproj.io': workflow('spec'),
+  'Configuration.serving.knative.dev': { templates: ['spec.template'] },
+  'ContainerSource.sources.knative.dev': { templates: ['spec.template'] },
+  'CronWorkflow.argoproj.io': workflow('spec.workflowSpec'),
+  'DaemonSet.apps.kruise.io': { templates: ['spec.template'] },
+  'DeploymentConfig.apps.openshift.io': { templates: ['spec.template'] },
+  'Experiment.argoproj.io': { templates: ['spec.templates.*.template'] },
+  'Job.batch.volcano.sh': { templates: ['spec.tasks.*.template'] },
+  'Kafka.kafka.strimzi.io': {
+    pods: [
+      strimzi('spec.kafka.template', ['kafkaContainer', 'initContainer']),
+      strimzi('spec.zookeeper.template', ['zookeeperContainer']),
+      strimzi('spec.entityOperator.template', [
+        'topicOperatorContainer',
+        'userOperatorContainer',
+        'tlsSidecarContainer',
+      ]),
+      strimzi('spec.cruiseControl.template', ['cruiseControlContainer', 'tlsSidecarContainer']),
+      strimzi('spec.kafkaExporter.template', ['container']),
+      strimzi('spec.jmxTrans.template', ['container']),
+    ],
+  },
+  'KafkaBridge.kafka.strimzi.io': { pods: [strimzi('spec.template', ['bridgeContainer', 'initContainer'])] },
+  'KafkaConnect.kafka.strimzi.io': STRIMZI_CONNECT,
+  'KafkaMirrorMaker.kafka.strimzi.io': { pods: [strimzi('spec.template', ['mirrorMakerContainer'])] },
+  'KafkaMirrorMaker2.kafka.strimzi.io': STRIMZI_CONNECT,
+  'KafkaNodePool.kafka.strimzi.io': { pods: [strimzi('spec.template', ['kafkaContainer', 'initContainer'])] },
+  'MPIJob.kubeflow.org': { templates: ['spec.mpiReplicaSpecs.*.template'] },
+  'Notebook.kubeflow.org': { templates: ['spec.template'] },
+  'OpAMPBridge.opentelemetry.io': {
+    pods: [OTEL],
+  },
+  'OpenTelemetryCollector.opentelemetry.io': {
+    pods: [OTEL, { ...OTEL, at: ['spec.targetAllocator'], if: 'enabled' }],
+  },
+  'Pipeline.tekton.dev': { pods: [{ at: ['spec.tasks.*.taskSpec', 'spec.finally.*.taskSpec'], containers: TASK }] },
+  'PipelineRun.tekton.dev': {
+    pods: [
+      {
+        at: ['spec.pipelineSpec.tasks.*.taskSpec', 'spec.pipelineSpec.finally.*.taskSpec'],
+        otherwise: ['spec'],
+        also: ['/spec.taskRunTemplate.podTemplate', '/spec.podTemplate', '/spec.taskRunTemplate'],
+        containers: TASK,
+      },
+      { at: [], otherwise: ['spec.taskRunSpecs.*.podTemplate', 'spec.taskRunSpecs.*.taskPodTemplate'] },
+    ],
+  },
+  'Prometheus.monitoring.coreos.com': PROMETHEUS,
+  'PrometheusAgent.monitoring.coreos.com': PROMETHEUS,
+  'PyTorchJob.kubeflow.org': { templates: ['spec.pytorchReplicaSpecs.*.template'] },
+  'RayCluster.ray.io': { templates: ['spec.headGroupSpec.template', 'spec.workerGroupSpecs.*.template'] },
+  'Revision.serving.knative.dev': { templates: [''] },
+  'Rollout.argoproj.io': { templates: ['spec.template'] },
+  'ScaledJob.keda.sh': { templates: ['spec.jobTargetRef.template'] },
+  'ScheduledSparkApplication.sparkoperator.k8s.io': spark('spec.template'),
+  'Service.serving.knative.dev': { templates: ['spec.template'] },
+  'SparkApplication.sparkoperator.k8s.io': spark('spec'),
+  'StatefulSet.apps.kruise.io': { templates: ['spec.template'] },
+  'StepAction.tekton.dev': { pods: [{ at: ['spec'], containers: [''] }] },
+  'TFJob.kubeflow.org': { templates: ['spec.tfReplicaSpecs.*.template'] },
+  'TargetAllocator.opentelemetry.io': {
+    pods: [OTEL],
+  },
+  'Task.tekton.dev': { pods: [{ at: ['spec'], containers: TASK }] },
+  'TaskRun.tekton.dev': {
+    pods: [
+      {
+        at: ['spec'],
+        otherwise: ['spec'],
+        also: ['podTemplate', 'taskSpec'],
+        containers: [['taskSpec.steps', 'taskSpec.stepTemplate'], 'taskSpec.sidecars'],
+      },
+    ],
+  },
+  'ThanosRuler.monitoring.coreos.com': PROMETHEUS,
+  'Workflow.argoproj.io': workflow('spec'),
+  'WorkflowTemplate.argoproj.io': workflow('spec'),
+};
