@@ -132,6 +132,8 @@ interface FixOptions {
   readonly moveFields?: (object: ManifestObject) => Relocated;
 }
 
+const PROCESSED = 'change it in the template, because its parameters have been substituted';
+
 /** Like `fixManifests`, but for violations of any rules. `file` is the name of the text in messages. */
 export function fixText(
   text: string,
@@ -146,7 +148,8 @@ export function fixText(
     .flatMap((object) => fixObject(moveFields(object), findViolations));
   const refused = new Map(
     fixes.flatMap((fix) => {
-      const choice = fix.changes.length === 0 ? undefined : refuse(fix.object);
+      const isProcessed = fix.object.template?.isProcessed ?? false;
+      const choice = fix.changes.length === 0 ? undefined : isProcessed ? PROCESSED : refuse(fix.object);
       return choice === undefined ? [] : [[fix, choice] as const];
     }),
   );

@@ -4,6 +4,7 @@ import { draft, isObject, type JsonObject, type PodLike, objectMember } from '..
 import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
 import type { Labels } from '../policy/psa/policy.ts';
 import { decodeError } from '../policy/pss/index.ts';
+import { isTemplate, processTemplate } from './openshift-templates.ts';
 import type { ManifestDocument, ManifestError, Path, Position } from './yaml.ts';
 
 /** A Kubernetes API object, which is a whole document or a list item in it. */
@@ -14,6 +15,8 @@ export interface ManifestObject extends Position {
   readonly apiVersion: string;
   readonly kind: string;
   readonly value: JsonObject;
+  /** Set for an object of an OpenShift Template, which differs from its text if it has been processed. */
+  readonly template?: { readonly isProcessed: boolean };
   /** Position of a field in the object, or of its nearest existing ancestor. */
   locate(path: Path): Position;
 }
@@ -34,11 +37,14 @@ const PROJECT = { apiVersion: 'project.openshift.io/v1', kind: 'Project' } as co
 /** File that describes the Helm chart in its directory. */
 export const CHART_FILE = 'Chart.yaml';
 
-/** Returns the objects in a document. List items are separate objects. Any other value is an error. */
+/**
+ * Returns the objects in a document. Items of lists and objects of OpenShift Templates are separate objects. Any other
+ * value is an error.
+ */
 export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const objects: ManifestObject[] = [];
   const errors: ManifestError[] = [];
-  const add = (value: unknown, path: Path, inherited: TypeMeta): void => {
+  const add = (value: unknown, path: Path, inherited: TypeMeta, template?: ManifestObject['template']): void => {
     const typed = readTypeMeta(value, inherited);
     if ('message' in typed) {
       const { file } = document;
@@ -49,11 +55,17 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
     const items = kind.endsWith('List') ? typed.value['items'] : undefined;
     if (Array.isArray(items)) {
       const itemType = kind === 'List' ? {} : { apiVersion, kind: kind.slice(0, -'List'.length) };
-      items.forEach((item, index) => add(item, [...path, 'items', index], itemType));
+      items.forEach((item, index) => add(item, [...path, 'items', index], itemType, template));
+      return;
+    }
+    if (isTemplate(apiVersion, kind)) {
+      for (const [index, { value: object, isProcessed }] of processTemplate(typed.value).entries()) {
+        add(object, [...path, 'objects', index], {}, { isProcessed });
+      }
       return;
     }
     const locate = (below: Path): Position => document.locate([...path, ...below]);
-    objects.push({ ...typed, document, path, ...locate([]), locate });
+    objects.push({ ...typed, document, path, ...locate([]), locate, ...(template && { template }) });
   };
   add(document.value, [], KUSTOMIZATION_FILE.test(document.file) ? KUSTOMIZATION : {});
   return { objects, errors };

@@ -1,8 +1,10 @@
 /** Finds placeholders in fields that policies read, because the object must be rendered before it can be evaluated. */
+import { shellQuote } from '../kube/text.ts';
 import { isObject, valueAt } from '../kube/types.ts';
 import { findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
 import { isException } from './exceptions.ts';
 import { findFieldProblems, findPodFieldProblems } from './field-types.ts';
+import { STDIN } from './manifest-files.ts';
 import { apiGroup, type ManifestObject } from './objects.ts';
 import { describeRendering, findPlaceholder, type Placeholder } from './placeholders.ts';
 import type { ManifestError, Path } from './yaml.ts';
@@ -25,9 +27,17 @@ export function findUnrendered(object: ManifestObject): readonly ManifestError[]
   return placeholders
     .filter(({ path }) => isRead(path))
     .map(({ path, placeholder }) => {
-      const message = `not rendered yet: ${printFieldPath(path)} contains ${placeholder.text}. ${describeRendering(placeholder)}`;
+      const hint = object.template ? describeProcessing(document.file, placeholder) : describeRendering(placeholder);
+      const message = `not rendered yet: ${printFieldPath(path)} contains ${placeholder.text}. ${hint}`;
       return { file: document.file, ...locate(path), message };
     });
+}
+
+/** Describes how to set the parameter of an OpenShift Template. */
+function describeProcessing(file: string, placeholder: Placeholder): string {
+  const [name] = /\w+/.exec(placeholder.text) ?? ['NAME'];
+  const source = file === STDIN.name ? STDIN.path : shellQuote(file);
+  return `The parameter has no value, so process the template first: oc process -f ${source} -p ${name}=VALUE | portcullis check -f -`;
 }
 
 interface PlaceholderField {

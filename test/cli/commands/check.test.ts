@@ -236,7 +236,7 @@ AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template) v
   stdin:42:13  hostNamespaces  host namespaces (hostPID=true)
                                Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
 
-Template shop/bundle (objects[0]) violates PodSecurity "baseline:latest"
+Pod shop/p violates PodSecurity "baseline:latest"
   stdin:52:5  hostNamespaces  host namespaces (hostIPC=true)
                               Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
 
@@ -245,7 +245,6 @@ Evaluated pod templates of other API groups
   stdin:26:5  Service shop/hello (spec.template)
   stdin:37:9  AdvancedCronJob shop/report (spec.template.jobTemplate.spec.template)
   stdin:40:9  AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template)
-  stdin:48:3  Template shop/bundle (objects[0])
 
 2 passed, 4 failed, `;
 

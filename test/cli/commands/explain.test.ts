@@ -44,7 +44,7 @@ describe('explanations of pods', () => {
       'Rollout shop/web (spec.template): denied, violates PodSecurity "baseline:latest"',
       'Service shop/hello (spec.template): admitted',
       'AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template): denied, violates PodSecurity "baseline:latest"',
-      'Template shop/bundle (objects[0]): denied, violates PodSecurity "baseline:latest"',
+      'Pod shop/p: denied, violates PodSecurity "baseline:latest"',
     ]);
   });
   test('without other objects, with standard SCCs and other assumptions', async () => {

@@ -75,9 +75,9 @@ describe('plan', () => {
     );
     assert.deepEqual(hostNamespaces, [
       'AdvancedCronJob report spec.template.broadcastJobTemplate.spec.template.spec.hostPID',
+      'Pod p spec.hostIPC',
       'Rollout web spec.template.spec.hostNetwork',
       'Service hello',
-      'Template bundle objects[0].spec.hostIPC',
     ]);
     const unknown = 'no pods for containers outside pod templates: Runner shop/hello-* (spec.templates[0].container)';
     assert.ok(assumptions.includes(unknown));

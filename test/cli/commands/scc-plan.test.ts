@@ -71,11 +71,11 @@ describe('the plan is printed', () => {
     );
     const results = stdout.split('\n').filter((line) => /^ {2}\S.* {2}/.test(line));
     assert.deepEqual(results, [
+      '  Pod p                                                                      denied',
       '  Rollout web (spec.template)                                                denied',
       '  Service hello (spec.template)                                              restricted-v2',
       '  AdvancedCronJob report (spec.template.jobTemplate.spec.template)           ignored: Windows pod, or no pod template',
       '  AdvancedCronJob report (spec.template.broadcastJobTemplate.spec.template)  denied',
-      '  Template bundle (objects[0])                                               denied',
     ]);
   });
 

@@ -53,7 +53,7 @@ PodSecurityPolicyReview/   default           <none>
       'Service/hello            default           restricted-v2',
       'AdvancedCronJob/report   default           restricted-v2',
       'AdvancedCronJob/report   default           <none>',
-      'Template/bundle          default           <none>',
+      'Pod/p                    default           <none>',
     ]);
   });
   test('without other objects, assumptions are listed', async () => {

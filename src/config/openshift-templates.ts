@@ -1,0 +1,81 @@
+/**
+ * Substitutes the parameters of OpenShift Templates, as `oc process` does.
+ * @see https://github.com/openshift/library-go/blob/master/pkg/template/templateprocessing/template.go
+ */
+import { deepEqual } from '../kube/equality.ts';
+import { isObject, type JsonObject, objectMember, withValueAt } from '../kube/types.ts';
+
+/** True for a Template, also in its former version. */
+export function isTemplate(apiVersion: string, kind: string): boolean {
+  return kind === 'Template' && (apiVersion === 'template.openshift.io/v1' || apiVersion === 'v1');
+}
+
+/** An object of a template. */
+interface TemplateObject {
+  readonly value: unknown;
+  /** True if the object differs from its text in the template. */
+  readonly isProcessed: boolean;
+}
+
+/**
+ * Returns the objects of a template. A reference to a parameter without a value remains, because `oc process` generates
+ * the value or requires it as an argument. Fixed namespaces are replaced by the namespace of the template.
+ */
+export function processTemplate(template: JsonObject): readonly TemplateObject[] {
+  const { objects, parameters } = template;
+  const values = new Map(
+    (Array.isArray(parameters) ? parameters : [])
+      .filter(isObject)
+      .map(({ name, value }): readonly [string, string] => [String(name), printValue(value)])
+      .filter(([, value]) => value !== ''),
+  );
+  const { namespace } = objectMember(template, 'metadata');
+  return (Array.isArray(objects) ? (objects as readonly unknown[]) : []).map((object) => {
+    const value = substitute(withNamespace(object, namespace), values);
+    return { value, isProcessed: !deepEqual(value, object) };
+  });
+}
+
+/** Values that are no strings are written as in JSON. */
+function printValue(value: unknown): string {
+  return typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
+}
+
+/** A namespace that contains a reference remains. */
+function withNamespace(object: unknown, namespace: unknown): unknown {
+  const own = isObject(object) ? objectMember(object, 'metadata')['namespace'] : undefined;
+  if (typeof own !== 'string' || REFERENCE.test(own)) return object;
+  return withValueAt(object, ['metadata', 'namespace'], namespace);
+}
+
+const REFERENCE = /\$\{(\w+)\}/;
+const REFERENCES = /\$\{(\w+)\}/g;
+/** A reference whose value replaces the string, so it can have another type. */
+const TYPED_REFERENCE = /^\$\{\{(\w+)\}\}$/;
+
+function substitute(value: unknown, values: ReadonlyMap<string, string>): unknown {
+  if (typeof value === 'string') return substituteText(value, values);
+  if (Array.isArray(value)) return value.map((item) => substitute(item, values));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [substituteReferences(key, values), substitute(member, values)]),
+  );
+}
+
+function substituteText(text: string, values: ReadonlyMap<string, string>): unknown {
+  const value = values.get(TYPED_REFERENCE.exec(text)?.[1] ?? '');
+  return value === undefined ? substituteReferences(text, values) : parseValue(value);
+}
+
+function substituteReferences(text: string, values: ReadonlyMap<string, string>): string {
+  return text.replace(REFERENCES, (reference, name: string) => values.get(name) ?? reference);
+}
+
+/** Text that is not JSON is a string. */
+function parseValue(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
