@@ -125,8 +125,8 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     reviewAccess: (user, attributes, address) => reviewAccess(connection, user, attributes, { address }),
     async follow(kinds) {
       const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
-      const added = isStopping ? [] : scopes.filter(({ kind }) => !followed.has(kind));
-      for (const scope of added) {
+      for (const scope of scopes) {
+        if (isStopping || followed.has(scope.kind)) continue;
         const previous = scope.kind === 'RoleBinding' ? ROLE_KINDS : [];
         followed.set(
           scope.kind,

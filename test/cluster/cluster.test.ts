@@ -170,6 +170,31 @@ describe('a live cluster', () => {
     assert.ok(accounts.includes('shop/scoped'));
   });
 
+  test('watches a kind once, even if it is named twice', async () => {
+    const own = createMetrics({ version: 'test' });
+    const kubeconfig = await server.kubeconfig();
+    const { requests } = own.cluster;
+    const counted = await connect({ kubeconfig, env: {}, userAgent: 'test', requests });
+    const twice = createLiveCluster({
+      connection: counted,
+      clock: systemClock,
+      random: Math.random,
+      now: () => new Date(),
+    });
+    await twice.follow(['ServiceAccount', { kind: 'ServiceAccount' }]);
+    const account = { metadata: { name: 'twice', namespace: 'shop' } };
+    await server.admin.send('POST', '/api/v1/namespaces/shop/serviceaccounts', account);
+    await found(() => twice.store.get('ServiceAccount', 'twice', 'shop'));
+    await twice.stop();
+    counted.close();
+    const gets = (await own.expose()).split('\n').filter((line) => /^rest_client_requests_total.*"GET"/.test(line));
+    assert.deepEqual(
+      gets.map((line) => line.split(' ').at(-1)),
+      ['2'],
+      'a list and a watch',
+    );
+  });
+
   test('counts requests and reports the age of the last event', async () => {
     const text = await metrics.expose();
     const host = new URL(connection.server).host;

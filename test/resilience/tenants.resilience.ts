@@ -60,7 +60,7 @@ function record(t: TestContext, effect: Effect, restartMs: number | 'ended' | un
   t.diagnostic(`| ${columns.join(' | ')} |`);
 }
 
-suite('tenants and strangers', { timeout: 1_800_000 }, () => {
+suite('tenants and strangers', { timeout: 7_200_000 }, () => {
   let folder: string;
   let stage: TenantStage;
   before(async () => {
