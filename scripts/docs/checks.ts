@@ -139,7 +139,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     why: 'A pod needs an SCC that its service account may use and that allows all its fields. Otherwise it is denied, and the workload has no pods.',
     before: printPod(['spec.securityContext.fsGroup', 1001]),
     after: printYaml([POD]),
-    fix: "Remove the fields, so the SCC sets IDs from the namespace's range, or grant an SCC that allows them: `portcullis scc grant`. `portcullis check --fix` removes IDs.",
+    fix: "Remove the fields, so the SCC sets IDs from the namespace's range. Otherwise, create a copy of the closest SCC that allows them, with `portcullis scc create`, or grant a more permissive SCC with `portcullis scc grant`. `portcullis check --fix` removes IDs.",
     options: ['--platform=openshift'],
     upstream: [
       'Managing security context constraints',

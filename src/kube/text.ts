@@ -59,13 +59,18 @@ const MAX_DIFFERENCES = { long: 2, short: 1 } as const;
 
 /** Returns the candidate with the fewest typing errors, if there are at most two. Ignores case. */
 export function findSimilar(name: string, candidates: readonly string[]): string | undefined {
-  const [best] = candidates
+  return findAllSimilar(name, candidates)[0];
+}
+
+/** Returns the candidates with at most two typing errors, starting with the most similar one. */
+export function findAllSimilar(name: string, candidates: readonly string[]): readonly string[] {
+  return candidates
     .map((candidate) => ({ candidate, differences: countDifferences(name, candidate) }))
     .filter(({ candidate, differences }) => {
       return differences <= MAX_DIFFERENCES[Math.max(name.length, candidate.length) < 5 ? 'short' : 'long'];
     })
-    .sort((a, b) => a.differences - b.differences);
-  return best?.candidate;
+    .sort((a, b) => a.differences - b.differences)
+    .map(({ candidate }) => candidate);
 }
 
 /** Returns the number of inserted, removed and replaced characters, or `Infinity` if the lengths differ by more. */

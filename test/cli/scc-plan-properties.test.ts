@@ -107,7 +107,7 @@ test('once the bindings are applied, their workloads and all previously admitted
         // A grant for another workload with the same service account may also admit it.
         if (
           result.outcome === 'denied' &&
-          (result.suggestedScc || isContradictory(given.workloads[Number(one.name.slice(1))], now))
+          (result.isLastResort || isContradictory(given.workloads[Number(one.name.slice(1))], now))
         )
           continue;
         const expected = isGranted ? 'admitted' : result.outcome;

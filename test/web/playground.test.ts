@@ -68,7 +68,7 @@ describe('playground', { skip: noBrowser }, () => {
       'seccompProfile_restricted',
     ]);
     assert.deepEqual(await texts('.scc p'), [
-      'The closest SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=1001',
+      'The closest SCC is "restricted-v2", which does not allow spec.containers[0].securityContext.runAsUser=1001',
       'nonroot-v2 would admit it if service account "default" were allowed to use it',
     ]);
     await saveScreenshot(page, 'playground');

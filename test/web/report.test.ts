@@ -215,11 +215,14 @@ describe('report', { skip: noBrowser }, () => {
       '1 workload to restart',
     ]);
     assert.deepEqual(await texts('.workload summary'), ['Pod agent', 'Pod net', 'Pod older']);
+    const LAST_RESORT =
+      'As a last resort, grant SCC "privileged": portcullis scc grant privileged -z default -n own Copy\nThis permits full control of their nodes to all pods of service account "default".';
     assert.deepEqual(await texts('.fixes li'), [
       'Remove or change spec.containers[0].securityContext.privileged in the pods.',
-      'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own Copy\nThis gives all pods of service account "default" full control of their nodes.',
+      LAST_RESORT,
       'Remove or change spec.containers[0].securityContext.capabilities.add in the pods.',
-      'Create a custom SCC that allows what the pods need, and grant it: portcullis scc create net pod/net -n own Copy',
+      'Copy SCC "restricted-v2", add NET_ADMIN to allowedCapabilities, and grant the copy: portcullis scc create net pod/net -n own Copy',
+      LAST_RESORT,
     ]);
     assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);
   });

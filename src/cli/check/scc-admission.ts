@@ -5,11 +5,13 @@ import { manifestName, type ManifestObject } from '../../config/objects.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion } from '../../kube/resources.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { type JsonObject, type PodLike, type UserInfo, withValueAt } from '../../kube/types.ts';
-import { grantCommand } from '../../policy/scc/advice/denials.ts';
-import { type ExplainedScc, explainPod } from '../../policy/scc/advice/explain.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
+import { isKnownKind } from '../../policy/psa/decode.ts';
+import { describeReason, formatFix, listFixes, type SccFix } from '../../policy/scc/advice/denials.ts';
+import { explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
-import { type DisallowedField, formatDisallowedField } from '../../policy/scc/advice/suggestion.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { SCC_REPAIRS } from '../../policy/scc/strategies/index.ts';
 import { createInventory, findNamespace } from '../inventory/inventory.ts';
@@ -56,15 +58,19 @@ export async function createSccReviewer(options: SccReviewOptions): Promise<SccR
     const context = { ...sccInput(store, effective), namespace, creator: ANY_USER, findAccount };
     const created = workloadPod(podCreator(pod, located, name), context);
     if (created === undefined) return { pod };
-    const { verdict, decision, sccs } = explainPod(created.input);
+    const { verdict, decision } = explainPod(created.input);
     // In report mode, SCC admission neither denies nor changes pods.
     if (decision.allowed) return { pod: mode === 'enforce' ? (decision.object as PodLike) : pod };
-    const { closest, grantable } = verdict.outcome === 'denied' ? verdict : {};
-    const denial = createDenial(
-      decision.status.message,
-      findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest?.scc),
-      grantable && grantCommand(grantable, name, created.serviceAccount),
-    );
+    if (verdict.outcome !== 'denied') return { pod };
+    const { kind, value } = located.object;
+    const isBuiltIn = isKnownKind(located.object.apiVersion, kind);
+    const workload = {
+      kind,
+      name: manifestName(value),
+      ...(isBuiltIn ? {} : { template: printFieldPath(located.path) }),
+      serviceAccount: created.serviceAccount,
+    };
+    const denial = createDenial(verdict, listFixes(verdict, workload, name));
     return { pod, denial: { ...denial, mode: mode === 'enforce' ? 'enforce' : 'warn' } };
   };
 }
@@ -86,33 +92,17 @@ function podCreator(
   return kind ? { kind, object } : { kind: name, object, template: path };
 }
 
-/**
- * Returns the usable SCC that requires the fewest field changes in the pod, among the SCCs whose changes are all
- * fixable.
- */
-function findTarget(sccs: readonly ExplainedScc[]): ExplainedScc | undefined {
-  const canChange = ({ path }: DisallowedField): boolean => {
-    const repair = SCC_REPAIRS.find(({ field }) => field?.test(path));
-    return repair !== undefined && !('choices' in repair);
-  };
-  const [target] = sccs
-    .filter(({ isCandidate, usableBy }) => isCandidate && usableBy.length > 0)
-    .filter(({ disallowedFields: fields }) => fields.length > 0 && fields.every(canChange))
-    .sort((a, b) => a.disallowedFields.length - b.disallowedFields.length);
-  return target;
-}
-
-/** `grant` is the command that grants an SCC that would admit the pod. */
-function createDenial(message: string, closest: ExplainedScc | undefined, grant: string | undefined) {
-  const { name, disallowedFields: fields = [] } = closest ?? {};
-  const alternative = grant === undefined ? '' : `, or grant an SCC that allows them: ${grant}`;
-  const list = fields.map(formatDisallowedField).join(', ');
+/** Returns the denial as a violation of the fields to change. */
+function createDenial(verdict: PodDenial, fixes: readonly SccFix[]) {
+  const { closest, requiredScc } = verdict;
+  const annotation = `metadata.annotations[${POD_SCC_ANNOTATIONS.requiredScc}]`;
+  const fields =
+    requiredScc === undefined ? (closest?.disallowedFields ?? []) : [{ path: annotation, values: [requiredScc] }];
   return {
     check: 'scc-admission' satisfies OtherCheck,
-    reason: 'no usable SCC admits the pod',
-    detail: name === undefined ? message : `${name}, the closest SCC, does not allow ${list}`,
-    fix: `Remove the fields${alternative}.`,
-    repairs: SCC_REPAIRS,
+    ...describeReason(verdict),
+    fix: fixes.map(formatFix).join(' Or: '),
+    repairs: requiredScc === undefined ? SCC_REPAIRS : [{ set: requiredScc }],
     fields: fields.map(({ path, values }) => ({ path, values, isMissing: values.length === 0 })),
   };
 }

@@ -13,6 +13,7 @@ import { parsePolicy, printEvaluatedAs, printPodSecurity, setsMode } from '../..
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
 import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
+import { describeReason, formatFix, hasAdvice, listFixes } from '../../policy/scc/advice/denials.ts';
 import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
 import { type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
@@ -21,6 +22,7 @@ import { findNamespace } from '../inventory/inventory.ts';
 import type { findExceptions } from '../inventory/rollout.ts';
 import { sccInput } from '../inventory/scc-input.ts';
 import type { Workload } from '../inventory/workloads.ts';
+import { printReason } from '../output/findings.ts';
 import { printable, printChanges, printTable, type Style } from '../output/print.ts';
 
 interface ExplainContext extends ReturnType<typeof findExceptions> {
@@ -74,7 +76,14 @@ function explain(explained: Explained, context: ExplainContext) {
   const { source, name, namespace } = workload;
   const { input, serviceAccount } = pod;
   const isEnforced = mode?.mode === 'enforce';
-  const scc = mode === undefined || mode.mode === 'off' ? undefined : explainSccs(input, context.store);
+  const named = {
+    kind: source.kind,
+    name,
+    template: source.template && printFieldPath(source.template),
+    serviceAccount,
+  };
+  const scc =
+    mode === undefined || mode.mode === 'off' ? undefined : explainSccs(input, context.store, { ...named, namespace });
   const { warnings, ...podSecurity } = explainPodSecurity(explained, isEnforced ? scc?.object : undefined, context);
   const finished = source.template === undefined && hasFinished(source.object);
   const denials: readonly Denial[] = [
@@ -106,14 +115,17 @@ function explain(explained: Explained, context: ExplainContext) {
 
 type SccExplanation = ReturnType<typeof explainSccs>;
 
+type Named = Parameters<typeof listFixes>[1] & { readonly namespace: string };
+
 /** Evaluates all SCCs for a pod. */
-function explainSccs(input: Parameters<typeof explainPod>[0], store: Store) {
+function explainSccs(input: Parameters<typeof explainPod>[0], store: Store, workload: Named) {
   const { decision, verdict, sccs, next } = explainPod(input);
-  const { closest, grantable, suggestedScc, changing }: Partial<PodDenial> =
-    verdict.outcome === 'denied' ? verdict : {};
+  const denial = verdict.outcome === 'denied' ? verdict : undefined;
+  const { closest, grantable, suggestedScc, changing }: Partial<PodDenial> = denial ?? {};
   return {
     object: decision.allowed ? decision.object : undefined,
-    warnings: decision.warnings ?? [],
+    // The fixes contain the advice of the warnings about a denial.
+    warnings: denial && hasAdvice(denial) ? [] : (decision.warnings ?? []),
     data: {
       outcome: verdict.outcome,
       /** The SCC that admits the pod, and the next SCC that would also admit it. */
@@ -121,6 +133,9 @@ function explainSccs(input: Parameters<typeof explainPod>[0], store: Store) {
       next,
       reason: decision.allowed ? decision.auditAnnotations['reason'] : undefined,
       ...{ closest: closest?.scc, grantable, suggestedScc, changing },
+      /** The cause of a denial, and the ways to admit the pod, in order of preference. */
+      cause: denial && describeReason(denial),
+      fixes: denial && hasAdvice(denial) ? listFixes(denial, workload, workload.namespace) : undefined,
       /** The strictest level that the pod satisfies after its defaults are set. */
       level: decision.allowed ? strictestLevel(decision.object as PodLike, store) : undefined,
       subjectType: decision.facts?.subjectType,
@@ -236,10 +251,10 @@ function describeResult({ finished, allowed, denials, podSecurity, scc }: Data):
 }
 
 /** Describes the decision of SCC admission in a mode in which it denies no pods. */
-function describeReported({ mode, outcome, chosen }: NonNullable<Data['scc']>): string | undefined {
+function describeReported({ mode, outcome, chosen, cause }: NonNullable<Data['scc']>): string | undefined {
   if (mode !== 'report') return undefined;
   if (outcome === 'admitted') return `SCC ${chosen ?? ''} would admit the pod`;
-  return outcome === 'denied' ? 'the pod would be denied' : undefined;
+  return outcome === 'denied' && cause ? `the pod would be denied: ${printReason(cause)}` : undefined;
 }
 
 /** Prints the decision, its reasons, a row for each SCC, and warnings. */
@@ -249,13 +264,13 @@ function printExplanation(data: Data, style: Style): string {
   const path = template === undefined ? '' : ` (${template})`;
   const title = printable(`${kind} ${namespace}/${name || '(no name)'}${path}: ${describeResult(data)}`);
   if (data.finished) return `${style('bold', title)}\n`;
+  const { fixes = [] } = scc ?? {};
+  const cause = scc?.cause && printReason(scc.cause);
   const facts: readonly (readonly [title: string, fact: string | undefined])[] = [
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
-    // The table of SCCs contains all reasons for a denial by every SCC.
-    ...denials
-      .filter(({ by, message }) => by !== 'SCC' || !message.startsWith('unable to validate against any'))
-      .map(({ message }) => ['Denied because', message] as const),
+    ...denials.map(({ by, message }) => ['Denied because', by === 'SCC' ? cause : message] as const),
+    ...fixes.map((fix, index) => [index === 0 ? 'Fix' : 'Or', formatFix(fix)] as const),
     [
       'Pod Security',
       exempt === undefined

@@ -120,7 +120,7 @@ function printObject({ kind, namespace, name, template = '' }: CheckedObject): s
 }
 
 /** Formats the reason and the detail as Kubernetes does in denials. */
-function printReason({ reason, detail }: Finding): string {
+export function printReason({ reason, detail }: Pick<Finding, 'reason' | 'detail'>): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 

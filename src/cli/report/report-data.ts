@@ -60,8 +60,6 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     verb: 'Planning SCCs of',
     io,
   });
-  const isPrivileged = (scc: string): boolean =>
-    store.get('SecurityContextConstraints', scc)?.allowPrivilegedContainer === true;
   const uses = readExemptionUses(store.list('Lease', namespace));
   const namespaces = planned.map((one): ReportNamespace => ({
     ...one,
@@ -85,7 +83,7 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     namespaces,
     fixes: Object.fromEntries(sortedSet(namespaces.flatMap(violatedChecks)).map((check) => [check, checkFix(check)])),
     sccs: listSccs(facts, sccPlans),
-    sccDenials: sccPlans.flatMap((plan) => listDenials(plan, isPrivileged)),
+    sccDenials: sccPlans.flatMap(listDenials),
     unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
     exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
     exceptions: facts.listExceptions(),

@@ -15,10 +15,11 @@ import { UsageError } from '../options.ts';
 import { assumptionBlocks, printObjects, writtenOutputOption } from '../output/print.ts';
 
 const DETAILS = `
-Creates the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload
-if only an SCC that allows everything would admit it. The custom SCC is a copy of the closest SCC with the
-fields that the workload needs, which the output lists. It has no users and groups, so after you have checked
-these fields, grant its use with "portcullis scc grant".
+Creates the custom SCC (SecurityContextConstraints) that "check", "explain" and "scc plan" recommend for a
+workload that no SCC admits. The custom SCC is a copy of the closest SCC with the fields that the workload
+needs, which the output lists: one field, or several if only an SCC that allows everything would admit the
+workload. It has no users and groups, so after you have checked these fields, grant its use with
+"portcullis scc grant".
 
 The workload is read from the cluster, or from the manifests of --filename.
 

@@ -203,8 +203,10 @@ function describeNeededSccs({ namespaces }: Plan): readonly string[] {
   return namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, result }) => {
       if (result.outcome !== 'denied' || result.suggestedScc === undefined) return [];
-      const custom = describeCustomScc(result.suggestedScc);
-      return `${namespace}: ${kind} ${name} needs ${custom}. Of the existing SCCs, only ${result.grantable} would admit it, which allows everything.`;
+      const { grantable, isLastResort, suggestedScc } = result;
+      if (grantable !== undefined && !isLastResort) return [];
+      const only = grantable && ` Of the existing SCCs, only ${grantable} would admit it, which allows everything.`;
+      return `${namespace}: ${kind} ${name} needs ${describeCustomScc(suggestedScc)}.${only ?? ''}`;
     }),
   );
 }

@@ -50,3 +50,12 @@ export const SE_LINUX_TYPES = { 'v1.0': SE_LINUX_TYPES_V1_0, 'v1.31': [...SE_LIN
 export const RESTRICTED_SOURCES = words(
   'configMap csi downwardAPI emptyDir ephemeral image persistentVolumeClaim projected secret',
 );
+
+/**
+ * Returns the name of a sysctl with dots as separators. The kubelet also accepts slashes.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-helpers/node/util/sysctl/sysctl.go
+ */
+export function sysctlName(name: string): string {
+  const separator = /[./]/.exec(name)?.[0];
+  return separator === '/' ? name.replaceAll(/[./]/g, (one) => (one === '/' ? '.' : '/')) : name;
+}

@@ -55,7 +55,10 @@ describe('explanations of pods', () => {
       stdout,
       /\n {2}SCC mode {9}report: violations are reported, and pods are neither denied nor changed\n/,
     );
-    assert.match(stdout, /\n {2}In mode enforce {2}the pod would be denied\n/);
+    assert.match(
+      stdout,
+      /\n {2}In mode enforce {2}the pod would be denied: no SCC admits the pod \(the closest SCC is .*\)\n/,
+    );
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
       stdout,

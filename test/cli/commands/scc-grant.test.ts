@@ -337,7 +337,7 @@ describe('scc create', () => {
     ['an admitted pod', {}, {}, 'SCC "restricted-v2" admits it'],
     [
       'a pod that an SCC would admit',
-      {},
+      { securityContext: { fsGroup: 7 } },
       { runAsUser: 7 },
       'SCC "nonroot-v2" would admit it: portcullis scc grant nonroot-v2 -z default -n shop',
     ],

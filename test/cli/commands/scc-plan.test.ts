@@ -202,7 +202,7 @@ describe('a plan grants the least permissive SCC', () => {
   const adding = (capability: string) => ({
     containers: [{ name: 'a', image: 'a', securityContext: { capabilities: { add: [capability] } } }],
   });
-  const closest = (fields: string) => `    The closest SCC is "restricted-v2". It does not allow: ${fields}`;
+  const closest = (fields: string) => `    The closest SCC is "restricted-v2", which does not allow ${fields}`;
 
   test('a workload that only privileged would admit needs a custom SCC', async () => {
     const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
@@ -210,7 +210,7 @@ describe('a plan grants the least permissive SCC', () => {
       'shop (report)',
       '  Pod ntp  denied',
       closest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
-      '    Needs a custom SCC: copy restricted-v2 and set allowedCapabilities=SYS_TIME',
+      '    Needs a custom SCC: copy restricted-v2 and add SYS_TIME to allowedCapabilities',
       '    privileged would admit it if service account "default" were allowed to use it, but it allows everything',
       '',
       '1 workload: 0 admitted, 1 denied',
@@ -222,7 +222,7 @@ describe('a plan grants the least permissive SCC', () => {
     const { stdout } = await plan(['--bindings', '-'], stdin);
     assert.equal(
       stdout,
-      '# shop: Pod ntp needs a custom SCC: copy restricted-v2 and set allowedCapabilities=SYS_TIME. Of the existing SCCs, only privileged would admit it, which allows everything.\n',
+      '# shop: Pod ntp needs a custom SCC: copy restricted-v2 and add SYS_TIME to allowedCapabilities. Of the existing SCCs, only privileged would admit it, which allows everything.\n',
     );
   });
 

@@ -200,6 +200,7 @@ describe('planned pods that are denied', () => {
       expected: {
         outcome: 'denied',
         closest: { scc: 'lax', disallowedFields: [{ path: 'spec.hostPID', values: [true] }] },
+        suggestedScc: { original: 'lax', changes: ['set allowHostPID=true'] },
       },
     },
   ];

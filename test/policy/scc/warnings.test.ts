@@ -25,7 +25,7 @@ test('long values are truncated, and control characters are escaped', () => {
   const { warnings } = assignScc(request({ object, sccs, canUse: () => true }));
   assert.deepEqual(warnings, [
     `The closest usable SCC is "a". It does not allow: spec.containers[0].securityContext.seLinuxOptions.level="s0\\x1b[2J", spec.containers[0].securityContext.seLinuxOptions.role=${'x'.repeat(37)}....`,
-    'No SCC would admit the pod as it is.',
+    'To admit the pod, copy SCC "a" and set seLinuxContext={type: RunAsAny}, then allow service account "default" to use the copy.',
   ]);
 });
 

@@ -1,28 +1,37 @@
 /** Lists the denied workloads in a plan, why each is denied, and how to admit it. */
+import { POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { quote, shellQuote } from '../../../kube/text.ts';
 import type { SccMode } from '../mode.ts';
+import { formatDisallowedField } from './disallowed-fields.ts';
 import type { PodDenial } from './explain.ts';
-import { type AdmissionPlan, grantableScc, type PlannedWorkload } from './plan.ts';
-import { formatDisallowedField, type SuggestedScc } from './suggestion.ts';
+import { FULL_CONTROL } from './permissions.ts';
+import type { AdmissionPlan } from './plan.ts';
+import type { SuggestedScc } from './suggestion.ts';
 
-/** Describes the fields that the closest SCC does not allow. Returns `undefined` if there is no closest SCC. */
-function describeClosest({ closest }: PodDenial): string | undefined {
-  if (closest === undefined) return undefined;
+/** Describes why no SCC admits the pod: the fields that the closest SCC does not allow, or the message of the denial. */
+function describeCause({ closest, problem, message }: Omit<PodDenial, 'outcome'>): string {
+  if (problem !== undefined || closest === undefined) return problem ?? message;
   const fields = closest.disallowedFields.map(formatDisallowedField).join(', ');
-  return `The closest SCC is ${quote(closest.scc)}. It does not allow: ${fields}`;
+  return `the closest SCC is ${quote(closest.scc)}, which does not allow ${fields}`;
 }
 
 /** Describes the cause of a denial and how to admit the pod. Each item is one sentence. */
 export function describeDenial(denial: PodDenial, serviceAccount: string | undefined): readonly string[] {
-  const { grantable, suggestedScc, message } = denial;
+  const { grantable, suggestedScc, corrections, closest, isLastResort } = denial;
   const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
-  const caveat = suggestedScc ? ', but it allows everything' : '';
+  const caveat = isLastResort ? ', but it allows everything' : '';
+  const isNeeded = isLastResort || grantable === undefined;
   const details = [
-    describeClosest(denial),
-    suggestedScc && `Needs ${describeCustomScc(suggestedScc)}`,
+    closest && capitalize(describeCause(denial)),
+    corrections?.scc && `${corrections.scc} admits it after a correction: ${corrections.changes.join(', ')}`,
+    isNeeded && suggestedScc ? `Needs ${describeCustomScc(suggestedScc)}` : undefined,
     grantable && `${grantable} would admit it if ${subject} were allowed to use it${caveat}`,
   ].filter((detail) => detail !== undefined);
-  return details.length === 0 ? [message] : details;
+  return details.length === 0 ? [describeCause(denial)] : details;
+}
+
+function capitalize(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 export function describeCustomScc({ original, changes }: SuggestedScc): string {
@@ -45,7 +54,7 @@ export interface SccDenial {
   readonly fixes: readonly SccFix[];
 }
 
-interface SccFix {
+export interface SccFix {
   /** One sentence, or a phrase that introduces the command. */
   readonly text: string;
   readonly command?: string | undefined;
@@ -54,44 +63,82 @@ interface SccFix {
 }
 
 /** Returns the denied workloads of a namespace, or none if SCC admission is off. */
-export function listDenials(
-  { name: namespace, mode, workloads }: AdmissionPlan,
-  isPrivileged: (scc: string) => boolean,
-): readonly SccDenial[] {
+export function listDenials({ name: namespace, mode, workloads }: AdmissionPlan): readonly SccDenial[] {
   return workloads.flatMap((workload) => {
     const { kind, name, result, denial } = workload;
     if (mode === 'off' || result.outcome !== 'denied') return [];
-    const reason = denial ?? describeClosest(result) ?? result.message;
-    return [
-      { namespace, kind, name, mode, reason, fixes: listFixes({ ...workload, result }, namespace, isPrivileged) },
-    ];
+    const reason = denial ?? capitalize(describeCause(result));
+    return [{ namespace, kind, name, mode, reason, fixes: listFixes(result, workload, namespace) }];
   });
 }
 
-/** Lists the fixes in order of preference: change the workload, create a custom SCC, grant an existing SCC. */
-function listFixes(
-  workload: PlannedWorkload & { readonly result: PodDenial },
+function joinPhrases(phrases: readonly string[]): string {
+  const last = phrases.at(-1) ?? '';
+  return phrases.length < 2 ? last : `${phrases.slice(0, -1).join(', ')} and ${last}`;
+}
+
+interface DeniedWorkload {
+  readonly kind: string;
+  /** Ends with a hyphen or an asterisk if it is only a prefix. */
+  readonly name: string;
+  /** Path of the pod template. Set only if the object's kind is not built in. */
+  readonly template?: string | undefined;
+  readonly serviceAccount?: string | undefined;
+}
+
+/**
+ * Lists the ways to admit the pods of a denied workload, in order of preference: correct or change the workload, copy an
+ * SCC, and grant a more permissive SCC.
+ */
+export function listFixes(
+  denial: PodDenial,
+  { kind, name, template, serviceAccount }: DeniedWorkload,
   namespace: string,
-  isPrivileged: (scc: string) => boolean,
 ): readonly SccFix[] {
-  const { kind, name, result, serviceAccount = '' } = workload;
-  const fields = result.closest?.disallowedFields.map(({ path }) => path).join(', ');
-  const change = fields === undefined ? 'Change the workload.' : `Remove or change ${fields} in the pods.`;
-  const custom = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace].map(shellQuote).join(' ');
-  const fixes: SccFix[] = [{ text: change }];
-  if (result.suggestedScc) {
-    const text = 'Create a custom SCC that allows what the pods need, and grant it';
-    fixes.push({ text, command: `portcullis scc create ${custom}` });
+  const { problem, corrections, requiredScc, closest, suggestedScc, changing } = denial;
+  const { grantable, permits = [] } = denial;
+  if (problem !== undefined) return [{ text: problem }];
+  if (corrections?.scc !== undefined) return [{ text: `${capitalize(corrections.changes.join(', '))}.` }];
+  if (requiredScc !== undefined) {
+    return [{ text: `Write ${quote(requiredScc)} in annotation ${POD_SCC_ANNOTATIONS.requiredScc}.` }];
   }
-  const scc = grantableScc(workload);
-  if (scc === undefined) return fixes;
-  const extent = isPrivileged(scc) ? 'full control of their nodes' : `everything that SCC ${quote(scc)} allows`;
+  const paths = (closest?.disallowedFields ?? changing?.paths.map((path) => ({ path })))?.map(({ path }) => path);
+  const fixes: SccFix[] = [
+    { text: paths === undefined ? 'Change the workload.' : `Remove or change ${paths.join(', ')} in the pods.` },
+  ];
+  if (suggestedScc) {
+    const changes = [...(corrections?.changes ?? []), ...suggestedScc.changes].join(', ');
+    const isNamed = /[^-*]$/.test(name) && template === undefined;
+    const operands = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace].map(shellQuote).join(' ');
+    const text = `Copy SCC ${quote(suggestedScc.original)}, ${changes}, and grant the copy`;
+    fixes.push(isNamed ? { text, command: `portcullis scc create ${operands}` } : { text: `${text}.` });
+  }
+  if (grantable === undefined || serviceAccount === undefined) return fixes;
+  const scope = permits.length === 0 ? `everything that SCC ${quote(grantable)} allows` : joinPhrases(permits);
   return [
     ...fixes,
     {
-      text: isPrivileged(scc) ? 'As a last resort, grant the SCC' : 'Grant the SCC',
-      command: grantCommand(scc, namespace, serviceAccount),
-      consequence: `This gives all pods of service account ${quote(serviceAccount)} ${extent}.`,
+      text: `${permits.includes(FULL_CONTROL) ? 'As a last resort, grant' : 'Grant'} SCC ${quote(grantable)}`,
+      command: grantCommand(grantable, namespace, serviceAccount),
+      consequence: `This permits ${scope} to all pods of service account ${quote(serviceAccount)}.`,
     },
   ];
+}
+
+/** False if the denial does not depend on the fields of the pod. */
+export function hasAdvice(denial: PodDenial): boolean {
+  return Object.keys(denial).some((key) => key !== 'outcome' && key !== 'message');
+}
+
+/** Returns the reason for a denial in the form of a Pod Security violation. */
+export function describeReason(denial: PodDenial): { readonly reason: string; readonly detail: string } {
+  return hasAdvice(denial)
+    ? { reason: 'no SCC admits the pod', detail: describeCause(denial) }
+    : { reason: denial.message, detail: '' };
+}
+
+/** Formats a fix as sentences on one line. */
+export function formatFix({ text, command, consequence }: SccFix): string {
+  const first = command === undefined ? text : `${text}: ${command}.`;
+  return consequence === undefined ? first : `${first} ${consequence}`;
 }

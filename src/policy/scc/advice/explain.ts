@@ -3,25 +3,22 @@
  */
 import { type Change, findChanges } from '../../../kube/pod-changes.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
-import type { JsonObject, Namespace, Pod } from '../../../kube/types.ts';
+import { findAllSimilar } from '../../../kube/text.ts';
+import { type JsonObject, type Namespace, objectMember, type Pod } from '../../../kube/types.ts';
+import type { PodFields } from '../../pod/pod.ts';
 import type { SubjectType } from '../access.ts';
 import { evaluate, type Evaluation } from '../assign.ts';
 import { completePod, writePod } from '../complete.ts';
 import type { SccDecision } from '../decision.ts';
 import { formatErrors } from '../messages.ts';
 import { bindingError } from '../namespace.ts';
+import { getSccSet } from '../order.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
 import { createSearch, type Search } from '../search.ts';
-import {
-  copyScc,
-  type DisallowedField,
-  findCustomScc,
-  findDisallowedFields,
-  findSuggestion,
-  formatDisallowedField,
-  type Suggestion,
-} from './suggestion.ts';
+import { createCopy } from './custom-scc.ts';
+import { type DisallowedField, findDisallowedFields, formatDisallowedField } from './disallowed-fields.ts';
+import { findSuggestedCopy, findSuggestion, type Suggestion } from './suggestion.ts';
 
 /** Input for evaluating the creation of a pod. */
 export type PodInput = Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>;
@@ -53,9 +50,9 @@ function evaluateCreation(input: PodInput): Evaluation {
   return evaluate({ ...input, operation: 'CREATE' }, 'assign');
 }
 
-function getVerdict(input: PodInput, { decision, search, result }: Evaluation): PodVerdict {
+function getVerdict(input: PodInput, { decision, pod, search, result }: Evaluation): PodVerdict {
   if (!decision.allowed) {
-    const suggestion = search && result ? findSuggestion(search, result) : {};
+    const suggestion = search && result ? findSuggestion(search, result) : findRequiredScc(input, pod);
     return { outcome: 'denied', message: decision.status.message, ...suggestion };
   }
   const { facts, object } = decision;
@@ -64,8 +61,27 @@ function getVerdict(input: PodInput, { decision, search, result }: Evaluation): 
   return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, object) };
 }
 
+/** Finds the SCC that a pod requires with a misspelled name. Prefers an SCC that would admit the pod. */
+function findRequiredScc(input: PodInput, pod: PodFields | undefined): Suggestion {
+  const key = POD_SCC_ANNOTATIONS.requiredScc;
+  const required = pod?.annotations[key] ?? '';
+  const { sccs, byName } = getSccSet(input.sccs);
+  if (pod === undefined || required === '' || byName.has(required)) return {};
+  const similar = findAllSimilar(
+    required,
+    sccs.map(({ name }) => name),
+  );
+  const admitted = similar.find((name) => {
+    const annotations = { ...pod.annotations, [key]: name };
+    const object = { ...pod.json, metadata: { ...objectMember(pod.json, 'metadata'), annotations } };
+    return evaluateCreation({ ...input, object }).decision.allowed;
+  });
+  const requiredScc = admitted ?? similar[0];
+  return requiredScc === undefined ? {} : { requiredScc };
+}
+
 /** The result of evaluating one SCC for a pod. */
-export interface ExplainedScc {
+interface ExplainedScc {
   readonly name: string;
   readonly priority: number;
   /** How permissive the SCC is. SCCs that have a lower score are tried first. */
@@ -149,21 +165,14 @@ export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
   };
 }
 
-/**
- * Returns the custom SCC that `decidePod` suggests for a denied pod. Returns `undefined` if there is no suggestion or
- * the pod would still be denied.
- */
+/** Returns the custom SCC that `decidePod` suggests for a denied pod. Returns `undefined` if there is no suggestion. */
 export function createCustomScc(
   input: PodInput & { readonly sccs: readonly SecurityContextConstraints[] },
   name: string,
 ): { readonly scc: SecurityContextConstraints; readonly original: SecurityContextConstraints } | undefined {
   const { search, result } = evaluateCreation(input);
-  const custom = search && result && findCustomScc(search, result);
-  const original = custom && input.sccs.find(({ metadata }) => metadata?.name === custom.original);
-  if (custom === undefined || original === undefined) return undefined;
-  const scc = copyScc(original, name, custom.edits);
-  const { outcome } = decidePod({ ...input, sccs: [scc], canUse: () => true });
-  return outcome === 'admitted' ? { scc, original } : undefined;
+  const copy = search && result && findSuggestedCopy(search, result);
+  return copy && { scc: createCopy(copy, name), original: copy.original };
 }
 
 /** Returns the pod fields and values that an SCC would not allow if the pod were created now. */

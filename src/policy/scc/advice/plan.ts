@@ -170,6 +170,6 @@ export function summarizePlan(namespaces: readonly AdmissionPlan[]): PlanSummary
  * workload, or only an SCC that allows everything does.
  */
 export function grantableScc({ result, serviceAccount }: PlannedWorkload): string | undefined {
-  const isGrantable = result.outcome === 'denied' && result.suggestedScc === undefined && serviceAccount !== undefined;
+  const isGrantable = result.outcome === 'denied' && !result.isLastResort && serviceAccount !== undefined;
   return isGrantable ? result.grantable : undefined;
 }

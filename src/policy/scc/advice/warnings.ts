@@ -1,6 +1,6 @@
 /** Warnings for SCC decisions: how to admit a denied pod, and the risks of an admitted pod. */
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
-import { quote } from '../../../kube/text.ts';
+import { findSimilar, quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
 import { findSubjectType, serviceAccountSubject } from '../access.ts';
 import { formatListWarning, formatValues, formatWarning, quoteName } from '../messages.ts';
@@ -9,7 +9,8 @@ import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
 import { type Admission, admits, type Search, type SearchResult } from '../search.ts';
 import { standardUseRole } from '../standard.ts';
-import { findSuggestion, formatDisallowedField, type Suggestion } from './suggestion.ts';
+import { formatDisallowedField } from './disallowed-fields.ts';
+import { findSuggestion, type Suggestion } from './suggestion.ts';
 
 type Warnings = readonly string[];
 
@@ -83,13 +84,21 @@ function userIdWarning(search: Search, { scc, completion }: Admission): string |
 /** Returns the warnings for a pod that no SCC admits: the disallowed fields, and the SCC that could be granted. */
 export function denialWarnings(search: Search, result: SearchResult): Warnings {
   const { input, pod } = search;
-  const rangeWarning = invalidRangeWarning(search, result);
-  if (rangeWarning !== undefined) return [rangeWarning];
   // An update needs no grant if the pod can be recreated.
   const suggested = input.operation === 'UPDATE' ? searchForNewPod(search) : search;
   const suggestion = findSuggestion(suggested, result, search);
-  const { closest, changing } = suggestion;
+  const { problem, corrections, closest, changing } = suggestion;
+  if (problem !== undefined) return [formatWarning(problem)];
   if (changing) return [changingWarning(input, changing)];
+  if (corrections?.scc !== undefined) {
+    return [
+      formatListWarning(
+        'Correct the pod: ',
+        corrections.changes,
+        `. SCC ${quoteName(corrections.scc)} then admits it.`,
+      ),
+    ];
+  }
   const isAnyUsable = result.rejections.some(({ reason }) => reason !== 'denied');
   const isRequired = (pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '';
   return [
@@ -109,43 +118,26 @@ export function earlyDenialWarnings({ input, pod, compatibility, namespace }: Se
   }
   const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   if (requiredScc !== '' && !byName.has(requiredScc)) {
-    const head = `Annotation ${POD_SCC_ANNOTATIONS.requiredScc} requires SCC ${quoteName(requiredScc)}, which does not exist. Existing SCCs: `;
+    const similar = findSimilar(
+      requiredScc,
+      sccs.map(({ name }) => name),
+    );
+    const problem = `Annotation ${POD_SCC_ANNOTATIONS.requiredScc} requires SCC ${quoteName(requiredScc)}, which does not exist.`;
+    if (similar !== undefined) return [formatWarning(`${problem} Write ${quoteName(similar)}.`)];
+    const head = `${problem} Existing SCCs: `;
     return [formatListWarning(head, sccs.map(({ name }) => name).sort(), '.')];
   }
   if (namespace.problem === undefined || !isObject(input.namespace)) return [];
   return [formatWarning(missingRangeWarning(input.namespace, quoteName(namespace.name)))];
 }
 
-const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
+const { uidRange, mcs } = NAMESPACE_RANGE_ANNOTATIONS;
 
 function missingRangeWarning(namespace: Namespace, name: string): string {
   const ids = getAnnotation(namespace, uidRange);
   return ids === undefined
     ? `Namespace ${name} has no ${uidRange} annotation yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).`
     : `Namespace ${name} has no ${mcs} annotation. Set it, or remove ${uidRange}=${formatValues([ids])} so both are allocated.`;
-}
-
-/** The namespace annotations, the ranges that they contain, and the parts of an SCC that need them. */
-const RANGES = [
-  { annotation: uidRange, range: 'uidRange', needs: ['uidRange'] },
-  { annotation: mcs, range: 'seLinuxLevel', needs: ['seLinuxLevel'] },
-  { annotation: supplementalGroups, range: 'groupRanges', needs: ['fsGroup', 'supplementalGroups'] },
-] as const;
-
-/** Returns a warning if an invalid namespace annotation prevents the use of an SCC. */
-function invalidRangeWarning({ input, namespace: ranges }: Search, { rejections }: SearchResult): string | undefined {
-  for (const { annotation, range, needs } of RANGES) {
-    const result = ranges[range];
-    if (!('error' in result)) continue;
-    const isNeeded = rejections.some(({ scc, reason }) => reason === 'errors' && needs.some((need) => scc.needs[need]));
-    if (!isNeeded) continue;
-    const value = getAnnotation(input.namespace, annotation) ?? '';
-    const problem = value === '' ? 'is empty' : `is invalid (${result.error})`;
-    return formatWarning(
-      `Annotation ${annotation}=${formatValues([value])} on namespace ${quoteName(ranges.name)} ${problem}. Correct it, or remove it so a value is allocated.`,
-    );
-  }
-  return undefined;
 }
 
 function getAnnotation(namespace: Namespace, key: string): string | undefined {
@@ -178,7 +170,7 @@ const IF_CREATED_AGAIN = ' if it were recreated';
 
 /** Describes the SCC that would admit the pod, and what it requires. For updates, `suggested` differs from `search`. */
 function admittingWarning(
-  { grantable, suggestedScc }: Suggestion,
+  { grantable, suggestedScc, corrections, isLastResort }: Suggestion,
   search: Search,
   suggested: Search,
 ): string | undefined {
@@ -187,16 +179,23 @@ function admittingWarning(
     isUpdate &&
     suggested.candidates.find((scc) => findSubjectType(scc, suggested) !== undefined && admits(scc, suggested));
   if (usable) return formatWarning(`SCC ${quoteName(usable.name)} would admit the pod${IF_CREATED_AGAIN}.`);
-  if (grantable === undefined) return undefined;
-  const name = quoteName(grantable);
-  const needsCreation = isUpdate && !search.candidates.some((scc) => scc.name === grantable && admits(scc, search));
+  const needsCreation =
+    isUpdate &&
+    grantable !== undefined &&
+    !search.candidates.some((scc) => scc.name === grantable && admits(scc, search));
   const condition = needsCreation ? IF_CREATED_AGAIN : '';
   const grantee = formatGrantee(search);
-  if (suggestedScc) {
-    const tail = `, then allow ${grantee} to use the copy. Of the existing SCCs, only ${name} would admit the pod${condition}.`;
+  if (suggestedScc && (isLastResort || grantable === undefined)) {
+    const only =
+      grantable === undefined
+        ? ''
+        : ` Of the existing SCCs, only ${quoteName(grantable)} would admit the pod${condition}.`;
     const head = `To admit the pod, copy SCC ${quoteName(suggestedScc.original)} and `;
-    return formatListWarning(head, suggestedScc.changes, tail);
+    const changes = [...suggestedScc.changes, ...(corrections?.changes ?? [])];
+    return formatListWarning(head, changes, `, then allow ${grantee} to use the copy.${only}`);
   }
+  if (grantable === undefined) return undefined;
+  const name = quoteName(grantable);
   const role = standardUseRole(grantable);
   const binding = role === undefined ? '' : `. Bind ClusterRole ${quote(role)}`;
   const grant = `${needsCreation ? `${condition} and` : ' if'} ${grantee} were allowed to use it${binding}`;

@@ -13,7 +13,7 @@ const LOCALHOST_PREFIX = 'localhost/';
 /** The pod annotation overrides the field. The strategy sets both to the same profile. */
 export const seccompProfilesOfPod: PodStrategy = {
   repairs: [
-    { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field', note: LOST.seccomp, explicit: true },
+    { field: /^(spec\..*seccompProfile)\.\w+$/, remove: 'field', note: LOST.seccomp, explicit: true },
     { field: /seccomp/, remove: 'field', note: LOST.seccomp, explicit: true },
   ],
   generate({ scc, podValues }) {

@@ -1,0 +1,157 @@
+/** Locates the pod fields that an SCC does not allow. */
+import type { FieldError } from '../../../kube/field-error.ts';
+import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
+import type { ContainerFields, PodFields, SeccompProfile } from '../../pod/pod.ts';
+import { completePod } from '../complete.ts';
+import { formatValues } from '../messages.ts';
+import type { PodInNamespace } from '../namespace.ts';
+import type { PreparedScc } from '../scc.ts';
+
+/** A pod field that an SCC does not allow. */
+export interface DisallowedField {
+  /** Path in the pod, such as `spec.containers[0].securityContext.runAsUser`. */
+  readonly path: string;
+  /** The values that are not allowed. Empty if the SCC requires a value but the pod has none. */
+  readonly values: readonly unknown[];
+}
+
+/** Maximum number of fields to report for one SCC. */
+const MAX_FIELDS = 100;
+
+/**
+ * Returns the pod fields that an SCC's errors refer to, in the order of the errors. Each field is returned once, up to
+ * `limit` fields. Because the errors contain effective values, a value that a container inherits is reported as a pod
+ * field, and a seccomp profile is reported where it is set.
+ */
+export function findDisallowedFields(
+  pod: PodFields,
+  errors: readonly FieldError[],
+  limit = MAX_FIELDS,
+): readonly DisallowedField[] {
+  const valuesByPath = new Map<string, unknown[]>();
+  for (const error of errors.slice(0, MAX_FIELDS)) {
+    if (valuesByPath.size >= limit) break;
+    // The error for an SCC that cannot be used in the namespace does not refer to a field.
+    if (error.type === 'InternalError') continue;
+    for (const { path, value } of locate(pod, error)) {
+      const values = valuesByPath.get(path);
+      if (values === undefined) valuesByPath.set(path, value == null ? [] : [value]);
+      else if (value != null && !values.includes(value)) values.push(value);
+    }
+  }
+  return Array.from(valuesByPath, ([path, values]) => ({ path, values }));
+}
+
+/** Formats a field, such as `spec.hostNetwork=true`. */
+export function formatDisallowedField({ path, values }: DisallowedField): string {
+  return values.length === 0 ? `${path} (not set)` : `${path}=${formatValues(values)}`;
+}
+
+interface FieldValue {
+  readonly path: string;
+  readonly value: unknown;
+}
+
+const FS_GROUP = '.spec.securityContext.fsGroup';
+const ANNOTATIONS = 'metadata.annotations[';
+const CONTAINER_FIELD = /^\.((?:initContainers|containers|ephemeralContainers)\[\d+\])\.(.+)$/;
+const POD_FIELDS: ReadonlySet<string> = new Set(['hostNetwork', 'hostPID', 'hostIPC']);
+/** Fields that containers inherit from the pod's security context. */
+const INHERITED_FIELDS = ['runAsUser', 'runAsNonRoot', 'seLinuxOptions'] as const;
+
+function locate(pod: PodFields, { path, value }: FieldError): readonly FieldValue[] {
+  // The error value is a list.
+  if (path === FS_GROUP) return [{ path: path.slice(1), value: pod.fsGroup }];
+  if (path.startsWith('.spec')) return [{ path: path.slice(1), value }];
+  if (path.startsWith(ANNOTATIONS)) return [locateSeccomp(pod, path)];
+  const [, location = '', field = ''] = CONTAINER_FIELD.exec(path) ?? [];
+  if (field === '') return [locateSysctl(pod, path)];
+  if (POD_FIELDS.has(field)) return [{ path: `spec.${field}`, value }];
+  // Each container's errors list the ports of all containers. The last error names the container that has the port.
+  if (field.endsWith('.hostPort')) return locatePorts(pod, `.${field}`, value);
+  const inherited = INHERITED_FIELDS.find((name) => field.startsWith(name));
+  const isInherited =
+    inherited !== undefined && pod[inherited] !== undefined && findContainer(pod, location)?.[inherited] === undefined;
+  return [{ path: `spec.${isInherited ? '' : `${location}.`}securityContext.${field}`, value }];
+}
+
+function findContainer(pod: PodFields, location: string): ContainerFields | undefined {
+  return pod.containers.find((container) => container.location === location);
+}
+
+/** Several ports of a container can have the same number, with different protocols. */
+function locatePorts(pod: PodFields, path: string, value: unknown): readonly FieldValue[] {
+  const [, location = ''] = CONTAINER_FIELD.exec(path) ?? [];
+  return pod.hostPorts
+    .filter(({ container, port }) => container.location === location && port === value)
+    .map(({ index }) => ({ path: `spec.${location}.ports[${index}].hostPort`, value }));
+}
+
+/** An annotation overrides the field, and the container overrides the pod. */
+function locateSeccomp(pod: PodFields, path: string): FieldValue {
+  const key = path.slice(ANNOTATIONS.length, -1);
+  const name = key.slice(SECCOMP_CONTAINER_ANNOTATION_PREFIX.length);
+  const container = key === SECCOMP_POD_ANNOTATION ? undefined : pod.containers.find((one) => one.name === name);
+  if (container?.seccompAnnotation !== undefined) return { path, value: container.seccompAnnotation };
+  if (container?.seccompProfile) return locateProfile(container.seccompProfile, `spec.${container.location}`);
+  return pod.seccompAnnotation === ''
+    ? locateProfile(pod.seccompProfile, 'spec')
+    : { path: `${ANNOTATIONS}${SECCOMP_POD_ANNOTATION}]`, value: pod.seccompAnnotation };
+}
+
+/** SCCs list the files of `Localhost` profiles. */
+function locateProfile({ type, localhostProfile }: Partial<SeccompProfile> = {}, owner: string): FieldValue {
+  const path = `${owner}.securityContext.seccompProfile`;
+  return type === 'Localhost' && localhostProfile !== undefined
+    ? { path: `${path}.localhostProfile`, value: localhostProfile }
+    : { path: `${path}.type`, value: type };
+}
+
+function locateSysctl(pod: PodFields, path: string): FieldValue {
+  const index = Number(path.slice(path.lastIndexOf('[') + 1, -1));
+  return { path: `${path}.name`, value: pod.sysctls[index] };
+}
+
+/** Maximum number of fields that hide each other: the annotation and the field of a container, and those of the pod. */
+const MAX_HIDDEN = 4;
+
+/**
+ * Returns the fields that an SCC does not allow, including those that only apply once other fields are removed: the
+ * values that a container inherits from the pod, and the seccomp profiles that annotations override.
+ */
+export function findAllDisallowedFields(scc: PreparedScc, search: PodInNamespace): readonly DisallowedField[] {
+  const all = new Map<string, DisallowedField>();
+  let { pod } = search;
+  for (let round = 0; round < MAX_HIDDEN; round++) {
+    const fields = findDisallowedFields(pod, completePod(scc, { ...search, pod }).errors);
+    const added = fields.filter(({ path }) => !all.has(path));
+    for (const field of added) all.set(field.path, field);
+    const rest = added.reduce((changed, { path }) => withoutField(changed, path), pod);
+    if (rest === pod) break;
+    pod = rest;
+  }
+  return [...all.values()];
+}
+
+type Overriding = Pick<ContainerFields, 'runAsUser' | 'runAsNonRoot' | 'seLinuxOptions' | 'seccompProfile'>;
+const OVERRIDING =
+  /^spec\.(\w+\[\d+\])\.securityContext\.(runAsUser|runAsNonRoot|seLinuxOptions|seccompProfile)(?:\.|$)/;
+
+/** Fields of the pod's security context that have no value by default. */
+const POD_OPTIONS = /^spec\.securityContext\.(seLinuxOptions|seccompProfile|supplementalGroups)(?:\.|$)/;
+
+/** Returns the pod without a field of a security context or a seccomp annotation. */
+export function withoutField(pod: PodFields, path: string): PodFields {
+  const [, option] = POD_OPTIONS.exec(path) ?? [];
+  if (option !== undefined) return { ...pod, [option]: undefined };
+  if (path === `${ANNOTATIONS}${SECCOMP_POD_ANNOTATION}]`) return { ...pod, seccompAnnotation: '' };
+  const key = path.startsWith(ANNOTATIONS) ? path.slice(ANNOTATIONS.length, -1) : '';
+  const name = key.slice(SECCOMP_CONTAINER_ANNOTATION_PREFIX.length);
+  const [, location, field] = OVERRIDING.exec(path) ?? [];
+  const containers = pod.containers.map((container) => {
+    if (key !== '' && container.name === name) return { ...container, seccompAnnotation: undefined };
+    if (field === undefined || container.location !== location) return container;
+    return { ...container, [field as keyof Overriding]: undefined };
+  });
+  return containers.some((container, index) => container !== pod.containers[index]) ? { ...pod, containers } : pod;
+}

@@ -1,0 +1,33 @@
+/** Describes what an SCC permits beyond the defaults of Kubernetes. */
+import { plural } from '../../../kube/text.ts';
+import { formatValues } from '../messages.ts';
+import type { PreparedScc } from '../scc.ts';
+
+/** What an SCC permits that allows privileged containers. */
+export const FULL_CONTROL = 'full control of their nodes';
+
+/** Returns noun phrases, such as `host ports`. An SCC that allows privileged containers permits everything. */
+export function describePermissions({ fields }: PreparedScc): readonly string[] {
+  if (fields.allowPrivilegedContainer) return [FULL_CONTROL];
+  const { runAsUser, volumes, allowedCapabilities, seccompProfiles } = fields;
+  const capabilities = allowedCapabilities.filter((name) => name !== 'NET_BIND_SERVICE');
+  const isAny = volumes.includes('*');
+  return [
+    [fields.allowHostNetwork, 'the host network'],
+    [fields.allowHostPorts, 'host ports'],
+    [fields.allowHostPID, 'the host PID namespace'],
+    [fields.allowHostIPC, 'the host IPC namespace'],
+    [isAny || volumes.includes('hostPath'), 'files of the node (hostPath)'],
+    [runAsUser.type === 'RunAsAny' || runAsUser.uid === 0, 'the root user'],
+    [runAsUser.type === 'MustRunAsNonRoot', 'any user except root'],
+    [fields.seLinuxContext.type === 'RunAsAny', 'any SELinux label'],
+    [capabilities.includes('*'), 'all capabilities'],
+    [
+      capabilities.length > 0 && !capabilities.includes('*'),
+      `the ${plural(capabilities.length, 'capability', 'capabilities')} ${formatValues(capabilities)}`,
+    ],
+    [fields.allowsAnySeccompProfile || seccompProfiles.includes('unconfined'), 'no seccomp profile'],
+    [fields.allowedUnsafeSysctls.length > 0, 'unsafe sysctls'],
+    [fields.allowPrivilegeEscalation !== false, 'privilege escalation'],
+  ].flatMap(([isPermitted, phrase]) => (isPermitted ? [String(phrase)] : []));
+}
