@@ -5,6 +5,7 @@ import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import type { KubeObject, Namespace } from '../kube/types.ts';
 import {
+  ENFORCE_LABEL,
   LABEL_SYNC_MODE_ANNOTATION,
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_DEFAULT_ANNOTATION,
@@ -12,7 +13,7 @@ import {
   POD_SECURITY_LABELS,
 } from '../kube/well-known.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
-import { isSamePolicy, type Labels, resolvePolicies } from '../policy/psa/policy.ts';
+import { isSamePolicy, type Labels, type Policies, resolvePolicies } from '../policy/psa/policy.ts';
 import type { Level, Policy, Version } from '../policy/pss/policy.ts';
 import {
   type DefaultLevel,
@@ -149,7 +150,9 @@ export function* predictNamespaceLevel(
   const owners = getMetadataOwners(namespace.metadata);
   // If SCC admission is off, another component manages the labels. If the field owners are unknown, so is the level.
   if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
-  if (!isManaged(namespace, owners, management)) return 'restricted';
+  // The syncer sets no enforce label in a namespace with an own level, so the default level applies.
+  const hasOwnLevel = namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
+  if (hasOwnLevel || !isManaged(namespace, owners, management)) return 'restricted';
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
   const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
   const sccLevels = getSccLevels(store);
@@ -171,13 +174,16 @@ export function* namespacePolicies(
   const { labels } = namespace.metadata ?? {};
   const { enforce: current } = resolvePolicies(labels, podSecurity.defaults);
   // Other labels of the namespace, such as a version, also apply to a label that it gets later.
-  const resolveWith = (added: Labels | undefined): Policy => {
-    const { enforce } = resolvePolicies({ ...labels, ...added }, podSecurity.defaults);
+  const resolveWith = (added: Labels | undefined, defaults: Policies = podSecurity.defaults): Policy => {
+    const { enforce } = resolvePolicies({ ...labels, ...added }, defaults);
     return isSamePolicy(enforce, current) ? current : enforce;
   };
   if (isSelected(namespace, podSecurity.exemptions)) {
     const level = yield* predictNamespaceLevel(namespace, store, management);
-    return { current, planned: level && resolveWith({ [POD_SECURITY_LABELS.enforce]: level }), isSelected: true };
+    // Neither the rollout nor the syncer uses the version in the settings.
+    const defaults = { ...podSecurity.defaults, enforce: { ...current, version: 'latest' } } as const;
+    const planned = level && resolveWith({ [POD_SECURITY_LABELS.enforce]: level }, defaults);
+    return { current, planned, isSelected: true };
   }
   const { apply } = yield* createLabelPlanner(store, { mode: 'Enforce', settings: management })(namespace);
   return { current, planned: resolveWith(apply?.metadata?.labels), isSelected: false };

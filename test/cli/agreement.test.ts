@@ -1,6 +1,7 @@
 /**
  * Tests that all readers of the policies agree with the webhooks about random workloads: the pod of each workload is
- * reviewed as its controller would create it, and compared with the results of the commands and of the leader.
+ * reviewed as its controller would create it, with the labels of its namespace and with the labels and the default level
+ * that enforcement would set, and compared with the results of the commands, of the dashboard and of the leader.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -8,31 +9,52 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { openDashboard } from '../../src/cli/report/live-report.ts';
 import { activeExceptions } from '../../src/cluster/exceptions.ts';
 import { createPooling, project } from '../../src/cluster/projection.ts';
-import { namespacePolicies } from '../../src/cluster/rollout.ts';
-import { createStore, type WritableStore } from '../../src/cluster/store.ts';
+import { createLabelPlanner, effectivePodSecurity, namespacePolicies } from '../../src/cluster/rollout.ts';
+import { createStore, type Store, type WritableStore } from '../../src/cluster/store.ts';
 import { settingsFromObject } from '../../src/config/configuration.ts';
 import type { Settings } from '../../src/config/settings.ts';
 import { evaluateFromStore } from '../../src/controllers/readiness-evaluator.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { completePod, createPod } from '../../src/kube/controller-pod.ts';
+import { setApiDefaults } from '../../src/kube/defaults.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { hasFinished } from '../../src/kube/pod.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import { finishSteps } from '../../src/kube/steps.ts';
 import type { KubeObject, PortcullisConfiguration } from '../../src/kube/types.ts';
+import { createPodSecurity, type PodSecurity } from '../../src/policy/psa/configuration.ts';
+import { isSamePolicy, printPolicy, resolvePolicies } from '../../src/policy/psa/policy.ts';
+import { evaluatePod } from '../../src/policy/pss/index.ts';
 import type { NamespaceEvaluation } from '../../src/policy/rollout/evaluation.ts';
 import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
+import { podSecurityDefaultsFor } from '../../src/policy/rollout/observed-config.ts';
 import { buildReport, REPORT_APIS } from '../../src/policy/rollout/reports.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
 import { type Workload, type World, world } from '../support/agreement/world.ts';
+import { readDashboard } from '../support/dashboard-client.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { createTestWebhooks } from '../support/scc-webhooks.ts';
 
 /** Number of worlds of 40 workloads. 125 worlds have 5,000 workloads. */
 const WORLDS = Number(process.env['PORTCULLIS_WORLDS'] ?? 3);
 const ALICE = { username: 'alice', groups: ['system:authenticated'] };
+
+/** The decisions of the webhooks on the pods of a workload. */
+interface Reviewed {
+  readonly workload: string;
+  /** The policies that deny a new pod. */
+  readonly policies: string;
+  /** True if exceptions allow the new pod or the running pod. */
+  readonly isExcepted: boolean;
+  /** True if Pod Security would deny the running pod. */
+  readonly isRunningDenied: boolean;
+  /** The policy about which the creation of the workload is warned, and the policy that the new pod violates. */
+  readonly warned: string;
+  readonly expectedWarning: string;
+}
 
 /** What a reader states about the pods of a workload. */
 interface Answer {
@@ -74,12 +96,34 @@ function fillStore(given: World): WritableStore {
   return store;
 }
 
-/** Returns the policies that deny the pod of each workload, as the webhooks decide. */
-async function review(given: World, settings: Settings, store: WritableStore): Promise<readonly Answer[]> {
+/** Returns the effective Pod Security configuration, which the phase of the rollout determines. */
+function findPodSecurity(settings: Settings, store: Store): PodSecurity {
+  return effectivePodSecurity({ store, namespace: 'portcullis', version: '0.0.0' }, settings);
+}
+
+/** Returns the store after enforcement: the label syncer has written its labels, and the default is restricted. */
+function enforce(given: World, settings: Settings, before: Store): [WritableStore, PodSecurity] {
+  const store = fillStore(given);
+  const { exemptions } = settings.podSecurity.configuration;
+  const planned = createLabelPlanner(before, { mode: 'Enforce', settings: managementSettings(settings.scc) });
+  for (const namespace of before.list('Namespace')) {
+    const { labels } = namespace.metadata ?? {};
+    const added = finishSteps(planned(namespace)).apply?.metadata?.labels;
+    store.put('Namespace', { ...namespace, metadata: { ...namespace.metadata, labels: { ...labels, ...added } } });
+  }
+  return [store, createPodSecurity({ defaults: podSecurityDefaultsFor('restricted'), exemptions })];
+}
+
+/** Reviews the pods of each workload, as the webhooks decide. */
+async function review(
+  given: World,
+  settings: Settings,
+  store: WritableStore,
+  podSecurity: PodSecurity,
+): Promise<readonly Reviewed[]> {
+  const { exceptions } = settings;
   const webhooks = createTestWebhooks(store, {
-    settings: settings.scc,
-    podSecurity: settings.podSecurity,
-    podDefaults: settings.defaults,
+    ...{ settings: settings.scc, podSecurity, podDefaults: settings.defaults, exceptions },
   });
   store.markSynced();
   const context: WebhookContext = { store, now: () => performance.now(), deadlineMs: performance.now() + 1e9 };
@@ -88,26 +132,53 @@ async function review(given: World, settings: Settings, store: WritableStore): P
     assert.ok(webhook, path);
     return await webhook.decide(request, context);
   };
-  const answers = given.workloads.map(async (workload): Promise<Answer> => {
-    const { namespace = '' } = workload.object.metadata ?? {};
+  const reviewOne = async (workload: Workload): Promise<Reviewed> => {
+    const { kind, object: value } = workload;
+    const running = kind === 'Pod' ? value : workload.pod;
+    const { namespace = '' } = value.metadata ?? {};
     const findAccount = (name: string) => store.get('ServiceAccount', name, namespace);
     const created = createPod(workload, { namespace, creator: ALICE, findAccount });
     assert.ok(created);
-    const kind = { group: '', version: 'v1', kind: 'Pod' };
-    const request = {
-      ...{ uid: 'u', operation: 'CREATE' as const, kind, namespace, userInfo: created.requester },
-      resource: { group: '', version: 'v1', resource: RESOURCES.Pod.resource },
+    const requestFor = (one: Kind, object: unknown, userInfo = created.requester): AdmissionRequest => {
+      const { group, resource } = RESOURCES[one];
+      return {
+        ...{ uid: 'u', operation: 'CREATE', namespace, userInfo, object },
+        kind: { group, version: 'v1', kind: one },
+        resource: { group, version: 'v1', resource },
+      };
     };
     let object: unknown = created.pod;
     const denials: string[] = [];
+    let isExcepted = false;
+    let isExempt = false;
     for (const path of ['/defaults/pods', '/scc/mutate', '/scc/validate', '/psa/validate']) {
-      const decision = await send(path, { ...request, object });
+      const decision = await send(path, requestFor('Pod', object));
       if (!decision.allowed) denials.push(path.startsWith('/scc') ? 'SCC' : 'PodSecurity');
       else if (decision.object) object = decision.object;
+      isExcepted ||= decision.auditAnnotations?.['exception'] !== undefined;
+      isExempt ||= decision.auditAnnotations?.['exempt'] !== undefined;
     }
-    return { workload: workloadName(workload), policies: [...new Set(denials)].join(' ') };
-  });
-  return await Promise.all(answers);
+    const stored = running && completePod(running, findAccount);
+    const older = stored && (await send('/psa/validate', requestFor('Pod', stored)));
+    const complete = structuredClone(value) as unknown as Record<string, unknown>;
+    setApiDefaults(complete);
+    const applied = kind === 'Pod' ? undefined : await send('/psa/validate', requestFor(kind, complete, ALICE));
+    const warnings = applied?.warnings?.flatMap((text) => /^would violate PodSecurity "(.*?)"/.exec(text)?.[1] ?? []);
+    const { labels } = store.get('Namespace', namespace)?.metadata ?? {};
+    const { enforce, warn } = resolvePolicies(labels, podSecurity.defaults);
+    // Exceptions apply to warnings about the enforced policy.
+    const isAllowed = isExempt || (isExcepted && isSamePolicy(warn, enforce));
+    const violates = !isAllowed && !evaluatePod(object, warn).allowed;
+    return {
+      workload: workloadName(workload),
+      policies: [...new Set(denials)].join(' '),
+      isExcepted: isExcepted || older?.auditAnnotations?.['exception'] !== undefined,
+      isRunningDenied: older?.allowed === false,
+      warned: warnings?.join(' ') ?? '',
+      expectedWarning: kind !== 'Pod' && violates ? printPolicy(warn) : '',
+    };
+  };
+  return await Promise.all(given.workloads.map(reviewOne));
 }
 
 async function runOn(given: World, ...args: readonly string[]): Promise<unknown> {
@@ -143,21 +214,34 @@ interface Verdict {
 
 type Namespaces = readonly {
   readonly name: string;
-  readonly verdict: string;
   readonly workloads: readonly Verdict[];
+  readonly excepted: readonly Omit<Verdict, 'verdict'>[];
 }[];
 
+/** Returns the verdict of each listed workload. Workloads that are allowed by exceptions have the verdict `excepted`. */
 function listVerdicts(namespaces: Namespaces): ReadonlyMap<string, string> {
-  return new Map(
-    namespaces.flatMap(({ name, workloads }) =>
-      workloads.map((one) => [`${name} ${one.kind}/${one.name}`, one.verdict] as const),
+  const verdicts = namespaces.flatMap(({ name, workloads, excepted }) =>
+    [...excepted.map((one) => ({ ...one, verdict: 'excepted' })), ...workloads].map(
+      ({ kind, name: workload, verdict }) => [`${name} ${kind}/${workload}`, verdict] as const,
     ),
   );
+  return joinVerdicts(verdicts);
+}
+
+/** A workload may be excepted and need a restart. */
+function joinVerdicts(verdicts: readonly (readonly [workload: string, verdict: string])[]) {
+  const groups = Map.groupBy(verdicts, ([workload]) => workload);
+  return new Map([...groups].map(([workload, group]) => [workload, sortedWords(group.map(([, verdict]) => verdict))]));
+}
+
+function sortedWords(words: readonly string[]): string {
+  return [...new Set(words)].filter(Boolean).sort().join(' ');
 }
 
 /** Returns the evaluations of the leader, from the projections that its store contains. */
 function evaluate(settings: Settings, store: WritableStore): readonly NamespaceEvaluation[] {
-  const { podSecurity, defaults } = settings;
+  const podSecurity = findPodSecurity(settings, store);
+  const { defaults } = settings;
   const management = managementSettings(settings.scc);
   return store.list('Namespace').map((namespace) =>
     finishSteps(
@@ -177,24 +261,51 @@ function listReported(evaluations: readonly NamespaceEvaluation[]): ReadonlyMap<
     const input = { api: REPORT_APIS[0], owner: undefined, seconds: 1, namespace, workloads: [] };
     return finishSteps(buildReport(evaluation, input));
   });
-  return new Map(
+  return joinVerdicts(
     reports.flatMap(({ metadata, results }) =>
-      results.map(({ resources, properties }) => {
-        const [subject] = resources ?? [];
-        return [`${metadata?.namespace} ${subject?.kind}/${subject?.name}`, properties?.['verdict'] ?? ''] as const;
-      }),
+      results
+        .filter(({ rule }) => rule !== 'namespace')
+        .map(({ resources, properties }) => {
+          const [subject] = resources ?? [];
+          const verdict = properties?.['verdict'] ?? (properties?.['exception'] === undefined ? '' : 'excepted');
+          return [`${metadata?.namespace} ${subject?.kind}/${subject?.name}`, verdict] as const;
+        }),
     ),
   );
 }
 
+/** Returns the report of the dashboard, which reads the cluster with its own store. */
+async function readLiveReport(given: World, settings: Settings): Promise<Namespaces> {
+  const store = fillStore(given);
+  createTestWebhooks(store, { settings: settings.scc });
+  store.put('PortcullisConfiguration', configuration(given.settings));
+  store.markSynced();
+  const stopping = new AbortController();
+  const inventory = { store, source: 'cluster', customSources: [], assumptions: [], unread: [] } as const;
+  const values = { config: undefined, 'installation-namespace': 'portcullis', 'scc-mode': undefined };
+  const dashboard = await openDashboard({
+    ...{ port: 0, server: 'https://cluster.example', values, signal: stopping.signal },
+    inventory: () => inventory,
+  });
+  const report = await readDashboard(dashboard.url);
+  stopping.abort();
+  await dashboard.close();
+  return report.namespaces;
+}
+
 /** Returns the workloads that `check` denies. It evaluates neither exemptions nor pod defaults. */
-async function check(given: World, settings: Settings): Promise<ReadonlySet<string> | undefined> {
+async function check(
+  given: World,
+  settings: Settings,
+  podSecurity: PodSecurity,
+): Promise<ReadonlySet<string> | undefined> {
   if (settings.defaults.mode !== 'off') return undefined;
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-agreement-'));
   const file = join(folder, 'configuration.json');
   await writeFile(file, JSON.stringify(configuration(given.settings)));
-  const { level } = settings.podSecurity.defaults.enforce;
-  const { objects } = (await runOn(given, 'check', '-f', '-', '--config', file, '--level', level)) as {
+  const { level, version } = podSecurity.defaults.enforce;
+  const policy = ['--level', level, '--kubernetes-version', version];
+  const { objects } = (await runOn(given, 'check', '-f', '-', '--config', file, ...policy)) as {
     readonly objects: readonly (Verdict & { readonly namespace: string; readonly findings: readonly object[] })[];
   };
   await rm(folder, { recursive: true });
@@ -204,12 +315,23 @@ async function check(given: World, settings: Settings): Promise<ReadonlySet<stri
   return new Set(denied.map(({ namespace, kind, name }) => `${namespace} ${kind}/${name}`));
 }
 
-test('explain, rollout plan, report and the leader agree with the webhooks about the pods of workloads', async () => {
-  const counts = { workloads: 0, denied: 0 };
+/** Returns the verdict that follows from the decisions of the webhooks before and after enforcement. */
+function expectedVerdict(now: Reviewed, planned: Reviewed): string {
+  if (now.policies.includes('PodSecurity')) return 'deniedNow';
+  if (planned.policies.includes('PodSecurity')) return 'wouldBeDenied';
+  const isRestart = now.isRunningDenied || planned.isRunningDenied;
+  return sortedWords([isRestart ? 'restart' : '', now.isExcepted || planned.isExcepted ? 'excepted' : '']);
+}
+
+test('all readers agree with the webhooks about the pods of workloads', async () => {
+  const counts: Record<string, number> = {};
+  const count = (name: string): void => void (counts[name] = (counts[name] ?? 0) + 1);
   for (const given of fc.sample(world, { numRuns: WORLDS, seed: 20_261_129 })) {
     const settings = readSettings(given);
     const store = fillStore(given);
-    const expected = await review(given, settings, store);
+    const podSecurity = findPodSecurity(settings, store);
+    const reviewed = await review(given, settings, store, podSecurity);
+    const planned = await review(given, settings, ...enforce(given, settings, store));
     const running = new Set(
       given.workloads.filter(({ object }) => !hasFinished(object)).map((workload) => workloadName(workload)),
     );
@@ -219,7 +341,7 @@ test('explain, rollout plan, report and the leader agree with the webhooks about
       runOn(given, 'report', '-f', '-'),
     ])) as { readonly namespaces: Namespaces }[];
     const evaluations = evaluate(settings, store);
-    const checked = await check(given, settings);
+    const checked = await check(given, settings, podSecurity);
     const exempt = new Set(
       given.workloads.filter((workload) => JSON.stringify(workload).includes('"kata"')).map(workloadName),
     );
@@ -228,28 +350,28 @@ test('explain, rollout plan, report and the leader agree with the webhooks about
       ['PolicyReport', listReported(evaluations)],
       ['rollout plan', listVerdicts(plan?.namespaces ?? [])],
       ['report', listVerdicts(report?.namespaces ?? [])],
+      ['dashboard', listVerdicts(await readLiveReport(given, settings))],
     ];
-    const differences = expected.flatMap(({ workload, policies }) => {
-      counts.workloads++;
-      if (policies !== '') counts.denied++;
-      const isDenied = policies.includes('PodSecurity') && running.has(workload);
-      const isFound = checked === undefined || exempt.has(workload) || checked.has(workload) === (policies !== '');
-      return [
-        ...(isFound
+    const differences = reviewed.flatMap((now, index) => {
+      const { workload, policies, warned, expectedWarning } = now;
+      const expected = running.has(workload) ? expectedVerdict(now, planned[index] ?? now) : '';
+      for (const name of ['workloads', policies, expected, warned && 'warned']) count(name);
+      const answers: readonly (readonly [reader: string, answer: unknown, expected: unknown])[] = [
+        ...(checked === undefined || exempt.has(workload)
           ? []
-          : [`check: ${workload}: ${checked.has(workload) ? 'denied' : 'passed'}, webhooks: ${policies}`]),
-        ...(explained.get(workload) === (running.has(workload) ? policies : '')
-          ? []
-          : [`explain: ${workload}: ${String(explained.get(workload))}, not ${policies}`]),
-        ...readers.flatMap(([name, verdicts]) => {
-          const verdict = verdicts.get(workload);
-          return (verdict === 'deniedNow') === isDenied
-            ? []
-            : [`${name}: ${workload}: ${String(verdict)}, webhooks: ${policies}`];
-        }),
+          : [['check', checked.has(workload), policies !== ''] as const]),
+        ['explain', explained.get(workload), running.has(workload) ? policies : ''],
+        // If no SCC admits the pods, the webhook warns about their SCC instead.
+        ...(policies.includes('SCC') ? [] : [['warning at apply', warned, expectedWarning] as const]),
+        ...readers.map(([name, verdicts]) => [name, verdicts.get(workload) ?? '', expected] as const),
       ];
+      return answers.flatMap(([reader, answer, right]) =>
+        answer === right ? [] : [`${reader}: ${workload}: ${String(answer)}, webhooks: ${String(right)}`],
+      );
     });
-    assert.deepEqual(differences, []);
+    assert.deepEqual(differences, [], JSON.stringify(given.settings));
   }
-  assert.ok(counts.denied > counts.workloads / 4 && counts.denied < counts.workloads, JSON.stringify(counts));
+  for (const name of ['PodSecurity', 'SCC', 'deniedNow', 'wouldBeDenied', 'restart', 'excepted', 'warned']) {
+    assert.ok((counts[name] ?? 0) > 0, `${name}: ${JSON.stringify(counts)}`);
+  }
 });

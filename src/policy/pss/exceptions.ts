@@ -133,6 +133,9 @@ export function evaluateExcepted(
   return { evaluation, exceptions: sortedSet(used) };
 }
 
+/** Maximum length of a value in an entry. */
+const MAX_VALUE = 512;
+
 /** Returns the narrowest entries that cover all findings in a pod that violates a level. */
 export function suggestEntries(
   pod: PodFields,
@@ -146,7 +149,8 @@ export function suggestEntries(
   const uncovered: string[] = [];
   const isCovered = (check: string, finding: Finding): boolean => {
     for (const { path, values, container, image } of listFindings(pod, check, finding)) {
-      if (values === undefined || (container && image === undefined) || container?.list === 'ephemeralContainers') {
+      const isListable = values?.every((one) => one !== '' && one.length <= MAX_VALUE) === true;
+      if (!isListable || (container && image === undefined) || container?.list === 'ephemeralContainers') {
         uncovered.push(path);
         continue;
       }

@@ -43,6 +43,35 @@ spec: {rollout: {phase: ${phase}}}
   }
 });
 
+test('exception create prints no exception that API servers reject', async () => {
+  const path = `/${'x'.repeat(512)}`;
+  const spec = { containers: [{ name: 'web', image: 'i' }], volumes: [{ name: 'v', hostPath: { path } }] };
+  const deployment = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'web', namespace: 'shop' },
+    spec: { template: { spec } },
+  };
+  const args = [
+    'exception',
+    'create',
+    'deployment/web',
+    '-f',
+    '-',
+    '--offline',
+    '-n',
+    'shop',
+    '--for=1h',
+    '--reason=x',
+  ];
+  const outcome = await runProgram([...args, '--level=baseline'], { stdin: JSON.stringify(deployment) });
+  assert.deepEqual(outcome, {
+    code: 2,
+    stdout: '',
+    stderr: 'error: no exception can cover spec.volumes[0].hostPath of deployment/web\n',
+  });
+});
+
 describe('namespaces where the PodSecurity plugin ignores exceptions', () => {
   const create = (labels: string) =>
     runProgram(

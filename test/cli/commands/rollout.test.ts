@@ -748,3 +748,29 @@ test('pod templates of custom resources are planned, but do not block enforcemen
   assert.deepEqual(await run([rollout]), [phase]);
   assert.deepEqual(await run([rollout, pod]), ['1 workload in 1 namespace would be denied', phase]);
 });
+
+test('an own label without an upstream label is planned with the default level, because the label syncer sets no label', async () => {
+  const plan = async (labels: object) => {
+    const namespace = {
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name: 'shop', labels: { 'portcullis.dev/scc': 'enforce', ...labels } },
+    };
+    const binding = {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: { name: 'privileged', namespace: 'shop' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:openshift:scc:privileged' },
+      subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: 'shop' }],
+    };
+    const spec = { hostNetwork: true, containers: [{ name: 'c', image: 'i' }] };
+    const metadata = { name: 'web', namespace: 'shop' };
+    const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata, spec: { template: { spec } } };
+    const stdin = [namespace, binding, deployment].map((object) => JSON.stringify(object)).join('\n');
+    const { stdout } = await runProgram(['rollout', 'plan', '-f', '-', '-o', 'json'], { stdin });
+    const { namespaces } = JSON.parse(stdout) as { namespaces: readonly { planned: string; verdict: string }[] };
+    return namespaces.map(({ planned, verdict }) => `${planned} ${verdict}`);
+  };
+  assert.deepEqual(await plan({}), ['privileged clean']);
+  assert.deepEqual(await plan({ 'portcullis.dev/enforce': 'privileged' }), ['restricted violating']);
+});

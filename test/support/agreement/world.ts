@@ -1,14 +1,18 @@
 /**
- * Generates clusters whose readers must agree: namespaces with levels, versions and SCC modes, settings, grants, and
- * workloads of all kinds with running pods of the current or of an older template.
+ * Generates clusters whose readers must agree: namespaces with levels, versions and SCC modes, some of them invalid,
+ * settings, phases of the rollout, grants, exceptions, and workloads of all kinds with running pods of the current or of
+ * an older template.
  */
 import fc, { type Arbitrary } from 'fast-check';
+import { hashSpec } from '../../../src/cluster/exceptions.ts';
 import { POD_SOURCES } from '../../../src/cluster/workloads.ts';
 import { getControllerPod } from '../../../src/kube/controller-pod.ts';
 import type { Kind } from '../../../src/kube/kinds.ts';
 import { podTemplatePath } from '../../../src/kube/pod.ts';
 import { getApiVersion, RESOURCES } from '../../../src/kube/resources.ts';
 import { type JsonObject, type KubeObject, type PodLike, withValueAt } from '../../../src/kube/types.ts';
+import { decodePod } from '../../../src/policy/pod/pod.ts';
+import { suggestEntries } from '../../../src/policy/pss/exceptions.ts';
 import { pods } from '../../policy/pss/arbitrary.ts';
 import { RANGES } from '../controllers.ts';
 
@@ -31,25 +35,35 @@ export interface World {
 
 const labels = fc.record(
   {
-    [ENFORCE]: one(...LEVELS),
-    [`${ENFORCE}-version`]: one('latest', 'v1.0', 'v1.18', 'v1.22', 'v1.28', 'v1.34', 'v1.99'),
+    [ENFORCE]: one(...LEVELS, ...LEVELS, 'strict'),
+    [`${ENFORCE}-version`]: one('latest', 'v1.0', 'v1.18', 'v1.22', 'v1.28', 'v1.34', 'v1.99', 'newest'),
+    'pod-security.kubernetes.io/warn': one(...LEVELS),
     'portcullis.dev/enforce': one(...LEVELS),
     'portcullis.dev/scc': one('enforce', 'enforce', 'report', 'off'),
   },
   { requiredKeys: [] },
 );
 
-const settings = fc.record(
-  {
-    podSecurity: fc.record({
-      defaults: fc.record({ enforce: one(...LEVELS) }, { requiredKeys: [] }),
-      exemptions: fc.constant({ runtimeClasses: ['kata'] }),
-    }),
+/** The rollout manages the default level unless its phase is `Disabled`. */
+const settings: Arbitrary<JsonObject> = fc
+  .record({
+    level: fc.option(one(...LEVELS), { nil: undefined }),
+    version: one('latest', 'latest', 'v1.22'),
+    phase: one('Disabled', 'Disabled', 'Evaluate', 'Enforce'),
     scc: fc.record({ mode: one('enforce', 'report', 'off') }),
-    defaults: fc.record({ mode: one('off', 'apply') }),
-  },
-  { requiredKeys: ['podSecurity', 'scc'] },
-);
+    defaults: fc.record({ mode: one('off', 'off', 'apply') }),
+    exceptions: fc.record({ mode: one('off', 'approved') }),
+  })
+  .map(({ level, version, phase, scc, defaults, exceptions }) => ({
+    podSecurity: {
+      exemptions: { runtimeClasses: ['kata'] },
+      exceptions,
+      ...(phase === 'Disabled' && level !== undefined ? { defaults: { enforce: level, enforceVersion: version } } : {}),
+    },
+    rollout: { phase },
+    scc,
+    defaults,
+  }));
 
 /** Pod fields outside of the container security contexts. */
 const more = fc.record(
@@ -118,21 +132,88 @@ const draft: Arbitrary<Draft> = fc.record({
   isFinished: one(false, false, false, true),
 });
 
+interface ExceptionDraft {
+  /** Index of the workload whose violations it allows. */
+  readonly index: number;
+  readonly hasExpired: boolean;
+}
+
+const exception: Arbitrary<ExceptionDraft> = fc.record({
+  index: fc.nat(39),
+  hasExpired: one(false, false, true),
+});
+
 export const world: Arbitrary<World> = fc
   .record({
     settings,
     labels: fc.array(labels, { minLength: NAMESPACES.length, maxLength: NAMESPACES.length }),
     granted: fc.subarray(['anyuid', 'privileged', 'nonroot-v2', 'hostnetwork-v2'], { maxLength: 2 }),
     drafts: fc.array(draft, { minLength: 40, maxLength: 40 }),
+    isRaised: fc.boolean(),
+    exceptions: fc.uniqueArray(exception, { minLength: 8, maxLength: 8, selector: ({ index }) => index }),
   })
-  .map(({ settings, labels, granted, drafts }) => {
+  .map(({ settings, labels, granted, drafts, isRaised, exceptions }) => {
+    const { podSecurity, rollout } = settings as Readonly<Record<'podSecurity' | 'rollout', JsonObject>>;
+    const areExceptionsOn = (podSecurity['exceptions'] as JsonObject)['mode'] === 'approved';
     const given: World = {
       settings,
-      objects: NAMESPACES.flatMap((name, index) => namespaceObjects(name, labels[index] ?? {}, granted)),
+      objects: [
+        ...NAMESPACES.flatMap((name, index) => namespaceObjects(name, labels[index] ?? {}, granted)),
+        ...(areExceptionsOn ? exceptions.flatMap((one) => createException(one, drafts)) : []),
+        ...(rollout['phase'] === 'Enforce' ? enforcementObjects(isRaised) : []),
+      ],
       workloads: drafts.map(createWorkload),
     };
     return JSON.parse(JSON.stringify(given)) as World;
   });
+
+/** Returns an approved exception for the violations of a workload, if exceptions can cover them. */
+function createException({ index, hasExpired }: ExceptionDraft, drafts: readonly Draft[]): readonly KubeObject[] {
+  const { namespace = '', template } = drafts[index] ?? {};
+  const { pod } = decodePod(template ?? {});
+  const { entries, uncovered } = pod
+    ? suggestEntries(pod, { level: 'restricted', version: 'latest' })
+    : { entries: [], uncovered: [''] };
+  if (entries.length === 0 || uncovered.length > 0) return [];
+  const time = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+/, '');
+  const endMs = hasExpired ? Date.UTC(2026, 0) : Date.now() + 3_600_000;
+  const serviceAccountName = pod?.serviceAccountName || 'default';
+  const spec = { serviceAccountName, allow: entries, expiresAt: time(endMs), reason: 'SEC-1' };
+  return [
+    {
+      apiVersion: 'policy.portcullis.dev/v1alpha1',
+      kind: 'PodSecurityException',
+      metadata: { name: `e-${index}`, namespace, annotations: { 'portcullis.dev/authors': '["alice"]' } },
+      spec,
+      status: { approval: { by: 'bob', at: time(endMs - 7_200_000), specHash: hashSpec(spec) } },
+    } as KubeObject,
+  ];
+}
+
+/** The decision to enforce, and the default level that the leader has or has not raised yet. */
+function enforcementObjects(isRaised: boolean): readonly KubeObject[] {
+  return [
+    {
+      apiVersion: 'config.openshift.io/v1alpha1',
+      kind: 'PSAEnforcementConfig',
+      metadata: { name: 'cluster' },
+      spec: {},
+      status: { enforcementMode: 'Restricted' },
+    } as KubeObject,
+    {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: {
+        name: 'portcullis-pod-security',
+        namespace: 'portcullis',
+        annotations: {
+          'portcullis.dev/pod-security-default': isRaised ? 'restricted' : 'privileged',
+          'portcullis.dev/pod-security-generation': '1',
+        },
+      },
+    },
+  ];
+}
 
 function namespaceObjects(name: string, given: object, granted: readonly string[]): readonly KubeObject[] {
   const accounts = ['default', 'builder'].map((account) => ({
