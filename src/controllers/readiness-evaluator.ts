@@ -26,7 +26,7 @@ import {
 import { createSccAccess, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { completePod, getTemplatePod } from '../policy/rollout/template-pod.ts';
-import { sccMode } from '../policy/scc/mode.ts';
+import { sccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { type ReconcileContext, runYielding } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
@@ -68,19 +68,7 @@ export function* evaluateFromStore(
   if (missing !== undefined && isLimited && pods.length + workloads.length > 0) {
     return inconclusive({ name, current: current.level, currentVersion: current.version, isSelected: isOpen }, missing);
   }
-  const canUse = canUseScc(store);
-  const findAccount = (account: string) => store.get('ServiceAccount', account, name);
-  const { scc } = management;
-  const context = {
-    namespace,
-    sccMode: mode,
-    sccs: getSccSet(store),
-    canUse,
-    findAccount,
-    defaults: defaults && { defaults, scc },
-    compatibility: scc.compatibility,
-    preferUserNamespaces: scc.preferUserNamespaces,
-  };
+  const context = templateContext(namespace, store, { defaults, scc: management.scc });
   return yield* evaluateStepwise({
     ...{ namespace, current, planned, isSelected: isOpen, emulationVersion, pods },
     detailCharacters: settings.detailCharacters,
@@ -95,9 +83,27 @@ export function* evaluateFromStore(
     sccMode: mode,
     mayUse(account, sccName) {
       const scc = context.sccs.byName.get(sccName);
-      return scc !== undefined && createSccAccess(account, name, canUse)(scc);
+      return scc !== undefined && createSccAccess(account, name, context.canUse)(scc);
     },
   });
+}
+
+/** Returns the context in which admission defaults the pods of a namespace's workloads. */
+export function templateContext(
+  namespace: Namespace,
+  store: Store,
+  { defaults, scc }: { readonly defaults?: PodDefaults | undefined; readonly scc: SccSettings },
+) {
+  return {
+    namespace,
+    sccMode: sccMode(namespace, scc).mode,
+    sccs: getSccSet(store),
+    canUse: canUseScc(store),
+    findAccount: (account: string) => store.get('ServiceAccount', account, namespace.metadata?.name ?? ''),
+    defaults: defaults && { defaults, scc },
+    compatibility: scc.compatibility,
+    preferUserNamespaces: scc.preferUserNamespaces,
+  };
 }
 
 /**

@@ -1,14 +1,13 @@
-import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import { effectivePodSecurity, namespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
+import { templateContext } from '../../controllers/readiness-evaluator.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
-import type { PodFields } from '../../policy/pod/pod.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import { findShadow } from '../../policy/psa/exceptions.ts';
 import { isStricter } from '../../policy/psa/policy.ts';
@@ -16,11 +15,10 @@ import { suggestEntries } from '../../policy/pss/exceptions.ts';
 import type { Policy } from '../../policy/pss/policy.ts';
 import { type ManagementSettings, managementSettings } from '../../policy/rollout/label-sync.ts';
 import { getTemplatePod } from '../../policy/rollout/template-pod.ts';
-import { sccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
-import { parseReference, readWorkload, type Workload } from '../inventory/workloads.ts';
+import { parseReference, readWorkload } from '../inventory/workloads.ts';
 import { lifetimeMs, nonEmpty, oneOf, option, UsageError } from '../options.ts';
 import { printObjects } from '../output/print.ts';
 
@@ -41,18 +39,6 @@ interface Scope {
   readonly store: Store;
   readonly settings: Settings;
   readonly namespace: Namespace;
-}
-
-/** Returns the pod of a workload as admission defaults it. */
-function defaultedPod(workload: Workload, { store, settings, namespace }: Scope): PodFields | undefined {
-  const { scc, defaults } = settings;
-  const template = getTemplatePod(workload.source, {
-    ...{ namespace, sccMode: sccMode(namespace, scc).mode, sccs: getSccSet(store), canUse: canUseScc(store) },
-    ...{ compatibility: scc.compatibility, preferUserNamespaces: scc.preferUserNamespaces },
-    defaults: { defaults, scc },
-    findAccount: (name) => store.get('ServiceAccount', name, workload.namespace),
-  });
-  return template?.pod.pod;
 }
 
 function getPodSecurity({ store, settings }: Scope): PodSecurity {
@@ -93,7 +79,7 @@ export const command = defineCommand({
     const found = await findSettings({ config: values.config, store });
     const { settings } = found;
     const scope = { store, settings, namespace: findNamespace(store, name) };
-    const pod = defaultedPod(workload, scope);
+    const { pod } = getTemplatePod(workload.source, templateContext(scope.namespace, store, settings))?.pod ?? {};
     if (pod === undefined) throw new UserError(`${resource} has no pod template`);
     const inForce = strictestPolicy(scope, managementSettings(expectedSettings(found, values['scc-mode'])));
     const policy = { ...inForce, level: level ?? inForce.level };
