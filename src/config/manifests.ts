@@ -71,8 +71,10 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
       continue;
     }
     const before = [documents.length, objects.length, errors.length] as const;
+    let isUnreadable = false;
     for (const { document, error, share } of readSteps(content.text, file)) {
       const read = document && manifestObjects(document);
+      isUnreadable ||= error !== undefined;
       if (document) documents.push(document);
       for (const object of read?.objects ?? []) objects.push(object);
       for (const one of read?.errors ?? (error ? [error] : [])) errors.push(one);
@@ -81,11 +83,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
       await report();
     }
     const isNamed = listed.path === listed.folder;
-    if (
-      isNamed ||
-      objects.length > before[1] ||
-      hasTypes(content.text, documents.slice(before[0]), errors.length > before[2])
-    ) {
+    if (isNamed || objects.length > before[1] || hasTypes(content.text, documents.slice(before[0]), isUnreadable)) {
       options.onText?.(file, content.text);
       continue;
     }

@@ -31,6 +31,11 @@ export interface ManifestObjects {
 const KUSTOMIZATION_FILE = /(?:^|[/\\])(?:kustomization\.ya?ml|Kustomization)$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
+/** True for a kustomization or a component, which change the manifests that they list. */
+export function isKustomization({ apiVersion }: Pick<ManifestObject, 'apiVersion'>): boolean {
+  return apiGroup(apiVersion) === 'kustomize.config.k8s.io';
+}
+
 /** OpenShift's view of a namespace, with the same name, labels and annotations. It is read as the namespace. */
 const PROJECT = { apiVersion: 'project.openshift.io/v1', kind: 'Project' } as const;
 

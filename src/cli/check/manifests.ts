@@ -13,6 +13,7 @@ import type { Manifests } from '../../config/manifests.ts';
 import {
   apiGroup,
   fieldNamespace,
+  isKustomization,
   manifestLabels,
   manifestName,
   manifestNamespace,
@@ -186,7 +187,7 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const error = isBuiltIn ? undefined : unknownVersion(object);
   if (error) return [error];
   if (isSkipped) return [];
-  if (apiGroup(apiVersion) === 'kustomize.config.k8s.io') return [unbuilt(object)];
+  if (isKustomization(object)) return [unbuilt(object)];
   const { pods, ...outside } = readPods(value);
   if (pods.length === 0 && fields.length > 0) {
     const namespace = manifestNamespace(value);

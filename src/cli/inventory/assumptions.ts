@@ -3,6 +3,7 @@
  * that it adds.
  */
 import type { WritableStore } from '../../cluster/store.ts';
+import { isKustomization, type ManifestObject } from '../../config/objects.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
@@ -46,6 +47,12 @@ export function assumeStandardSccs(store: WritableStore, compatibility: Compatib
 
 function putMissing<K extends Kind>(store: WritableStore, kind: K, object: Parameters<typeof store.put<K>>[1]): void {
   if (!store.get(kind, objectName(object))) store.put(kind, object);
+}
+
+/** Describes the kustomizations, whose manifests are evaluated without their changes. */
+export function assumeBuilt(objects: readonly ManifestObject[]): readonly string[] {
+  const files = objects.filter(isKustomization).map(({ document }) => document.file);
+  return files.length === 0 ? [] : [`no changes by kustomizations: ${summarizeNames(files, MAX_SHOWN)}`];
 }
 
 const CLUSTER_ADMIN: ClusterRole = {

@@ -41,6 +41,7 @@ import { type Io, PROGRAM, VERSION } from '../command.ts';
 import { flag, nonEmpty, option, type Values } from '../options.ts';
 import { withProgress } from '../output/print.ts';
 import {
+  assumeBuilt,
   assumeClusterAdmin,
   assumeNamespaces,
   assumeRanges,
@@ -309,6 +310,7 @@ export function createInventory(
     ...(kinds.includes('ServiceAccount')
       ? [...assumeServiceAccounts(store, customSources), ...assumeRanges(store)]
       : []),
+    ...assumeBuilt(objects),
     ...unknown,
   ];
   for (const { kind, value } of objects) {

@@ -1,5 +1,5 @@
 /** Fields of custom resources that probably configure the security of pods, by their names and values. */
-import { isObject } from '../../kube/types.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /** True for `true`, and for text that may become `true`. */
 function isOn(value: unknown): boolean {
@@ -40,6 +40,12 @@ function isSysctls(value: unknown): boolean {
   return Array.isArray(value) && value.some((item) => isObject(item) && typeof item['name'] === 'string');
 }
 
+/** A patch of the pod spec as text. */
+function isSecurityPatch(value: unknown): boolean {
+  const names = /host(?:IPC|Network|PID|Path|Port|Users)|privileged|securityContext|PrivilegeEscalation/;
+  return typeof value === 'string' && names.test(value);
+}
+
 /** A value that cannot weaken a pod, such as `hostNetwork: false`, is not reported. */
 const TESTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   allowPrivilegeEscalation: isOn,
@@ -51,7 +57,7 @@ const TESTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   hostPath: isSet,
   hostPort: (value) => isNumber(value, (port) => port > 0),
   hostProcess: isOn,
-  podSpecPatch: isSet,
+  podSpecPatch: isSecurityPatch,
   privileged: isOn,
   procMount: (value) => value === 'Unmasked',
   runAsNonRoot: isOff,
@@ -61,8 +67,11 @@ const TESTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   sysctls: isSysctls,
 };
 
-/** True for a field that probably configures the security of a pod. */
-export function isSecurityField(name: string, value: unknown): boolean {
+/** True for a field of an object that probably configures the security of a pod. */
+export function isSecurityField(owner: JsonObject, name: string): boolean {
+  const value = owner[name];
+  // A mount of a node that runs in a container, such as a node of kind.
+  if (name === 'hostPath' && owner['containerPath'] !== undefined) return false;
   if (/securityContext$/i.test(name)) return isSet(value);
   return Object.hasOwn(TESTS, name) && (TESTS[name]?.(value) ?? false);
 }

@@ -109,6 +109,8 @@ const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'config.portcullis.dev',
   'constraints.gatekeeper.sh',
   'imagepolicy.k8s.io',
+  'kind.x-k8s.io',
+  'kubeadm.k8s.io',
   'kustomize.config.k8s.io',
   'kyverno.io',
   'mutations.gatekeeper.sh',
@@ -166,7 +168,7 @@ function visitMembers(value: JsonObject, search: Search): void {
   const own = consumed.get(value);
   for (const [key, member] of Object.entries(value)) {
     if (IGNORED_MEMBERS.has(key) || own?.has(key)) continue;
-    if (!search.isCustom || !isSecurityField(key, member)) visitMember(member, key, key, search);
+    if (!search.isCustom || !isSecurityField(value, key)) visitMember(member, key, key, search);
     else if (isFull(search)) end(search, [...path, key]);
     else fields.push([...path, key]);
   }

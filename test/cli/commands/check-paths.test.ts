@@ -16,11 +16,12 @@ const OTHER_FILES = {
   'node_modules/a/pod.yaml': POD,
   'package.json': '{"name": "web", "version": "1.0.0"}',
   'playbook.yaml': '- hosts: all\n  tasks: []\n',
+  'rules.json': '[\n  {\n    "kind": "a"\n  }\n]\n',
   'stack.yaml': 'Resources:\n  a: !Ref b\n  c: {{ d }}\n',
   'tsconfig.json': '{ // comment\n  "compilerOptions": {} }',
 };
 const SKIPPED =
-  'skipped: 6 files without Kubernetes objects: chart/Chart.yaml, docker-compose.yml, package.json, playbook.yaml, stack.yaml and 1 more\n';
+  'skipped: 7 files without Kubernetes objects: chart/Chart.yaml, docker-compose.yml, package.json, playbook.yaml, rules.json and 2 more\n';
 
 interface Case {
   readonly name: string;
@@ -249,6 +250,14 @@ describe('check reads', () => {
     assert.equal(code, 0);
     assert.equal(await readFile(join(folder, 'patch.yaml'), 'utf8'), POD);
   });
+});
+
+test('other commands list the kustomizations that are not built', async (context) => {
+  await withFiles(context, { 'a/kustomization.yaml': 'resources: [p.yaml]\n', 'a/p.yaml': POD });
+  for (const command of ['explain a --offline', 'scc plan a', 'rollout plan a']) {
+    const { stdout } = await runProgram(command.split(' '));
+    assert.match(stdout, /; no changes by kustomizations: a\/kustomization\.yaml[;.]/);
+  }
 });
 
 describe('other commands read paths', () => {
