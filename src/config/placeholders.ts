@@ -17,7 +17,7 @@ const DELIMITED: readonly (readonly [open: string, close: string, command: strin
 ];
 
 /** Placeholders that are recognized only if they are the whole value. */
-const WHOLE = /^(?:\$[a-z_]\w*|%[a-z_]\w*%|@[a-z_][\w.-]*@|<[a-z_][\w.-]*>|__\w+__|\(\(.+\)\)|\[\[.+\]\])$/i;
+const WHOLE = /^(?:\$[a-z_]\w*|%[a-z_]\w*%|@[a-z_][\w.-]*@|<[a-z_][\w.-]*>|__\w+__|\(\(.+\)\)|\[\[[^[\]]+\]\])$/i;
 
 /** A placeholder, and the command that renders it or a sentence. */
 export interface Placeholder {
