@@ -34,8 +34,10 @@ import {
   type SccLevels,
 } from '../policy/rollout/label-sync.ts';
 import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
+import { type SccLevelProfile, sccLevelProfile } from '../policy/rollout/scc-level.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { RolloutView } from '../policy/rollout/state.ts';
+import type { Compatibility } from '../policy/scc/mode.ts';
 import { canUseScc } from './access.ts';
 import { memoize, type Store } from './store.ts';
 
@@ -155,8 +157,10 @@ export function* predictNamespaceLevel(
   if (hasOwnLevel || !isManaged(namespace, owners, management)) return 'restricted';
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
   const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
-  const sccLevels = getSccLevels(store);
-  const need = yield* findNeededLevel({ namespace, serviceAccounts, sccLevels, canUse: canUseScc(store) });
+  const { compatibility } = management.scc;
+  const sccLevels = getSccLevels(store, compatibility);
+  const canUse = canUseScc(store);
+  const need = yield* findNeededLevel({ namespace, serviceAccounts, sccLevels, canUse, compatibility });
   return predictLevel(namespace, { isManaged: true, need });
 }
 
@@ -194,7 +198,8 @@ export function createLabelPlanner(
   store: Store,
   options: Pick<LabelSyncInput, 'mode' | 'settings'>,
 ): (namespace: Namespace) => Generator<undefined, LabelSyncPlan> {
-  const input = { ...options, sccLevels: getSccLevels(store), canUse: canUseScc(store) };
+  const { compatibility } = options.settings.scc;
+  const input = { ...options, sccLevels: getSccLevels(store, compatibility), canUse: canUseScc(store) };
   return (namespace) => {
     const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
     return planLabels({
@@ -206,15 +211,16 @@ export function createLabelPlanner(
 }
 
 const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) => {
-  const byVersion = new Map<Version | undefined, SccLevels>();
-  return (version: Version | undefined): SccLevels => {
-    const levels = byVersion.get(version) ?? createSccLevels(sccs, { profile: 'accurate', version });
-    byVersion.set(version, levels);
+  const byKey = new Map<string, SccLevels>();
+  return (version: Version | undefined, profile: SccLevelProfile): SccLevels => {
+    const key = `${profile} ${version ?? ''}`;
+    const levels = byKey.get(key) ?? createSccLevels(sccs, { profile, version });
+    byKey.set(key, levels);
     return levels;
   };
 });
 
 /** Returns the levels that the SCCs in a store require. */
-function getSccLevels(store: Store): SccLevels {
-  return sccLevels(store.list('SecurityContextConstraints'))(store.emulationVersion);
+function getSccLevels(store: Store, compatibility: Compatibility): SccLevels {
+  return sccLevels(store.list('SecurityContextConstraints'))(store.emulationVersion, sccLevelProfile(compatibility));
 }

@@ -246,6 +246,37 @@ suite('a namespace whose warn level is the required level', () => {
   }
 });
 
+suite('a namespace without SCC admission: Pod Security alone warns about the template as it is', () => {
+  const NAMESPACES: readonly (readonly [name: string, given: Omit<Given, 'spec'>])[] = [
+    ['mode off in the cluster', { settings: { mode: 'off' } }],
+    ['mode off in the namespace', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' } }],
+    ['an exempt namespace', { settings: { exemptNamespaces: ['shop'] } }],
+    ['run level 0', { labels: { ...LABELS, 'openshift.io/run-level': '0' } }],
+    ['run level 1', { labels: { ...LABELS, 'openshift.io/run-level': '1' } }],
+    [
+      'SCCs disabled by a label',
+      { labels: { ...LABELS, 'security.openshift.io/disable-securitycontextconstraints': 'true' } },
+    ],
+  ];
+  for (const compatibility of ['openshift', {}] as const) {
+    for (const [name, { settings, ...given }] of NAMESPACES) {
+      test(`${name}, compatibility ${JSON.stringify(compatibility)}`, async () => {
+        const namespace = { ...given, settings: { ...settings, compatibility } };
+        for (const [spec, warning] of [
+          [PLAIN, RAW],
+          [HOST_NETWORK, RAW_HOST_NETWORK],
+        ] as const) {
+          assert.deepEqual(await decide({ ...namespace, spec }), {
+            allowed: true,
+            auditAnnotations: { 'audit-violations': warning },
+            warnings: [warning],
+          });
+        }
+      });
+    }
+  }
+});
+
 suite('a namespace that enforces the restricted level without SCCs', () => {
   const ENFORCE = 'pod-security.kubernetes.io/enforce';
   const OFF = { 'portcullis.dev/scc': 'off' };

@@ -191,18 +191,18 @@ export interface LabelSyncInput {
 
 /**
  * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
- * restricted if they may not use any SCC. Returns `undefined` until the namespace has a UID range and a service
- * account. Yields after each service account.
+ * restricted if they may not use any SCC, and unknown in OpenShift compatibility mode. Returns `undefined` until the
+ * namespace has a UID range and a service account. Yields after each service account.
  */
 export function* findNeededLevel(
-  input: Omit<LabelSyncInput, 'mode' | 'settings'>,
+  input: Omit<LabelSyncInput, 'mode' | 'settings'> & Pick<SccSettings, 'compatibility'>,
 ): Generator<undefined, NeededLevel | undefined> {
-  const { namespace, serviceAccounts, sccLevels, canUse } = input;
+  const { namespace, serviceAccounts, sccLevels, canUse, compatibility } = input;
   if (!canRunPods(namespace, serviceAccounts)) return undefined;
   const namespaceName = namespace.metadata?.name ?? '';
   const levels = sccLevels(namespace);
   let first = levels.length;
-  let needed: NeededLevel = { level: 'restricted' };
+  let needed: NeededLevel | undefined = compatibility === 'openshift' ? undefined : { level: 'restricted' };
   for (const serviceAccount of serviceAccounts) {
     if (first === 0) break;
     const mayUse = createSccAccess(serviceAccount, namespaceName, canUse);
@@ -251,6 +251,8 @@ interface LabelState {
   readonly need: NeededLevel | undefined;
   /** True if the webhook, rather than the API server's PodSecurity plugin, returns the warnings. */
   readonly isWarnedByWebhook: boolean;
+  /** True if valid labels without a recorded owner stay unchanged. OpenShift overwrites them. */
+  readonly keepsUnowned: boolean;
 }
 
 type Fields = Readonly<Record<string, string>>;
@@ -262,9 +264,11 @@ export function* planLabels(input: LabelSyncInput): Generator<undefined, LabelSy
   const managed = isManaged(namespace, owners, settings);
   if (owners === undefined || isTerminating(namespace) || isRelaxed(namespace))
     return { isManaged: managed, events: [] };
-  const need = managed ? yield* findNeededLevel(input) : undefined;
+  const { compatibility } = settings.scc;
+  const need = managed ? yield* findNeededLevel({ ...input, compatibility }) : undefined;
   const isWarnedByWebhook = warnsByWebhook(namespace, settings.scc);
-  const state: LabelState = { namespace, owners, mode, isManaged: managed, need, isWarnedByWebhook };
+  const keepsUnowned = compatibility !== 'openshift';
+  const state: LabelState = { namespace, owners, mode, isManaged: managed, need, isWarnedByWebhook, keepsUnowned };
   const labels = plannedLabels(state);
   const apply = applyDocument(state, labels);
   return {
@@ -358,7 +362,10 @@ function isKept(key: string, state: LabelState, level: Level): boolean {
   const ownership = getOwnership(key, namespace, owners);
   const value = namespace.metadata?.labels?.[key] ?? '';
   const isUnownedChoice =
-    ownership === 'unowned' && isValidLabel(key, value) && value !== labelValue(key, state, level);
+    state.keepsUnowned &&
+    ownership === 'unowned' &&
+    isValidLabel(key, value) &&
+    value !== labelValue(key, state, level);
   return ownership === 'foreign' || isUnownedChoice;
 }
 

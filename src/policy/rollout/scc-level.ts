@@ -2,6 +2,7 @@ import { findKindError, formatFieldError, notSupported } from '../../kube/field-
 import { quote } from '../../kube/text.ts';
 import { DEFAULT_CAPABILITIES, RESTRICTED_SOURCES, SAFE_SYSCTLS, SE_LINUX_TYPES } from '../pod/allowed-values.ts';
 import { compareVersions, type Level, type Version } from '../pss/policy.ts';
+import type { Compatibility } from '../scc/mode.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
 import { VOLUME_TYPES } from '../scc/pod.ts';
 import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
@@ -12,7 +13,12 @@ const PROFILES = ['upstream', 'accurate'] as const;
  * `upstream` computes levels as OpenShift does, using the Pod Security Standards at v1.0. `accurate` uses the newest
  * standards and takes default capabilities and user namespaces into account.
  */
-type SccLevelProfile = (typeof PROFILES)[number];
+export type SccLevelProfile = (typeof PROFILES)[number];
+
+/** Returns the profile for the labels of namespaces. */
+export function sccLevelProfile(compatibility: Compatibility): SccLevelProfile {
+  return compatibility === 'openshift' ? 'upstream' : 'accurate';
+}
 
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;

