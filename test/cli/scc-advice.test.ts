@@ -1,4 +1,7 @@
-/** Tests that `check` and `explain` give the same advice for pods that no SCC admits, in order of preference. */
+/**
+ * Tests that `check`, `explain` and `rollout plan -n` print the same reason and advice for pods that no SCC admits, in
+ * order of preference.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { runProgram } from '../support/memory-io.ts';
@@ -174,8 +177,27 @@ suite('the advice for pods that no SCC admits', () => {
         [command === undefined ? text : `${text}: ${command}.`, consequence].filter(Boolean).join(' '),
       );
       assert.deepEqual(printed, fixes);
+      const title = 'denied, no SCC admits it';
+      const table = await runProgram(['check', '-f', '-', '--platform=openshift'], { stdin });
+      assert.ok(table.stdout.includes(`Pod ci/build is ${title}\n`), table.stdout);
+
+      const plan = ['rollout', 'plan', '-n', 'ci', '-f', '-', '--scc-mode=enforce'];
+      const planned = await runProgram(plan, { stdin });
+      const [, block = ''] = planned.stdout.split('\nci (SCCs)\n');
+      const [first = 'Fix', ...others] = fixes;
+      assert.equal(
+        block.split('\n\n')[0],
+        [
+          `  Pod build: ${title}`,
+          `    scc-admission: no SCC admits the pod (${detail})`,
+          `      Fix: ${first}`,
+          ...others.map((fix) => `      Or: ${fix}`),
+        ].join('\n'),
+      );
+
       const { code, stdout } = await runProgram(args, { stdin });
       assert.equal(code, 1);
+      assert.ok(stdout.startsWith(`Pod ci/build: ${title}\n`), stdout);
       const lines = stdout.split('\n').map((line) => line.trim());
       assert.ok(lines.includes(`Denied because   no SCC admits the pod (${detail})`), stdout);
       assert.deepEqual(

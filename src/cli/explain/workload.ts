@@ -13,7 +13,7 @@ import { parsePolicy, printEvaluatedAs, printPodSecurity, setsMode } from '../..
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
 import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
-import { describeReason, formatFix, hasAdvice, listFixes } from '../../policy/scc/advice/denials.ts';
+import { describeReason, formatFix, hasAdvice, listFixes, NO_SCC } from '../../policy/scc/advice/denials.ts';
 import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
 import { type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
@@ -245,7 +245,7 @@ function describeResult({ finished, allowed, denials, podSecurity, scc }: Data):
     return scc?.mode === 'enforce' && scc.chosen !== undefined ? `admitted by SCC ${scc.chosen}` : 'admitted';
   const reasons = denials.map(({ by }) => {
     if (by === 'PodSecurity') return `violates ${printPodSecurity(parsePolicy(podSecurity.policy ?? ''))}`;
-    return by === 'SCC' ? 'no SCC admits it' : 'its service account does not exist';
+    return by === 'SCC' ? NO_SCC : 'its service account does not exist';
   });
   return `denied, ${reasons.join(', ')}`;
 }

@@ -7,8 +7,15 @@ import type { Kind } from '../../kube/kinds.ts';
 import { objectName } from '../../kube/resources.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import type { AdmissionPlanInput, WorkloadContext } from '../../policy/scc/advice/plan.ts';
+import {
+  type AdmissionPlan,
+  type AdmissionPlanInput,
+  planAdmission,
+  type WorkloadContext,
+} from '../../policy/scc/advice/plan.ts';
 import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import type { Inventory } from './inventory.ts';
 
 /** Kinds on which SCC decisions about pods depend. */
@@ -50,4 +57,15 @@ export function planInput(
     mode: sccMode(namespace, settings).mode,
     sources: listPodCreators(store, objectName(namespace), customSources),
   };
+}
+
+/** Evaluates the workloads of a namespace with the ranges that it has or would get. */
+export function planSccs(
+  namespace: Namespace,
+  objects: Pick<Inventory, 'store' | 'customSources'>,
+  settings: SccSettings,
+): AdmissionPlan {
+  const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
+  const metadata = { ...namespace.metadata, annotations: { ...namespace.metadata?.annotations, ...ranges } };
+  return planAdmission(planInput({ ...namespace, metadata }, objects, settings));
 }

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import type { ManifestError, Position } from '../../config/yaml.ts';
 import { listNewerVersions, type Mode, parsePolicy, printPodSecurity } from '../../policy/psa/policy.ts';
 import { checks } from '../../policy/pss/index.ts';
+import { NO_SCC } from '../../policy/scc/advice/denials.ts';
 import { docsUrl, EXIT, printPage, PROGRAM, VERSION } from '../command.ts';
 import { type Cell, CONTROL_CHARACTERS, printable, printData, printTable, type Style } from './print.ts';
 
@@ -133,7 +134,7 @@ export const OTHER_RESULTS = {
   scc: 'is invalid',
   unusable: 'cannot admit any pod',
   mistyped: 'has values that match nothing',
-  'scc-admission': 'is denied by SCC admission',
+  'scc-admission': `is denied, ${NO_SCC}`,
 } as const;
 
 export type OtherCheck = keyof typeof OTHER_RESULTS;

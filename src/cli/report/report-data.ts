@@ -18,13 +18,11 @@ import { countNamespaces, type PlannedNamespace } from '../../policy/rollout/pla
 import { rolloutBlockers, rolloutSteps } from '../../policy/rollout/state.ts';
 import { listDenials } from '../../policy/scc/advice/denials.ts';
 import { type AdmissionPlan, planAdmission } from '../../policy/scc/advice/plan.ts';
-import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import type { DeniedWorkload, ReportData, ReportNamespace, ReportScc, ReportWorkload } from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
-import { planInput } from '../inventory/scc-input.ts';
+import { planSccs } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
 import { countEvaluated, evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
 import { findPatch } from './patch.ts';
@@ -56,7 +54,7 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     }),
   );
   const hasSccs = store.list('SecurityContextConstraints').length > 0;
-  const sccPlans = await mapNamespaces(hasSccs ? objects : [], (one) => planSccs(one, facts), {
+  const sccPlans = await mapNamespaces(hasSccs ? objects : [], (one) => planSccs(one, facts, facts.management.scc), {
     verb: 'Planning SCCs of',
     io,
   });
@@ -127,12 +125,6 @@ function violatedChecks({ denied, workloads }: ReportNamespace): readonly string
  * Plans SCC admission. If a namespace has no UID ranges, evaluates it with other ranges, because the allocator will add
  * ranges.
  */
-function planSccs(namespace: Namespace, facts: RolloutFacts): AdmissionPlan {
-  const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
-  const metadata = { ...namespace.metadata, annotations: { ...namespace.metadata?.annotations, ...ranges } };
-  return planAdmission(planInput({ ...namespace, metadata }, facts, facts.management.scc));
-}
-
 function listSccs({ store }: RolloutFacts, plans: readonly AdmissionPlan[]): readonly ReportScc[] {
   const workloads = Map.groupBy(
     plans.flatMap((plan) => plan.workloads),

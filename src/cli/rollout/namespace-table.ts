@@ -9,6 +9,8 @@ import {
 } from '../../policy/rollout/evaluation.ts';
 import { type NamespaceCounts, needsFix, type PlannedNamespace, printStep } from '../../policy/rollout/plan.ts';
 import { printExceptions } from '../../policy/rollout/reports.ts';
+import { describeReason, formatFix, listFixes, NO_SCC } from '../../policy/scc/advice/denials.ts';
+import type { AdmissionPlan } from '../../policy/scc/advice/plan.ts';
 import type { Values } from '../options.ts';
 import { type headersOption, printable, printTable, type Style, withHeader } from '../output/print.ts';
 
@@ -121,6 +123,22 @@ function workloadLines(workload: ViolatingWorkload, style: Style): readonly stri
     `  ${style(color, printable(`${kind} ${name}`))}${running}: ${decision}${through}`,
     ...(verdict === 'restart' ? [] : violations).flatMap((violation) => violationLines(violation, style)),
   ];
+}
+
+/** Prints the workloads that no SCC admits, with the same reasons and fixes as `check` and `explain`. */
+export function sccBlocks({ name: namespace, workloads }: AdmissionPlan, style: Style): readonly string[] {
+  const lines = workloads.flatMap(({ result, ...workload }) => {
+    if (result.outcome !== 'denied') return [];
+    const { reason, detail } = describeReason(result);
+    return [
+      `  ${style('red', printable(`${workload.kind} ${workload.name}`))}: denied, ${NO_SCC}`,
+      `    scc-admission: ${printable(detail === '' ? reason : `${reason} (${detail})`)}`,
+      ...listFixes(result, workload, namespace).map((fix, index) => {
+        return `      ${style('dim', printable(`${index === 0 ? 'Fix' : 'Or'}: ${formatFix(fix)}`))}`;
+      }),
+    ];
+  });
+  return lines.length === 0 ? [] : [`${style('bold', printable(`${namespace} (SCCs)`))}\n${lines.join('\n')}\n`];
 }
 
 function exceptedLines({ kind, name, exceptions, violations }: ExceptedWorkload, style: Style): readonly string[] {

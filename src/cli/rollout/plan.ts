@@ -2,13 +2,16 @@ import type { Store } from '../../cluster/store.ts';
 import { evaluatedAs, latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
+import { listDenials } from '../../policy/scc/advice/denials.ts';
+import { sccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
+import { findNamespace, selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { gatherRollout, type RolloutFacts, rolloutOptions } from '../inventory/rollout.ts';
+import { planSccs } from '../inventory/scc-input.ts';
 import { oneOf, option, policyVersion, time, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
 import { findNewerVersions, planNamespaces, planUpgrades, selectNamespaces } from '../report/namespaces.ts';
-import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
+import { listedNamespaces, namespaceSections, printNamespaceCounts, sccBlocks } from './namespace-table.ts';
 
 const DETAILS = `
 Shows the enforced and the planned level of each namespace, the workloads that these levels deny, and the next
@@ -24,7 +27,8 @@ restricted. --level plans another default level, and the same level for all name
 -n, the planned label can also be weaker.
 
 With --kubernetes-version, the output contains only the workloads that this version would newly deny. It lists
-up to 20 namespaces. -o wide lists all namespaces with their details.
+up to 20 namespaces. -o wide lists all namespaces with their details. With -n, it also lists the workloads that no
+SCC admits, if SCC admission denies pods in the namespace. They do not affect the exit code.
 
 The exit code is 1 if workloads are or would be denied, or if an evaluation failed.
 
@@ -72,15 +76,27 @@ export const command = defineCommand({
     const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? []), ...newer];
     const denial =
       versions && `would be denied by Kubernetes ${describe(versions.to)} but not by ${describe(versions.from)}`;
-    const data = { summary: counts, versions, namespaces, settings, assumptions };
+    const sccPlan = only === undefined || versions ? undefined : planEnforcedSccs(only, facts);
+    const sccDenials = sccPlan && listDenials(sccPlan);
+    const data = { summary: counts, versions, namespaces, sccDenials, settings, assumptions };
     printListing(io, values.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
       ...namespaceSections(namespaces, { ...values, namespace: only }, style),
+      ...(sccPlan ? sccBlocks(sccPlan, style) : []),
       `${style('bold', [printNamespaceCounts(counts, denial), ...newer].join('; '))}\n`,
     ]);
     return namespaces.some(needsFix) ? EXIT.violations : EXIT.passed;
   },
 });
+
+/** Evaluates the SCCs for the workloads of a namespace in which SCC admission denies pods. */
+function planEnforcedSccs(name: string, { store, customSources, management: { scc } }: RolloutFacts) {
+  const namespace = findNamespace(store, name);
+  const hasSccs = store.list('SecurityContextConstraints').length > 0;
+  return hasSccs && sccMode(namespace, scc).mode === 'enforce'
+    ? planSccs(namespace, { store, customSources }, scc)
+    : undefined;
+}
 
 /**
  * Returns the default policy to plan. Without a server, its level is the default level in `--config`, otherwise

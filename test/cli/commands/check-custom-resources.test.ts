@@ -97,7 +97,7 @@ Evaluated pod templates of other API groups
     const args = ['check', '-f', '-', '--platform=openshift'];
     const { code, stdout } = await runProgram(args, { stdin: evaluated });
     assert.equal(code, 1);
-    assert.match(stdout, /^Task ci\/build \(spec\) is denied by SCC admission\n {2}stdin:9:23 +scc-admission /);
+    assert.match(stdout, /^Task ci\/build \(spec\) is denied, no SCC admits it\n {2}stdin:9:23 +scc-admission /);
   });
 
   test('other commands evaluate them', async () => {

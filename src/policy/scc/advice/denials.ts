@@ -43,6 +43,9 @@ export function grantCommand(scc: string, namespace: string, serviceAccount = 'd
   return `portcullis scc grant ${[scc, '-z', serviceAccount, '-n', namespace].map(shellQuote).join(' ')}`;
 }
 
+/** Why a pod is denied, in the words of all commands. */
+export const NO_SCC = 'no SCC admits it';
+
 export interface SccDenial {
   readonly namespace: string;
   readonly kind: string;
