@@ -31,10 +31,11 @@ import {
   type LabelSyncPlan,
   type ManagementSettings,
   planLabels,
+  sccLevelProfile,
   type SccLevels,
 } from '../policy/rollout/label-sync.ts';
 import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
-import { type SccLevelProfile, sccLevelProfile } from '../policy/rollout/scc-level.ts';
+import type { SccLevelOptions } from '../policy/rollout/scc-level.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { RolloutView } from '../policy/rollout/state.ts';
 import type { Compatibility } from '../policy/scc/mode.ts';
@@ -212,7 +213,7 @@ export function createLabelPlanner(
 
 const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) => {
   const byKey = new Map<string, SccLevels>();
-  return (version: Version | undefined, profile: SccLevelProfile): SccLevels => {
+  return (version: Version | undefined, profile: SccLevelOptions['profile']): SccLevels => {
     const key = `${profile} ${version ?? ''}`;
     const levels = byKey.get(key) ?? createSccLevels(sccs, { profile, version });
     byKey.set(key, levels);

@@ -17,7 +17,7 @@ import {
 import { isStricter } from '../psa/policy.ts';
 import { isLevel, type Level, parseVersion } from '../pss/policy.ts';
 import { type CanUse, serviceAccountSubject } from '../scc/access.ts';
-import { sccMode, type SccSettings } from '../scc/mode.ts';
+import { type Compatibility, sccMode, type SccSettings } from '../scc/mode.ts';
 import { readNamespaceRanges } from '../scc/namespace.ts';
 import { type PreparedScc, prepareScc } from '../scc/scc.ts';
 import type { SyncerMode } from './enforcement.ts';
@@ -157,6 +157,11 @@ export type SccLevels = (namespace: Namespace) => readonly { readonly scc: Prepa
 const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
   metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
 }));
+
+/** Returns the profile for the labels of namespaces. */
+export function sccLevelProfile(compatibility: Compatibility): SccLevelOptions['profile'] {
+  return compatibility === 'openshift' ? 'upstream' : 'accurate';
+}
 
 /** Computes the SCC levels once for all namespaces. */
 export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {

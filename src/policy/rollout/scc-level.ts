@@ -2,7 +2,6 @@ import { findKindError, formatFieldError, notSupported } from '../../kube/field-
 import { quote } from '../../kube/text.ts';
 import { DEFAULT_CAPABILITIES, RESTRICTED_SOURCES, SAFE_SYSCTLS, SE_LINUX_TYPES } from '../pod/allowed-values.ts';
 import { compareVersions, type Level, type Version } from '../pss/policy.ts';
-import type { Compatibility } from '../scc/mode.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
 import { VOLUME_TYPES } from '../scc/pod.ts';
 import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
@@ -13,12 +12,7 @@ const PROFILES = ['upstream', 'accurate'] as const;
  * `upstream` computes levels as OpenShift does, using the Pod Security Standards at v1.0. `accurate` uses the newest
  * standards and takes default capabilities and user namespaces into account.
  */
-export type SccLevelProfile = (typeof PROFILES)[number];
-
-/** Returns the profile for the labels of namespaces. */
-export function sccLevelProfile(compatibility: Compatibility): SccLevelProfile {
-  return compatibility === 'openshift' ? 'upstream' : 'accurate';
-}
+type SccLevelProfile = (typeof PROFILES)[number];
 
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;

@@ -4,8 +4,7 @@ import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { finishSteps } from '../../../src/kube/steps.ts';
 import { classify } from '../../../src/policy/rollout/evaluation.ts';
-import { createSccLevels, findNeededLevel } from '../../../src/policy/rollout/label-sync.ts';
-import { type SccLevelProfile, sccLevelProfile } from '../../../src/policy/rollout/scc-level.ts';
+import { createSccLevels, findNeededLevel, sccLevelProfile } from '../../../src/policy/rollout/label-sync.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import { laxScc, namespaceWith } from '../../support/scc.ts';
 import { denialMessage, podWith, request } from './requests.ts';
@@ -129,7 +128,7 @@ suite('levels and labels that compatibility: openshift restores', () => {
     compatibility: 'openshift' | object,
     accounts = ['default'],
   ) => {
-    const profile: SccLevelProfile = sccLevelProfile(compatibility);
+    const profile = sccLevelProfile(compatibility);
     const sccLevels = createSccLevels([{ ...laxScc({ name: 'own' }), ...restricted, ...fields }], { profile });
     const namespace = namespaceWith(RANGES);
     return finishSteps(
