@@ -17,7 +17,7 @@ import type { Level } from '../../policy/pss/policy.ts';
 import { countNamespaces, type PlannedNamespace } from '../../policy/rollout/plan.ts';
 import { rolloutBlockers, rolloutSteps } from '../../policy/rollout/state.ts';
 import { listDenials } from '../../policy/scc/advice/denials.ts';
-import { type AdmissionPlan, planAdmission } from '../../policy/scc/advice/plan.ts';
+import type { AdmissionPlan } from '../../policy/scc/advice/plan.ts';
 import type { DeniedWorkload, ReportData, ReportNamespace, ReportScc, ReportWorkload } from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
