@@ -29,7 +29,7 @@ import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { runProgram } from '../support/memory-io.ts';
 
-const WORLDS = Number(process.env['PORTCULLIS_WORLDS'] ?? 1);
+const WORLDS = Number(process.env['PORTCULLIS_WORLDS'] ?? 2);
 const CREATOR = { username: 'alice', groups: ['system:authenticated'] };
 const REPORTS = '/apis/openreports.io/v1alpha1';
 const MERGE = { 'content-type': 'application/merge-patch+json' };

@@ -47,6 +47,7 @@ export const command = defineCommand({
       ...ROLLOUT_COMMAND_KINDS.map((kind) => ({ kind })),
       { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME },
       POLICY_SCOPE,
+      { kind: 'PodSecurityException' },
       { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
       { kind: 'Lease', namespace },
     ];
