@@ -158,6 +158,7 @@ export function* predictNamespaceLevel(
   if (hasOwnLevel || !isManaged(namespace, owners, management)) return 'restricted';
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
   const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
+  yield;
   const { compatibility } = management.scc;
   const sccLevels = getSccLevels(store, compatibility);
   const canUse = canUseScc(store);
@@ -200,14 +201,13 @@ export function createLabelPlanner(
   options: Pick<LabelSyncInput, 'mode' | 'settings'>,
 ): (namespace: Namespace) => Generator<undefined, LabelSyncPlan> {
   const { compatibility } = options.settings.scc;
-  const input = { ...options, sccLevels: getSccLevels(store, compatibility), canUse: canUseScc(store) };
-  return (namespace) => {
+  return function* plan(namespace) {
     const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
-    return planLabels({
-      ...input,
-      namespace,
-      serviceAccounts: accounts.flatMap(({ metadata }) => metadata?.name ?? []),
-    });
+    const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
+    yield;
+    const sccLevels = getSccLevels(store, compatibility);
+    yield;
+    return yield* planLabels({ ...options, sccLevels, canUse: canUseScc(store), namespace, serviceAccounts });
   };
 }
 

@@ -28,32 +28,37 @@ interface PodSource {
 /**
  * Lists the objects in a namespace that define pods, sorted by kind and name. Omits objects that another such object
  * controls, but includes objects that other owners, such as custom resources, control. Omits finished Jobs and pods,
- * because they create no more pods.
+ * because they create no more pods. Yields after each object.
  */
-export function listPodSources(
+export function* listPodSources(
   store: Store,
   namespace: string,
   kinds: readonly PodSourceKind[] = POD_SOURCES,
-): readonly PodSource[] {
-  return kinds.flatMap((kind) =>
-    store
-      .list(kind, namespace)
-      .filter((object) => !hasFinished(object) && !hasPodSourceOwner(store, object, namespace))
-      .map((object) => ({ kind, object }))
-      .sort((a, b) => compareBytes(objectName(a.object), objectName(b.object))),
-  );
+): Generator<undefined, readonly PodSource[]> {
+  const sources: PodSource[] = [];
+  for (const kind of kinds) {
+    const found: PodSource[] = [];
+    for (const object of store.list(kind, namespace)) {
+      if (!hasFinished(object) && !hasPodSourceOwner(store, object, namespace)) found.push({ kind, object });
+      yield;
+    }
+    found.sort((a, b) => compareBytes(objectName(a.object), objectName(b.object)));
+    for (const source of found) sources.push(source);
+    yield;
+  }
+  return sources;
 }
 
 /**
  * Like `listPodSources`, but also lists the pod templates in custom resources. Omits ReplicaSets and pods that a listed
  * custom resource controls. Keeps its other objects, because they may have other templates.
  */
-export function listPodCreators(
+export function* listPodCreators(
   store: Store,
   namespace: string,
   customSources: readonly CustomPodSource[],
   kinds?: readonly PodSourceKind[],
-): readonly PodCreator[] {
+): Generator<undefined, readonly PodCreator[]> {
   const custom = customSources.filter(({ object }) => object.metadata?.namespace === namespace);
   const listed = new Set(custom.map(({ kind, object }) => ownerKey(object.apiVersion, kind, objectName(object))));
   const isControlled = ({ kind, object }: PodSource): boolean => {
@@ -61,7 +66,8 @@ export function listPodCreators(
     const isCopy = kind === 'ReplicaSet' || kind === 'Pod';
     return isCopy && owner !== undefined && listed.has(ownerKey(owner.apiVersion, owner.kind, owner.name));
   };
-  return [...listPodSources(store, namespace, kinds).filter((source) => !isControlled(source)), ...custom];
+  const sources = yield* listPodSources(store, namespace, kinds);
+  return [...sources.filter((source) => !isControlled(source)), ...custom];
 }
 
 /** Ignores the API version, which may differ. */

@@ -27,13 +27,14 @@ import {
   reportedMinimum,
   type RequestProblem,
 } from '../policy/kubelet/transition.ts';
-import { findKubeletProblem, parseMinimum } from '../policy/kubelet/version.ts';
+import { createProblemFinder, parseMinimum } from '../policy/kubelet/version.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
+  runYielding,
   watch,
   watchValue,
 } from './controller.ts';
@@ -74,7 +75,7 @@ function createReconciler({ settings, metrics, date }: ControllerContext): Recon
       const object = store.get(KIND, name);
       if (!object) return undefined;
       const scope = { store, settings: () => settings.value.kubelet, hasSettingsObject: true };
-      const review = reviewMinimum(object, scope);
+      const review = await runYielding(reviewMinimum(object, scope), context);
       publish(review, metrics.kubelet);
       await write(object, review, { ...context, time: formatTimestamp(date().getTime()) });
       const { blocking, waiting } = review.plan;
@@ -95,8 +96,8 @@ interface Review {
   readonly conditions: readonly ConditionState[];
 }
 
-/** Plans the next step from the objects in the store. */
-function reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): Review {
+/** Plans the next step from the objects in the store. Yields after each walk over the nodes. */
+function* reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): Generator<undefined, Review> {
   const { store } = scope;
   const kubelet = scope.settings();
   const inForce = minimumInForce(scope);
@@ -107,17 +108,21 @@ function reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): Re
     baseline: object.status?.kubelet?.pools,
   };
   const nodes = kubelet.isOn ? listNodeStates(scope) : [];
+  yield;
   const pools = listPools(store, {
     rendered: renderMinimum(request.requested, inForce),
     exemptNodes: kubelet.exemptNodes,
     confirmed: object.metadata?.annotations?.[RENDERED_MINIMUM_ANNOTATION],
   });
+  yield;
   const plan = planMinimum({ ...request, state, nodes, strictNodes: kubelet.admission.strictNodes, pools });
+  yield;
   const progress = describeProgress({ ...request, plan, confirmation: confirmation(plan.state.rendered) });
   const conditions = [
     ...describeKubelets(reportedMinimum(request.requested, plan.state.inForce), nodes),
     ...(progress ? [progress] : []),
   ];
+  yield;
   return { requested: request.requested, plan, nodes, source, conditions };
 }
 
@@ -272,10 +277,11 @@ function publish({ requested, plan, nodes }: Review, metrics: Metrics['kubelet']
   if ('error' in parsed || !parsed.value) return;
   metrics.minimum.set({ requested, in_force: inForce, rendered }, 1);
   for (const state of ['sufficient', 'outdated', 'unknown', 'exempt'] as const) metrics.nodes.set({ state }, 0);
-  for (const { isExempt, kubeletVersion } of nodes) {
-    const state = isExempt ? 'exempt' : (findKubeletProblem(kubeletVersion, parsed.value)?.type ?? 'sufficient');
-    metrics.nodes.inc({ state });
-  }
+  const findProblem = createProblemFinder(parsed.value);
+  const states = nodes.map(({ isExempt, kubeletVersion }) =>
+    isExempt ? 'exempt' : (findProblem(kubeletVersion)?.type ?? 'sufficient'),
+  );
+  for (const [state, { length }] of Map.groupBy(states, (state) => state)) metrics.nodes.set({ state }, length);
 }
 
 function resetMetrics({ nodes, minimum, waiting }: Metrics['kubelet']): void {

@@ -63,11 +63,13 @@ export function* evaluateFromStore(
   const pods = store.list('Pod', name);
   const sccs = store.list('SecurityContextConstraints');
   const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
-  const workloads = listPodCreators(store, name, customSources, TEMPLATE_KINDS);
+  const workloads = yield* listPodCreators(store, name, customSources, TEMPLATE_KINDS);
   const isLimited = isOpen || current.level !== 'privileged' || planned?.level !== 'privileged';
   if (missing !== undefined && isLimited && pods.length + workloads.length > 0) {
     return inconclusive({ name, current: current.level, currentVersion: current.version, isSelected: isOpen }, missing);
   }
+  const exceptions = settings.exceptions?.(name, store);
+  yield;
   const context = templateContext(namespace, store, { defaults, scc: management.scc });
   return yield* evaluateStepwise({
     ...{ namespace, current, planned, isSelected: isOpen, emulationVersion, pods },
@@ -78,7 +80,7 @@ export function* evaluateFromStore(
       return template ? [template] : [];
     }),
     exemptions: podSecurity.exemptions,
-    exceptions: settings.exceptions?.(name, store),
+    exceptions,
     exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
     sccMode: mode,
     mayUse(account, sccName) {

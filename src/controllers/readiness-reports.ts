@@ -250,7 +250,7 @@ function* listReportedWorkloads(
     const key = `${one.kind}/${one.name}`;
     if (!found.has(key)) found.set(key, { subject: one, ...exempt });
   };
-  for (const { kind, object } of listPodSources(store, namespace, TEMPLATE_KINDS)) {
+  for (const { kind, object } of yield* listPodSources(store, namespace, TEMPLATE_KINDS)) {
     const path = podTemplatePath(RESOURCES[kind].group, kind);
     add(subject({ ...typeMeta(kind), metadata: object.metadata ?? {} }), path && getPodTemplate(object, path));
     yield;

@@ -25,7 +25,6 @@ import { podAnnotation } from '../policy/scc/request.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
-  forEachYielding,
   type ReconcileContext,
   type Reconciler,
   runYielding,
@@ -69,7 +68,7 @@ const MAX_MESSAGE = 1024;
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const { startMs } = context.replica;
-  const report = createReport(context);
+  const report = createReport();
   const denied = new Set<string>();
   let isStarted = false;
 
@@ -84,10 +83,15 @@ function createReconciler(context: ControllerContext): Reconciler {
     const admitted = await runYielding(findAdmitted(store, { sinceMs, startMs }), reconcileContext);
     if (!isStarted) report.add(store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? []);
     const pods = new Map([...admitted, ...report.listPods(store)]);
-    const evaluate = ([pod, isUnreviewed]: readonly [Pod, boolean]): void =>
-      void report.update(pod, isUnreviewed, reconcileContext);
-    await forEachYielding(pods, evaluate, reconcileContext);
-    await report.publish(reconcileContext);
+    const scope = { ...context, ...reconcileContext };
+    const evaluate = function* (): Generator<undefined, void> {
+      for (const [pod, isUnreviewed] of pods) {
+        report.update(pod, yield* findDenial(pod, isUnreviewed, scope), reconcileContext);
+        yield;
+      }
+    };
+    await runYielding(evaluate(), reconcileContext);
+    await publish(report.pods(), context, reconcileContext);
     if (lease) await removeFormerLeader(lease, reconcileContext);
     isStarted = true;
   };
@@ -108,14 +112,15 @@ function createReconciler(context: ControllerContext): Reconciler {
       }
       const [namespace = '', name = ''] = key.split('/');
       const pod = reconcileContext.cluster.store.get('Pod', name, namespace);
-      const isDenied = pod !== undefined && findDenial(pod, false, { ...context, ...reconcileContext }) !== undefined;
-      if (isDenied && !denied.has(key)) {
+      const scope = { ...context, ...reconcileContext };
+      const denial = pod && (await runYielding(findDenial(pod, false, scope), reconcileContext));
+      if (denial !== undefined && !denied.has(key)) {
         denied.add(key);
         return CONFIRM;
       }
       denied.delete(key);
-      const isChanged = pod ? report.update(pod, false, reconcileContext) : report.remove(key);
-      if (isChanged) await report.publish(reconcileContext);
+      const isChanged = pod ? report.update(pod, denial, reconcileContext) : report.remove(key);
+      if (isChanged) await publish(report.pods(), context, reconcileContext);
       return undefined;
     },
     onStop() {
@@ -172,7 +177,7 @@ function hasNewEphemeralContainers(pod: Pod, before: Pod): boolean {
   return (pod.spec?.ephemeralContainers?.length ?? 0) > (before.spec?.ephemeralContainers?.length ?? 0);
 }
 
-function createReport(context: ControllerContext) {
+function createReport() {
   const reported = new Map<string, UnreviewedPod>();
   return {
     has: (key: string): boolean => reported.has(key),
@@ -190,9 +195,8 @@ function createReport(context: ControllerContext) {
       });
     },
     /** Adds or removes a pod. Returns true if the reported pods change. */
-    update(pod: Pod, isUnreviewed: boolean, reconcileContext: ReconcileContext): boolean {
+    update(pod: Pod, denial: Denial | undefined, reconcileContext: ReconcileContext): boolean {
       const key = objectKey(pod);
-      const denial = findDenial(pod, isUnreviewed, { ...context, ...reconcileContext });
       if (!denial) return reported.delete(key);
       const entry = toEntry(pod, denial);
       if (deepEqual(reported.get(key), entry)) return false;
@@ -200,8 +204,7 @@ function createReport(context: ControllerContext) {
       recordDenial(pod, denial, reconcileContext);
       return true;
     },
-    publish: (reconcileContext: ReconcileContext): Promise<void> =>
-      publish([...reported.values()], context, reconcileContext),
+    pods: (): readonly UnreviewedPod[] => [...reported.values()],
   };
 }
 
@@ -243,11 +246,13 @@ type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date'
 /**
  * Returns the denial of a pod under the current policy, or `undefined`. Because the creator of the pod is unknown, a
  * pod that may have been reviewed is not treated as denied if its creator could be an exempt user or could be allowed
- * to use its SCC, or if a grant or an exception that was just removed would admit it.
+ * to use its SCC, or if a grant or an exception that was just removed would admit it. Yields after each policy.
  */
-function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
+function* findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Generator<undefined, Denial | undefined> {
   if (pod.metadata?.namespace === scope.service.namespace) return undefined;
-  return findPodSecurityDenial(pod, isUnreviewed, scope) ?? findSccDenial(pod, isUnreviewed, scope);
+  const denial = findPodSecurityDenial(pod, isUnreviewed, scope);
+  yield;
+  return denial ?? (yield* findSccDenial(pod, isUnreviewed, scope));
 }
 
 function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
@@ -290,11 +295,11 @@ function withoutPrefix(message = ''): string {
   return message.replace(/^pods "[^"]*" is forbidden: /, '');
 }
 
-function findSccDenial(
+function* findSccDenial(
   pod: Pod,
   isUnreviewed: boolean,
   { cluster: { store }, settings, recentAuthority }: Scope,
-): Denial | undefined {
+): Generator<undefined, Denial | undefined> {
   const { metadata, spec } = pod;
   const { scc: sccSettings } = settings.value;
   const namespace = store.get('Namespace', metadata?.namespace ?? '');
@@ -306,6 +311,9 @@ function findSccDenial(
   const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
   const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
   const granted = canUseScc(store);
+  // The store keeps the names, which take long to compute for accounts with many bindings.
+  granted.namesFor?.(userInfo, namespace.metadata?.name ?? '');
+  yield;
   const wasGranted: CanUse | undefined = isUnreviewed ? undefined : recentAuthority.canUse;
   const canUse: CanUse =
     recorded === ''

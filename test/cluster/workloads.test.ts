@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import { listPodCreators, listPodSources } from '../../src/cluster/workloads.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
+import { finishSteps } from '../../src/kube/steps.ts';
 
 const APPS = 'apps/v1';
 
@@ -37,7 +38,7 @@ test('pods of listed workloads are omitted, and pods with other owners are inclu
   const store = createStore();
   for (const [kind, one] of objects) store.put(kind, one);
   assert.deepEqual(
-    listPodSources(store, 'shop').map((source) => `${source.kind} ${source.object.metadata?.name ?? ''}`),
+    finishSteps(listPodSources(store, 'shop')).map((source) => `${source.kind} ${source.object.metadata?.name ?? ''}`),
     [
       'CronJob report',
       'Deployment api',
@@ -66,7 +67,9 @@ test('ReplicaSets and pods of a listed custom resource are omitted, and its othe
   const rollout = { apiVersion: 'argoproj.io/v1beta1', metadata: { name: 'web', namespace: 'shop' } };
   const custom = [{ kind: 'Rollout', object: rollout, template: ['spec', 'template'] }];
   assert.deepEqual(
-    listPodCreators(store, 'shop', custom).map((source) => `${source.kind} ${source.object.metadata?.name ?? ''}`),
+    finishSteps(listPodCreators(store, 'shop', custom)).map(
+      (source) => `${source.kind} ${source.object.metadata?.name ?? ''}`,
+    ),
     ['ReplicaSet api-1', 'StatefulSet web-3', 'Rollout web'],
   );
 });

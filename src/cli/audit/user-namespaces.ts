@@ -1,6 +1,7 @@
 import { rbacObjects } from '../../cluster/scc-grants.ts';
 import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/kinds.ts';
+import { finishSteps } from '../../kube/steps.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import {
   AUDIT_RULES,
@@ -111,7 +112,7 @@ export const command = defineCommand({
       sccs: store.list('SecurityContextConstraints'),
       namespaces,
       pods: store.list('Pod'),
-      sources: namespaces.flatMap(({ metadata }) => listPodSources(store, metadata?.name ?? '')),
+      sources: namespaces.flatMap(({ metadata }) => finishSteps(listPodSources(store, metadata?.name ?? ''))),
       nodes: store.list('Node'),
       rbac: rbacObjects(store),
       include,

@@ -5,6 +5,7 @@ import { canUseScc } from '../../cluster/access.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { objectName } from '../../kube/resources.ts';
+import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import {
@@ -55,7 +56,7 @@ export function planInput(
   return {
     ...workloadContext(store, settings, namespace),
     mode: sccMode(namespace, settings).mode,
-    sources: listPodCreators(store, objectName(namespace), customSources),
+    sources: finishSteps(listPodCreators(store, objectName(namespace), customSources)),
   };
 }
 

@@ -7,6 +7,7 @@ import { listPodCreators } from '../../cluster/workloads.ts';
 import { hasFinished } from '../../kube/pod.ts';
 import { objectName } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { finishSteps } from '../../kube/steps.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
@@ -107,7 +108,7 @@ function listDenied(namespace: Namespace, facts: RolloutFacts): ReportNamespace[
 
 function withPatches({ name, workloads }: PlannedNamespace, { store, customSources }: RolloutFacts) {
   if (workloads.length === 0) return workloads;
-  const sources = Map.groupBy(listPodCreators(store, name, customSources), (source) =>
+  const sources = Map.groupBy(finishSteps(listPodCreators(store, name, customSources)), (source) =>
     [source.kind, objectName(source.object)].join('/'),
   );
   return workloads.map((workload): ReportWorkload => {

@@ -1,7 +1,7 @@
 /** Compares nodes with the minimum kubelet version, and reviews writes to `nodes.config.openshift.io`. */
 import { type FieldError, forbiddenField, invalidValue } from '../../kube/field-error.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
-import { findKubeletProblem, type KubeletProblem, type MinimumVersion, parseMinimum } from './version.ts';
+import { createProblemFinder, type KubeletProblem, type MinimumVersion, parseMinimum } from './version.ts';
 
 export interface NodeState {
   readonly name: string;
@@ -35,10 +35,11 @@ export function compareNodes(
 ): NodeComparison {
   const violations: NodeViolation[] = [];
   const skipped: NodeState[] = [];
+  const findProblem = createProblemFinder(minimum);
   const compared = nodes.filter(({ isExempt }) => !isExempt).sort((a, b) => compareBytes(a.name, b.name));
   for (const node of compared) {
     const isUnreported = node.kubeletVersion === '' && !node.hasReadyCondition;
-    const problem = findKubeletProblem(node.kubeletVersion, minimum);
+    const problem = findProblem(node.kubeletVersion);
     if (isUnreported && !strictNodes) skipped.push(node);
     else if (problem !== undefined) violations.push({ node, problem });
   }

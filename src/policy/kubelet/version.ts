@@ -66,6 +66,15 @@ export function findKubeletProblem(reported: string, minimum: MinimumVersion): K
   return { type: 'outdated', message: `kubelet version is outdated: ${versions}` };
 }
 
+/** Creates a function like `findKubeletProblem` that compares each version only once, for many nodes. */
+export function createProblemFinder(minimum: MinimumVersion): (reported: string) => KubeletProblem | undefined {
+  const problems = new Map<string, KubeletProblem | undefined>();
+  return (reported) => {
+    if (!problems.has(reported)) problems.set(reported, findKubeletProblem(reported, minimum));
+    return problems.get(reported);
+  };
+}
+
 /** Returns a negative number if the first version is older, and 0 if they are equal. */
 export function compareKubeletVersions(a: KubeletVersion, b: KubeletVersion): number {
   const index = a.findIndex((number, position) => number !== b[position]);

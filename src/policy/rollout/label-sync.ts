@@ -196,8 +196,13 @@ export interface LabelSyncInput {
 
 /**
  * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
+<<<<<<< HEAD
  * restricted if they may not use any SCC, and unknown in OpenShift compatibility mode. Returns `undefined` until the
  * namespace has a UID range and a service account. Yields after each service account.
+=======
+ * restricted if they may not use any SCC. Returns `undefined` until the namespace has a UID range and a service
+ * account. Yields at least once for each service account.
+>>>>>>> 9713dff2 (perf(controllers): yield within the steps that took more than 20 ms)
  */
 export function* findNeededLevel(
   input: Omit<LabelSyncInput, 'mode' | 'settings'> & Pick<SccSettings, 'compatibility'>,
@@ -206,11 +211,14 @@ export function* findNeededLevel(
   if (!canRunPods(namespace, serviceAccounts)) return undefined;
   const namespaceName = namespace.metadata?.name ?? '';
   const levels = sccLevels(namespace);
+  yield;
   let first = levels.length;
   let needed: NeededLevel | undefined = compatibility === 'openshift' ? undefined : { level: 'restricted' };
   for (const serviceAccount of serviceAccounts) {
     if (first === 0) break;
+    // For an account with many bindings, this takes as long as the rest of the plan.
     const mayUse = createSccAccess(serviceAccount, namespaceName, canUse);
+    yield;
     const index = levels.findIndex(({ scc }, at) => at >= first || mayUse(scc));
     const found = index < first ? levels[index] : undefined;
     if (found) {
