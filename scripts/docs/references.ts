@@ -10,6 +10,7 @@ import { printFlagReference } from './flags.ts';
 import { formatKrewManifest } from './krew.ts';
 import { formatLibraryReference } from './library.ts';
 import { formatMetricReference } from './metrics.ts';
+import { formatStatesPage, STATES_PAGE } from './states.ts';
 import { formatSupportReference } from './support.ts';
 import { formatWebhookReference } from './webhooks.ts';
 
@@ -31,6 +32,7 @@ async function generate(): Promise<readonly (readonly [path: string, text: strin
     ['docs/reference/library.md', formatLibraryReference()],
     ['docs/reference/charts.md', formatChartReference()],
     ['docs/reference/support.md', formatSupportReference()],
+    [STATES_PAGE, formatStatesPage()],
     ['.krew.yaml', formatKrewManifest()],
     ...formatCheckPages(),
   ];

@@ -17,7 +17,7 @@ import {
   withoutBreakGlass,
 } from './matching.ts';
 
-const ONLY_PRIVILEGED = `only with SCC ${PRIVILEGED_SCC}`;
+export const ONLY_PRIVILEGED = `only with SCC ${PRIVILEGED_SCC}`;
 
 type Effect = 'denied' | typeof ONLY_PRIVILEGED | 'not reviewed' | 'decided by the floor' | 'unaffected';
 
@@ -48,7 +48,7 @@ export function simulateOutage(current: Facts): readonly Outage[] {
     const called = calledWebhooks(configurations, podCreation(namespace));
     const tier = getTier(called);
     const effect = (request: Omit<Request, 'namespace'>): Effect =>
-      getEffect(configurations, { ...request, namespace });
+      findEffect(configurations, { ...request, namespace });
     const stream = { operation: 'CONNECT', group: '', resource: 'pods', subresource: 'exec' } as const;
     const effects = {
       tier,
@@ -73,10 +73,11 @@ export function simulateOutage(current: Facts): readonly Outage[] {
 /** Returns the effect of an outage of all replicas on writes of SCCs. */
 export function simulateSccWrites(facts: Facts): Effect {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
-  return getEffect(withoutBreakGlass(facts).webhookConfigurations, { operation: 'UPDATE', group, resource });
+  return findEffect(withoutBreakGlass(facts).webhookConfigurations, { operation: 'UPDATE', group, resource });
 }
 
-function getEffect(configurations: readonly Configuration[], request: Request): Effect {
+/** Returns the effect of an outage of all replicas on a request. */
+export function findEffect(configurations: readonly Configuration[], request: Request): Effect {
   return formatEffect(calledWebhooks(configurations, request));
 }
 
