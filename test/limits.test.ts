@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, suite, test } from 'node:test';
+import { createStore } from '../src/cluster/store.ts';
+import type { AdmissionRequest } from '../src/kube/admission.ts';
+import { deny } from '../src/kube/admission.ts';
+import { formatFieldError } from '../src/kube/field-error.ts';
 import { LIMITS } from '../src/kube/limits.ts';
+import { tooLarge } from '../src/kube/status.ts';
+import { decodePod, findCompletionError } from '../src/policy/pod/pod.ts';
+import { applyLimits } from '../src/server/unreviewed.ts';
+import { exceededCounts, type LimitName } from '../src/telemetry/limits.ts';
 import { PROBES, stopProbes } from './support/limit-probes.ts';
 
 const PAGE = new URL('../docs/explanation/security-model.md', import.meta.url);
@@ -34,8 +42,35 @@ suite('the limits of inputs', () => {
       const probe = PROBES[name];
       assert.ok(probe, 'the limit has no probe in test/support/limit-probes.ts');
       assert.notDeepEqual(probe.within, probe.beyond);
+      const { counted = name as LimitName } = probe;
+      const counts = () => (counted && exceededCounts().get(counted)) || 0;
+      const before = counts();
       assert.deepEqual(await probe.send(limit), probe.within);
+      assert.equal(counts() > before, false, 'an input within the limit is counted');
       assert.deepEqual(await probe.send(limit + (probe.step ?? 1)), probe.beyond);
+      assert.equal(counts() > before, counted !== false, 'the input beyond the limit is not counted');
     });
   }
+
+  test('of pods are counted when their reviews are denied', () => {
+    const many = (count: number) => Array.from({ length: count }, () => ({ name: 'a' }));
+    const annotated = decodePod({
+      metadata: { annotations: { a: 'x'.repeat(LIMITS.annotationBytes) } },
+      spec: { containers: [] },
+    }).pod;
+    const annotationError = annotated && findCompletionError(annotated);
+    const reasons: readonly (readonly [limit: LimitName, reason: string | undefined])[] = [
+      ['containers', decodePod({ spec: { containers: many(LIMITS.containers + 1) } }).error?.message],
+      ['podItems', decodePod({ spec: { containers: [], volumes: many(LIMITS.podItems + 1) } }).error?.message],
+      ['annotationBytes', annotationError && formatFieldError(annotationError)],
+    ];
+    const webhook = { path: '/', decide: () => deny(tooLarge('')) };
+    const scope = { request: {} as AdmissionRequest, store: createStore() };
+    for (const [limit, reason] of reasons) {
+      const before = exceededCounts().get(limit) ?? 0;
+      assert.ok(reason);
+      applyLimits(webhook, scope, deny(tooLarge(`pods "p" is forbidden: ${reason}`)));
+      assert.equal(exceededCounts().get(limit), before + 1, limit);
+    }
+  });
 });

@@ -1,8 +1,6 @@
 import { addAbortSignal, Readable } from 'node:stream';
+import { LIMITS } from '../kube/limits.ts';
 import type { Io } from './command.ts';
-
-/** Maximum length of a response in characters. */
-const MAX_RESPONSE = 1000;
 
 /** Asks for confirmation. Resolves to true if the response on stdin is `yes`. */
 export async function confirm(question: string, { stdin, stderr, signal }: Io): Promise<boolean> {
@@ -11,7 +9,7 @@ export async function confirm(question: string, { stdin, stderr, signal }: Io): 
   let response = '';
   for await (const chunk of stdin) {
     response += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8');
-    if (response.includes('\n') || response.length > MAX_RESPONSE) break;
+    if (response.includes('\n') || response.length > LIMITS.confirmationCharacters) break;
   }
   return response.split('\n', 1)[0]?.trim() === 'yes';
 }

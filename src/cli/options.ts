@@ -1,3 +1,4 @@
+import { LIMITS } from '../kube/limits.ts';
 /**
  * Typed tables of command options. A table maps each option name to its description and parser. `program.ts` registers
  * the table with commander, which parses the arguments, and then converts the raw option values.
@@ -132,6 +133,13 @@ export function printFlags(name: string, { short }: OptionText): string {
 }
 
 function resolveOption(source: string, texts: readonly string[], one: Option<unknown>): unknown {
+  const long = texts.find((text) => text.length > LIMITS.optionCharacters);
+  if (long !== undefined) {
+    const start = `${long.slice(0, 40)}…`;
+    throw new UsageError(
+      `invalid argument ${quote(start)} for ${source}: may not be more than ${LIMITS.optionCharacters} characters`,
+    );
+  }
   try {
     return one.resolve(texts);
   } catch (error) {

@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto';
+import { LIMITS } from '../kube/limits.ts';
+import { countExceeded, type LimitName } from '../telemetry/limits.ts';
 
 /** A cache that is limited in bytes and time. */
 interface Cache<V> {
@@ -13,7 +15,10 @@ interface Cache<V> {
 }
 
 interface CacheOptions {
-  readonly maxBytes: number;
+  /** The limit in bytes, under which dropped entries are counted. */
+  readonly limit: LimitName;
+  /** Default: the limit. */
+  readonly maxBytes?: number;
   readonly ttlMs: number;
   /** Returns a monotonic time in milliseconds. */
   now(): number;
@@ -26,7 +31,7 @@ interface CacheOptions {
 export const CACHE_ENTRY_BYTES = 1024;
 
 /** Creates an empty cache. */
-export function createCache<V>({ maxBytes, ttlMs, now }: CacheOptions): Cache<V> {
+export function createCache<V>({ limit, maxBytes = LIMITS[limit], ttlMs, now }: CacheOptions): Cache<V> {
   /** Ordered by expiry, because all entries have the same lifetime. */
   const entries = new Map<string, { readonly value: V; readonly untilMs: number }>();
   const maxEntries = Math.floor(maxBytes / CACHE_ENTRY_BYTES);
@@ -40,7 +45,10 @@ export function createCache<V>({ maxBytes, ttlMs, now }: CacheOptions): Cache<V>
       entries.delete(key);
       entries.set(key, { value, untilMs: nowMs + ttlMs });
       for (const [oldest, { untilMs }] of entries) {
-        if (untilMs > nowMs && entries.size <= maxEntries) break;
+        if (untilMs > nowMs) {
+          if (entries.size <= maxEntries) break;
+          countExceeded(limit);
+        }
         entries.delete(oldest);
       }
     },

@@ -3,6 +3,7 @@ import { LIMITS } from '../kube/limits.ts';
 import { dnsSubdomainErrors } from '../kube/names.ts';
 import type { KubeObject } from '../kube/types.ts';
 import { formatMicroTime } from '../kube/units.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createCache, digest } from './cache.ts';
 import { type Clock, createTokenBucket, type TokenBucket } from './clock.ts';
@@ -51,15 +52,18 @@ export function truncateNote(text: string, suffix = ''): string {
  */
 export function createEventRecorder(options: RecorderOptions): (event: ClusterEvent) => Promise<void> {
   const { connection, clock, now } = options;
-  const buckets = createCache<TokenBucket>({ maxBytes: LIMITS.eventBucketsBytes, ttlMs: BUCKET_MS, now: clock.now });
-  const series = createCache<Promise<Series>>({ maxBytes: LIMITS.eventSeriesBytes, ttlMs: SERIES_MS, now: clock.now });
+  const buckets = createCache<TokenBucket>({ limit: 'eventBucketsBytes', ttlMs: BUCKET_MS, now: clock.now });
+  const series = createCache<Promise<Series>>({ limit: 'eventSeriesBytes', ttlMs: SERIES_MS, now: clock.now });
   let pending = 0;
   let writing = 0;
   const waiting: (() => void)[] = [];
 
   const send = async (request: Request): Promise<void> => {
     if (writing < LIMITS.eventWrites) writing++;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
+    else {
+      countExceeded('eventWrites');
+      await new Promise<void>((resolve) => waiting.push(resolve));
+    }
     try {
       await connection.request(request);
     } finally {
@@ -101,7 +105,10 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
     const bucket = buckets.get(object) ?? createTokenBucket(RATE, clock);
     buckets.set(object, bucket);
     if (!bucket.tryTake()) return;
-    if (pending >= LIMITS.pendingEvents) throw new Error('too many events are being written');
+    if (pending >= LIMITS.pendingEvents) {
+      countExceeded('pendingEvents');
+      throw new Error('too many events are being written');
+    }
     const identity = digest(eventIdentity(event));
     const previous = series.get(identity);
     const next = previous
@@ -123,7 +130,10 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
 /** Returns true if the event recorder accepts a reference. Requests and owner references may contain any text. */
 export function isRecordable({ apiVersion = '', kind = '', metadata = {} }: KubeObject): boolean {
   const { name = '', namespace = '', uid = '' } = metadata;
-  return [apiVersion, kind, name, namespace, uid].every((text) => text.length <= LIMITS.eventReferenceCharacters);
+  const texts = [apiVersion, kind, name, namespace, uid];
+  if (texts.every(({ length }) => length <= LIMITS.eventReferenceCharacters)) return true;
+  countExceeded('eventReferenceCharacters');
+  return false;
 }
 
 /** Writes an event. Failures are logged. */

@@ -7,6 +7,7 @@ import { resourceName, resourcePath, RESOURCES, typeMeta } from '../kube/resourc
 import { ApiError } from '../kube/status.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { Connection } from './connection.ts';
 import { TooLargeError } from './json.ts';
 import { createParser, type Parser } from './parser.ts';
@@ -87,7 +88,10 @@ async function readOnce(
     }
     if (typeof next !== 'string' || next === '') return resourceVersion;
     if (next === token) throw endless(request.path, 'a continue token repeats');
-    if (pages === LIMITS.listPages) throw endless(request.path, `it has more than ${LIMITS.listPages} pages`);
+    if (pages === LIMITS.listPages) {
+      countExceeded('listPages');
+      throw endless(request.path, `it has more than ${LIMITS.listPages} pages`);
+    }
     token = next;
   }
 }

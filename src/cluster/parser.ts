@@ -2,6 +2,7 @@
 import type { Worker } from 'node:worker_threads';
 import { LIMITS } from '../kube/limits.ts';
 import type { JsonObject } from '../kube/types.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import { TooLargeError } from './json.ts';
 import { type Parsed, parse, type ParseJob } from './parse.ts';
 import { reduceReview } from './reviews.ts';
@@ -128,8 +129,11 @@ async function send(bytes: Buffer, job: ParseMessage['job'], worker: ParseWorker
   const result = await worker.send({ bytes: own, job }, [own.buffer]).catch((error: unknown) => {
     throw isOutOfMemory(error) ? new TooLargeError('the parser ran out of memory', { cause: error }) : error;
   });
-  if ('error' in result) throw result.isTooLarge ? new TooLargeError(result.error) : new SyntaxError(result.error);
-  return result;
+  if (!('error' in result)) return result;
+  if (!result.isTooLarge) throw new SyntaxError(result.error);
+  // The decision on a review is counted.
+  if (job.form !== 'review') countExceeded('jsonValues');
+  throw new TooLargeError(result.error);
 }
 
 const NEWLINE = 0x0a;
@@ -142,7 +146,10 @@ function createBuffer(maxBytes: number, takeTurn: () => Promise<() => void>) {
   return {
     async add(chunk: Buffer): Promise<void> {
       length += chunk.length;
-      if (length > maxBytes) throw new TooLargeError(`more than ${maxBytes} bytes`);
+      if (length > maxBytes) {
+        countExceeded(maxBytes === LIMITS.pageBytes ? 'pageBytes' : 'responseBytes');
+        throw new TooLargeError(`more than ${maxBytes} bytes`);
+      }
       if (length > SMALL_BYTES) endTurn ??= await takeTurn();
       chunks.push(chunk);
     },

@@ -112,8 +112,7 @@ interface OwnWrite {
 const OWN_WRITE_TTL_MS = 60_000;
 
 function createOwnWrites(clock: Clock): OwnWrites {
-  const { ownWritesBytes: maxBytes } = LIMITS;
-  const writes = createCache<OwnWrite>({ maxBytes, ttlMs: OWN_WRITE_TTL_MS, now: clock.now });
+  const writes = createCache<OwnWrite>({ limit: 'ownWritesBytes', ttlMs: OWN_WRITE_TTL_MS, now: clock.now });
   return {
     add: (uid, resourceVersion) => writes.set(String(uid), { resourceVersion }),
     supersede(uid, resourceVersion) {

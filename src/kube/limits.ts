@@ -166,7 +166,14 @@ export const LIMITS = {
    */
   jsonValues: 1_500_000,
 
-  // Files and URLs, which the user of a command names but others may have written.
+  // Command lines, files and URLs, which the user of a command names but others may have written.
+
+  /** Value of an option or environment variable, or an operand. Linux limits each of them to as much. */
+  optionCharacters: 128 * KIB,
+  /** Response to a question on the terminal. A pipe may never end. */
+  confirmationCharacters: 1000,
+  /** Certificates in a PEM text. Parsing one takes about 50 µs. */
+  certificates: 500,
 
   /** One file, download or standard input. A file such as `/dev/zero` or a pipe may never end. */
   fileBytes: 256 * MIB,

@@ -7,6 +7,7 @@ import { LIMITS } from '../kube/limits.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { type AccessQuestion, accessQuestionKey, type CanUse, decideWithKnownAccess } from '../policy/scc/access.ts';
 import type { SccDecision } from '../policy/scc/decision.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WithAccess } from './scc-review.ts';
@@ -76,15 +77,15 @@ function withReason(decision: SccDecision): SccDecision {
 export type TakeAccessReview = (address: string | undefined) => boolean;
 
 /** Creates the limit of SubjectAccessReviews, which is separate for each address, so clients do not affect each other. */
-export function createAccessReviewLimit(exceeded: Metrics['exceeded'], now: () => number): TakeAccessReview {
+export function createAccessReviewLimit(now: () => number): TakeAccessReview {
   const rate = { perSecond: LIMITS.accessReviewsPerSecond, burst: LIMITS.accessReviewBurst };
   const ttlMs = (rate.burst / rate.perSecond) * 1000;
-  const buckets = createCache<TokenBucket>({ maxBytes: LIMITS.accessReviewBucketsBytes, ttlMs, now });
+  const buckets = createCache<TokenBucket>({ limit: 'accessReviewBucketsBytes', ttlMs, now });
   return (address = '') => {
     const bucket = buckets.get(address) ?? createTokenBucket(rate, { ...systemClock, now });
     buckets.set(address, bucket);
     const isTaken = bucket.tryTake();
-    if (!isTaken) exceeded('accessReviewsPerSecond');
+    if (!isTaken) countExceeded('accessReviewsPerSecond');
     return isTaken;
   };
 }
@@ -121,7 +122,7 @@ export function createAccessReviews({
   metrics,
   now,
 }: AccessReviewsDeps): ReviewAccess {
-  const cache = createCache<boolean>({ maxBytes: LIMITS.accessReviewResultsBytes, ttlMs: TTL_MS, now });
+  const cache = createCache<boolean>({ limit: 'accessReviewResultsBytes', ttlMs: TTL_MS, now });
   const pending = new Map<string, Promise<boolean>>();
   const log = logger.child({ logger: 'access' });
 

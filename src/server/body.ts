@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import type { Limit } from './unreviewed.ts';
 
@@ -63,6 +64,7 @@ export function createBodyReader(now: () => number) {
     const length = Number(raw.headers['content-length'] ?? 0);
     const problem = raw.headers['transfer-encoding'] !== undefined ? NO_LENGTH : TOO_LARGE;
     if (problem === NO_LENGTH || length > LIMITS.reviewBytes) {
+      if (length > LIMITS.reviewBytes) countExceeded('reviewBytes');
       done(withStatus(new Error(problem.message), problem.code));
       return;
     }
@@ -138,7 +140,9 @@ function createSmallBodies() {
       body.bytes += bytes;
       used += bytes;
       const [oldest] = bodies;
-      if (used > LIMITS.unfinishedSmallReviewsBytes) oldest?.reject(NO_PROGRESS);
+      if (used <= LIMITS.unfinishedSmallReviewsBytes) return;
+      countExceeded('unfinishedSmallReviewsBytes');
+      oldest?.reject(NO_PROGRESS);
     },
   };
 }
@@ -161,8 +165,10 @@ function createLargeBodies() {
     const readable = heldBytes > LIMITS.unreviewedLargeReviewsBytes ? undefined : oldest;
     for (const body of bodies) {
       const { payload } = body;
-      if (isFull && body !== readable) payload.pause();
-      else if (payload.isPaused()) payload.resume();
+      if (isFull && body !== readable) {
+        if (!payload.isPaused()) countExceeded('unreviewedLargeReviewsBytes');
+        payload.pause();
+      } else if (payload.isPaused()) payload.resume();
     }
     checks.set(isFull && bodies.size > 0);
   };

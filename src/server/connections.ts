@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { LIMITS } from '../kube/limits.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -77,6 +78,7 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
     socket.once('close', () => table.remove(connection));
     const excess = findExcess(states, limit, address);
     if (!excess) return;
+    countExceeded('reviewConnections');
     saturation.record(excess);
     table.remove(excess);
     excess.socket.destroy();
@@ -232,14 +234,15 @@ const NONE: ReadonlySet<never> = new Set<never>();
  * Limits the connections of a server whose clients need only a few. Above the limit, closes the oldest connections. A
  * single address can use up to half of the limit.
  */
-export function limitConnections(server: Server, limit: number): void {
+export function limitConnections(server: Server): void {
   const open = new Set<Pick<Connection, 'address' | 'socket'>>();
   server.on('connection', (socket: Socket) => {
     const connection = { address: socket.remoteAddress, socket };
     open.add(connection);
     socket.once('close', () => open.delete(connection));
-    const excess = findExcess({ new: open, idle: NONE, busy: NONE }, limit, connection.address);
+    const excess = findExcess({ new: open, idle: NONE, busy: NONE }, LIMITS.probeConnections, connection.address);
     if (!excess) return;
+    countExceeded('probeConnections');
     open.delete(excess);
     excess.socket.destroy();
   });

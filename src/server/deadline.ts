@@ -1,6 +1,7 @@
 /** Computes the deadline for the response to a review. */
 import { LIMITS } from '../kube/limits.ts';
 import { parseDurationMs } from '../kube/units.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 
 /**
  * API servers round the remaining time up to whole seconds.
@@ -19,7 +20,11 @@ export function createTimeoutParser(): (query: unknown) => number | undefined {
   let last: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
   return (query) => {
     const { timeout } = query as { readonly timeout?: unknown };
-    if (typeof timeout !== 'string' || timeout.length > LIMITS.timeoutCharacters) return undefined;
+    if (typeof timeout !== 'string') return undefined;
+    if (timeout.length > LIMITS.timeoutCharacters) {
+      countExceeded('timeoutCharacters');
+      return undefined;
+    }
     if (timeout !== last.text) last = { text: timeout, ms: parseDurationMs(timeout) || undefined };
     return last.ms;
   };

@@ -79,9 +79,8 @@ const PREDICTION_MS = 1000;
 
 /** Creates a function that predicts levels, but only once per second for a namespace with many service accounts. */
 function createPrediction() {
-  const maxBytes = LIMITS.predictedLevelsBytes;
   const levels = createCache<{ readonly level: Level | undefined }>({
-    maxBytes,
+    limit: 'predictedLevelsBytes',
     ttlMs: PREDICTION_MS,
     now: systemClock.now,
   });

@@ -4,6 +4,7 @@ import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { isObject, type UserInfo } from '../kube/types.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 
 const string = { type: 'string', maxLength: LIMITS.nameCharacters };
 const longString = { type: 'string', maxLength: LIMITS.claimCharacters };
@@ -73,7 +74,13 @@ export function readReview(body: Buffer): Envelope {
   }
   if (reviewKind !== KIND) return malformed(`unexpected AdmissionReview kind: ${formatKind(reviewKind)}`);
   const problem = validateReview(review);
-  if (problem !== undefined) return undecodable(problem);
+  if (problem !== undefined) {
+    const exceeded = (['nameCharacters', 'claimCharacters'] as const).find((limit) =>
+      problem.includes(`more than ${LIMITS[limit]} characters`),
+    );
+    if (exceeded) countExceeded(exceeded);
+    return undecodable(problem);
+  }
   const { request } = review as { readonly request: { userInfo?: UserInfo } & Omit<AdmissionRequest, 'userInfo'> };
   // As in Go, an absent user has no name.
   request.userInfo ??= {};
@@ -101,7 +108,9 @@ export function readIdentity(body: Buffer): AdmissionRequest | undefined {
   const start = body.toString('utf8', 0, LIMITS.identityBytes + OBJECT.length);
   const first = start.indexOf(OBJECT);
   // The name of a user's extra information may also be `object`.
-  return readEnd(start, first) ?? readEnd(start, start.indexOf(OBJECT, first + 1));
+  const found = readEnd(start, first) ?? readEnd(start, start.indexOf(OBJECT, first + 1));
+  if (found === undefined && body.length > LIMITS.identityBytes) countExceeded('identityBytes');
+  return found;
 }
 
 /** The bytes before the first object. Quotation marks in strings are escaped. */

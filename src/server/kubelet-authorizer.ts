@@ -13,6 +13,7 @@ import {
   NODE_PREFIX,
   type ResourceAttributes,
 } from '../policy/kubelet/authorizer.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
@@ -35,7 +36,7 @@ const NO_BYTES = Buffer.alloc(0);
 interface AuthorizerDeps {
   readonly kubelet: KubeletScope;
   readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'webhook' | 'kubelet' | 'exceeded'>;
+  readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
 }
 
 /** Adds the route, which has its own size limit. */
@@ -54,7 +55,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     const { bytes = NO_BYTES, limit } = request.body ?? {};
     if (limit) return requestRetry(reply, 429, limit.message);
     if (bytes.length > LIMITS.accessReviewBytes) {
-      metrics.exceeded('accessReviewBytes');
+      countExceeded('accessReviewBytes');
       if (!mayBeNode(bytes)) return reply.send({ ...findType(bytes), status: NO_OPINION });
       if (!kubelet.store.synced()) return requestRetry(reply, 503, UNSYNCED);
       log.warn({ reason: TOO_LARGE.reason }, 'request denied');

@@ -3,6 +3,7 @@ import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { LIMITS } from '../kube/limits.ts';
 import type { Pod } from '../kube/types.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import { MAX_WAIT_MS, remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
 
@@ -60,6 +61,7 @@ export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod 
       reader.reject(new Error('too many concurrent pod reads; try again')),
     );
     readers.add(reader);
+    if (reads.size >= LIMITS.podReads) countExceeded('podReads');
     readNext();
     try {
       return await withTimeout(systemClock, remainingMs(context), () => reader.promise);

@@ -41,7 +41,7 @@ export function buildProbes({
   now = () => performance.now(),
 }: ProbesDeps): FastifyInstance {
   const app = Fastify({ logger: false, forceCloseConnections: true, ...URL_LIMIT });
-  limitConnections(app.server, LIMITS.probeConnections);
+  limitConnections(app.server);
   limitUrls(app);
   ignoreBodies(app);
   serveChecks(app, 'livez', livez);

@@ -16,7 +16,7 @@ import { createBodyReader, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
-import { limitUrls, URL_LIMIT } from './url-limit.ts';
+import { HEADER_OVERFLOW, limitUrls, URL_LIMIT } from './url-limit.ts';
 
 export interface ServerDeps extends ReviewDeps, ConnectionDeps {
   /** Certificate, key and protocol settings. */
@@ -66,7 +66,6 @@ export function createServer(deps: ServerDeps): AdmissionServer {
     logger: false,
     ...URL_LIMIT,
     clientErrorHandler(error: ConnectionError, socket: Socket) {
-      if (error.code === HEADER_OVERFLOW) deps.metrics.exceeded('headerBytes');
       handleClientError(error, socket);
     },
     frameworkErrors(error, request, reply) {
@@ -91,7 +90,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   registerReviews(app, deps, { connections, bodies });
   if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet }, bodies);
   registerOtherRoutes(app, deps);
-  limitUrls(app, () => deps.metrics.exceeded('urlCharacters'));
+  limitUrls(app);
   return {
     app,
     connections,
@@ -177,7 +176,6 @@ function errorText(error: FastifyError): string {
 
 // Invalid requests
 
-const HEADER_OVERFLOW = 'HPE_HEADER_OVERFLOW';
 /** Responses to invalid HTTP requests, by error code. */
 const CLIENT_ERRORS = new Map<string | undefined, readonly [status: number, reason: string]>([
   [HEADER_OVERFLOW, [431, 'the request header is too large']],

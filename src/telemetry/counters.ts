@@ -4,6 +4,7 @@
  */
 import { Counter, type Registry } from 'prom-client';
 import { LIMITS } from '../kube/limits.ts';
+import { countExceeded } from './limits.ts';
 
 interface Description<Label extends string> {
   readonly name: string;
@@ -76,7 +77,13 @@ export function createCounterCells<Label extends string>(description: Descriptio
     },
   });
   return {
-    cell: (labels) => find(labels) ?? (all.length < LIMITS.counterSeries ? add(labels) : (find(other) ?? add(other))),
+    cell(labels) {
+      const known = find(labels);
+      if (known) return known;
+      if (all.length < LIMITS.counterSeries) return add(labels);
+      countExceeded('counterSeries');
+      return find(other) ?? add(other);
+    },
     all: () => all,
   };
 }

@@ -1,7 +1,7 @@
 /** All metrics. Upstream metrics have the same names and help texts as upstream. */
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { LIMITS } from '../kube/limits.ts';
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { createCounterCells, createTimings } from './counters.ts';
+import { exceededCounts } from './limits.ts';
 
 /** Description of a metric for the documentation. */
 export interface MetricDescription {
@@ -51,6 +51,7 @@ export function createMetrics(build: { readonly version: string }) {
   create
     .gauge('portcullis_build_info', 'Always 1. The version is in the label.', 'version', 'node_version')
     .set({ version: build.version, node_version: process.version }, 1);
+  createLimitMetric(registry);
   return {
     /** Returns the Prometheus text format. */
     expose: () => registry.metrics(),
@@ -58,7 +59,6 @@ export function createMetrics(build: { readonly version: string }) {
     /** Describes all metrics in registration order. */
     describe: () => describeMetrics(registry),
     podSecurity: createPodSecurityMetrics(create),
-    exceeded: createLimitMetric(create),
     webhook: createWebhookMetrics(create),
     scc: createSccMetrics(create),
     workQueue: createWorkQueueMetrics(create),
@@ -107,13 +107,20 @@ async function describeMetrics(registry: Registry): Promise<readonly MetricDescr
   });
 }
 
-/** Returns the function that counts an input that exceeds a limit. */
-function createLimitMetric({ tally }: Factory): (limit: keyof typeof LIMITS) => void {
-  const exceeded = tally('portcullis_limits_exceeded_total', 'Inputs that exceeded a limit, by limit.', 'limit');
-  return (limit) => void exceeded.cell({ limit }).count++;
+/** Creates the counter of the inputs beyond each limit, which reads the counts of the process on each scrape. */
+function createLimitMetric(registry: Registry): void {
+  const before = new Map(exceededCounts());
+  new Counter({
+    name: 'portcullis_limits_exceeded_total',
+    help: 'Inputs that exceeded a limit, by limit.',
+    labelNames: ['limit'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [limit, count] of exceededCounts()) this.inc({ limit }, count - (before.get(limit) ?? 0));
+    },
+  });
 }
-
-// Pod Security
 
 /** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
 function createPodSecurityMetrics({ gauge, tally }: Factory) {

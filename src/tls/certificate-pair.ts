@@ -1,6 +1,7 @@
 /** Reads and validates PEM certificates and key pairs. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
+import { LIMITS } from '../kube/limits.ts';
 
 /** A certificate followed by its chain, and the private key, both in PEM. */
 export interface KeyPair {
@@ -8,13 +9,10 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/** Maximum number of certificates to read from a PEM text. */
-const MAX_CERTIFICATES = 500;
-
 /** Returns the certificates in PEM text, in order. Like API servers, skips blocks that cannot be parsed. */
 export function readCertificates(pem: string): X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-  return blocks.slice(0, MAX_CERTIFICATES).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
+  return blocks.slice(0, LIMITS.certificates).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
 }
 
 /**

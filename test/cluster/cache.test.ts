@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 suite('a cache', () => {
   const create = () => {
     const clock = createFakeClock();
-    const options = { maxBytes: 3 * CACHE_ENTRY_BYTES, ttlMs: 1000, now: clock.now };
+    const options = { limit: 'ownWritesBytes', maxBytes: 3 * CACHE_ENTRY_BYTES, ttlMs: 1000, now: clock.now } as const;
     return { clock, cache: createCache<number>(options) };
   };
 
@@ -33,7 +33,12 @@ suite('a cache', () => {
 
   test('does not return expired entries, and drops all of them with the next change', async () => {
     const clock = createFakeClock();
-    const cache = createCache<object>({ maxBytes: 100 * CACHE_ENTRY_BYTES, ttlMs: 1000, now: clock.now });
+    const cache = createCache<object>({
+      limit: 'ownWritesBytes',
+      maxBytes: 100 * CACHE_ENTRY_BYTES,
+      ttlMs: 1000,
+      now: clock.now,
+    });
     const bytes = await measureRetained(() => {
       for (let index = 0; index < 50; index++) cache.set(String(index), new Array<number>(100_000).fill(index));
       clock.advance(1000);

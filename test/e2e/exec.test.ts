@@ -119,7 +119,10 @@ suite('exec', () => {
     const args = ['explain', `pod/${name}`, '-n', namespace, `--kubeconfig=${kubeconfig}`];
     const { code, stdout } = await runProgram([...args, '--as=alice']);
     assert.match(stdout, /^Pod shop\/current-0: denied, no SCC admits it\n/);
-    assert.match(stdout, /\.ephemeralContainers\[0\]\.privileged: Invalid value: true: Privileged containers are not allowed/);
+    assert.match(
+      stdout,
+      /\.ephemeralContainers\[0\]\.privileged: Invalid value: true: Privileged containers are not allowed/,
+    );
     assert.equal(code, 1);
     assert.equal((await runProgram(args)).code, 0);
   });

@@ -42,7 +42,7 @@ let reviewAccess: ExceptionDeps['cluster']['reviewAccess'];
 let server: TestServer;
 let nowMs = 0;
 const metrics = createMetrics({ version: '0.0.0' });
-const takeAccessReview = createAccessReviewLimit(metrics.exceeded, () => nowMs);
+const takeAccessReview = createAccessReviewLimit(() => nowMs);
 
 before(async () => {
   const deps: ExceptionDeps = {

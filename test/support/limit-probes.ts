@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { confirm } from '../../src/cli/confirm.ts';
 import { CACHE_ENTRY_BYTES, createCache } from '../../src/cluster/cache.ts';
 import type { Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder, isRecordable } from '../../src/cluster/event-recorder.ts';
@@ -35,7 +36,10 @@ import { buildProbes } from '../../src/server/probes.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
 import { createExceptionsValidateWebhook } from '../../src/server/webhooks/exceptions.ts';
+import type { LimitName } from '../../src/telemetry/limits.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { readCertificates } from '../../src/tls/certificate-pair.ts';
+import { createAuthority } from '../../src/tls/issue.ts';
 import { evaluateManifests } from '../../src/web/evaluate.ts';
 import { decodeState } from '../../src/web/share.ts';
 import { startAdmissionServer, type TestServer } from './admission-server.ts';
@@ -52,6 +56,8 @@ interface Probe {
   /** Outcomes for the limit, and for one more byte or item. */
   readonly within: unknown;
   readonly beyond: unknown;
+  /** Limit under which the excess is counted. Defaults to the limit itself. */
+  readonly counted?: LimitName | false;
   /** Excess of the second input. Defaults to one. */
   readonly step?: number;
   send(size: number): unknown;
@@ -153,17 +159,17 @@ function readBodies(sizes: readonly number[], length: number): readonly string[]
 }
 
 /** Returns whether the first of the entries that fill a cache is still there. */
-function fillCache(maxBytes: number, bytes: number): string {
-  const cache = createCache<number>({ maxBytes, ttlMs: 1000, now: () => 0 });
+function fillCache(limit: LimitName, bytes: number): string {
+  const cache = createCache<number>({ limit, ttlMs: 1000, now: () => 0 });
   for (let index = 0; index < bytes / CACHE_ENTRY_BYTES; index++) cache.set(String(index), index);
   return cache.get('0') === undefined ? 'dropped' : 'kept';
 }
 
-const cacheProbe = (limit: keyof typeof LIMITS): Probe => ({
+const cacheProbe = (limit: LimitName): Probe => ({
   within: 'kept',
   beyond: 'dropped',
   step: CACHE_ENTRY_BYTES,
-  send: (size) => fillCache(LIMITS[limit], size),
+  send: (size) => fillCache(limit, size),
 });
 
 const documentError = (text: string): string => readDocuments(text, '').errors[0]?.message ?? 'read';
@@ -182,7 +188,7 @@ async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
 /** Takes SubjectAccessReviews from a limit, and returns whether the last one is permitted. */
 function takeAccessReviews(...counts: readonly number[]): string {
   let nowMs = 0;
-  const take = createAccessReviewLimit(createMetrics({ version: '' }).exceeded, () => nowMs);
+  const take = createAccessReviewLimit(() => nowMs);
   let isTaken = true;
   for (const count of counts) {
     for (let index = 0; index < count; index++) isTaken = take('192.0.2.1');
@@ -289,6 +295,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     send: (size) => readBodies([1000, size - 1000], 30_000_000),
   },
   waitingReviewsBytes: {
+    counted: false,
     within: 'waits',
     beyond: 'displaced',
     send(size) {
@@ -314,7 +321,12 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       return started === size ? 'read' : 'waits';
     },
   },
-  accessReviewBurst: { within: 'sent', beyond: 'denied', send: (size) => takeAccessReviews(size) },
+  accessReviewBurst: {
+    counted: 'accessReviewsPerSecond',
+    within: 'sent',
+    beyond: 'denied',
+    send: (size) => takeAccessReviews(size),
+  },
   accessReviewsPerSecond: {
     within: 'sent',
     beyond: 'denied',
@@ -382,16 +394,19 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       sendReview(review({ ...LARGE, object: { padding: LARGE.object.padding }, other: 'SIZED' }, nested(size - 2))),
   },
   messageCharacters: {
+    counted: false,
     within: 'complete',
     beyond: 'truncated',
     send: (size) => sendMessage(size, ({ message }) => message),
   },
   loggedCharacters: {
+    counted: false,
     within: 'complete',
     beyond: 'truncated',
     send: (size) => sendMessage(size, (_outcome, { log }) => log.at(-1)?.['reason']),
   },
   malformedCharacters: {
+    counted: false,
     within: 'complete',
     beyond: 'truncated',
     async send(size) {
@@ -416,6 +431,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   metricsAgeMilliseconds: {
+    counted: false,
     within: 'shared',
     beyond: 'rendered again',
     async send(size) {
@@ -429,16 +445,18 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   containers: {
+    counted: false,
     within: 'evaluated',
     beyond: 'spec.containers: Too many: 5001: must have at most 5000 items',
     send: (size) => podError({ containers: Array.from({ length: size }, () => ({ name: 'c' })) }),
   },
   podItems: {
+    counted: false,
     within: 'evaluated',
     beyond: 'spec.volumes: Too many: 20001: must have at most 20000 items',
     send: (size) => podError({ containers: [], volumes: Array.from({ length: size }, () => ({ name: 'v' })) }),
   },
-  annotationBytes: { within: 'evaluated', beyond: 'FieldValueTooLong', send: annotated },
+  annotationBytes: { counted: false, within: 'evaluated', beyond: 'FieldValueTooLong', send: annotated },
   exceptionSpecBytes: {
     within: false,
     beyond: true,
@@ -479,7 +497,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   },
   accessReviewBucketsBytes: cacheProbe('accessReviewBucketsBytes'),
   accessReviewResultsBytes: cacheProbe('accessReviewResultsBytes'),
-  evaluationCharacters: { within: true, beyond: false, send: keepsAllDetails },
+  evaluationCharacters: { counted: false, within: true, beyond: false, send: keepsAllDetails },
   predictedLevelsBytes: cacheProbe('predictedLevelsBytes'),
   counterSeries: {
     within: { hasOther: false, series: 1000 },
@@ -543,6 +561,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   mainThreadBytes: {
+    counted: false,
     within: 'main thread',
     beyond: 'worker',
     send: (size) =>
@@ -567,6 +586,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
         ),
   },
   storedPodBytes: {
+    counted: false,
     within: '',
     beyond: 'spec: Too long: may not be more than 32768 bytes',
     send(size) {
@@ -576,6 +596,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   storedObjectBytes: {
+    counted: false,
     within: undefined,
     beyond: 'spec, status',
     send(size) {
@@ -586,6 +607,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   storedNames: {
+    counted: false,
     within: undefined,
     beyond: 'subjects',
     send(size) {
@@ -594,7 +616,42 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       return project('RoleBinding', { metadata, roleRef: { kind: 'Role', name: 'r' }, subjects })?.['excess'];
     },
   },
+  optionCharacters: {
+    counted: false,
+    within: 'must be one of json, yaml',
+    beyond: 'may not be more than 131072 characters',
+    async send(size) {
+      const { stderr } = await runProgram(['version', `--output=${'x'.repeat(size)}`]);
+      return /: ([^:]*)\n/.exec(stderr)?.[1];
+    },
+  },
+  confirmationCharacters: {
+    counted: false,
+    within: 'read',
+    beyond: 'closed',
+    async send(size) {
+      const written: string[] = [];
+      const chunks = async function* (): AsyncGenerator<string> {
+        yield await Promise.resolve('x'.repeat(size));
+        written.push('read');
+        yield await Promise.resolve('\n');
+      };
+      const io = { stdin: chunks(), stderr: { write: () => true }, signal: new AbortController().signal };
+      await confirm('', io as unknown as Parameters<typeof confirm>[1]);
+      return written[0] ?? 'closed';
+    },
+  },
+  certificates: {
+    counted: false,
+    within: true,
+    beyond: false,
+    send(size) {
+      const { cert } = createAuthority({ now: new Date(), days: 1 });
+      return readCertificates(cert.repeat(size)).length === size;
+    },
+  },
   fileBytes: {
+    counted: false,
     within: ['not a text file in UTF-8', 'read'],
     beyond: ['larger than 256 MiB', 'cannot read FILE: larger than 256 MiB'],
     async send(size) {
@@ -617,6 +674,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   guideFileBytes: {
+    counted: false,
     within: true,
     beyond: false,
     send: (size) =>
@@ -628,11 +686,13 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       }),
   },
   yamlNestingLevels: {
+    counted: false,
     within: 'read',
     beyond: 'nested more than 500 levels deep',
     send: (size) => documentError(nested(size + 1)),
   },
   aliasedNodes: {
+    counted: false,
     within: 'read',
     beyond: 'document contains excessive aliasing',
     step: 20_000,
@@ -644,11 +704,13 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   playgroundCharacters: {
+    counted: false,
     within: undefined,
     beyond: 'the manifests have 262145 characters, but the limit is 262144: use portcullis check -f',
     send: (size) => evaluateManifests('\n'.repeat(size), 'latest').errors[0]?.message,
   },
   fragmentCharacters: {
+    counted: false,
     within: 'it is damaged or incomplete',
     beyond: 'it is too long',
     send: async (size) => {

@@ -23,6 +23,7 @@ import {
   findLimit,
   parseAuthors,
 } from '../../policy/psa/exceptions.ts';
+import { countExceeded } from '../../telemetry/limits.ts';
 import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../access-reviews.ts';
 import { remainingMs } from '../waiting-room.ts';
 import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
@@ -154,8 +155,10 @@ function authorErrors({ authors, expectedAuthors, user }: ExceptionChange): read
 function specErrors({ object, isStatus }: ExceptionChange, { settings, date }: ExceptionDeps) {
   const exception = readException(object);
   if (exception === undefined || isStatus) return [forbiddenField('spec', 'is not the spec of an exception')];
-  if (Buffer.byteLength(JSON.stringify(exception.spec)) > LIMITS.exceptionSpecBytes)
+  if (Buffer.byteLength(JSON.stringify(exception.spec)) > LIMITS.exceptionSpecBytes) {
+    countExceeded('exceptionSpecBytes');
     return [tooLong('spec', LIMITS.exceptionSpecBytes)];
+  }
   const limit = findLimit(exception, settings());
   if (limit) return [forbiddenField('spec', limit.message)];
   const { expiresAt } = exception.spec;

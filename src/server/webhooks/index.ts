@@ -162,7 +162,7 @@ export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.fl
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const { settings, restoresStandardSccs, cluster, logger, metrics, now, areClientsKnown } = options;
   const waitingRoom = createWaitingRoom();
-  const takeAccessReview = createAccessReviewLimit(metrics.exceeded, now);
+  const takeAccessReview = createAccessReviewLimit(now);
   const accessReviews = createAccessReviews({ cluster, takeAccessReview, logger, metrics: metrics.scc, now });
   const withSentReviews = withReviewedAccess(accessReviews, waitingRoom);
   const withAccess: WithAccess = (decide, context) =>
