@@ -46,11 +46,11 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/rollout': `affected-namespaces enforcement enforcement-conditions evaluation feature-gate label-sync
     observed-config plan preview readiness readiness-schedule relaxation reports run-level-zero scc-level settings state
     sync-state template-pod user-namespace-audit`,
-  telemetry: 'counters heap logger metrics',
+  telemetry: 'counters heap limits logger metrics',
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
-  cluster: `access cache clock client cluster-source cluster connection event-recorder exceptions exemptions json kubelet lists live-cluster
+  cluster: `access cache clock client cluster-source cluster connection event-recorder exceptions exemption-uses json kubelet lists live-cluster
     network-error parser projection rollout scc-grants server-version store workload-events workloads`,
   web: 'report-data',
   'dev-cluster': 'index',

@@ -1,8 +1,8 @@
-import { LIMITS } from '../kube/limits.ts';
 /**
  * Typed tables of command options. A table maps each option name to its description and parser. `program.ts` registers
  * the table with commander, which parses the arguments, and then converts the raw option values.
  */
+import { LIMITS } from '../kube/limits.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
 import { parseDurationMs } from '../kube/units.ts';

@@ -2,20 +2,17 @@
 import { createHash } from 'node:crypto';
 import { withoutNulls } from '../kube/equality.ts';
 import { AUTHORS_ANNOTATION, type PodSecurityException } from '../kube/pod-security-exception.ts';
-import { objectKey } from '../kube/resources.ts';
-import { compareBytes } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
 import {
   CLOCK_SKEW_MS,
   type ExceptionProblem,
   type ExceptionSettings,
-  findExceptionProblem,
   findLastingProblem,
   findTimeProblem,
   type PreparedException,
   prepareException,
 } from '../policy/psa/exceptions.ts';
-import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS, unexpired } from '../policy/pss/exceptions.ts';
+import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS } from '../policy/pss/exceptions.ts';
 import { memoize, type Store } from './store.ts';
 
 /** Returns the hash of a spec, which does not depend on the order of its members. */
@@ -93,92 +90,9 @@ export function activeExceptions(
   return index;
 }
 
-/** Returns the unexpired exceptions in manifests. These are assumed to be approved. */
-export function proposedExceptions(store: Store, namespace: string, nowMs: number): ExceptionIndex {
-  const rules = store.list('PodSecurityException', namespace).flatMap((object) => readException(object)?.rule ?? []);
-  return indexExceptions(unexpired(rules, nowMs));
-}
-
-/** An exception, as listed by commands and reports. */
-export interface ListedException {
-  readonly namespace: string;
-  readonly name: string;
-  readonly serviceAccount: string;
-  /** `Proposed`, `Active`, `Shadowed`, `Unused`, or the reason why the exception does not apply. */
-  readonly state: string;
-  /** Why the exception does not apply or has no effect. */
-  readonly problem: string | undefined;
-  /** RFC 3339. */
-  readonly expiresAt: string;
-  /** Hash of the current spec, which an approval must contain. */
-  readonly specHash: string | undefined;
-  readonly authors: readonly string[];
-  readonly approvedBy: string | undefined;
-  readonly uses: number;
-  readonly lastUsed: string | undefined;
-  readonly reason: string;
-}
-
 const UNAPPROVED: readonly ExceptionProblem['reason'][] = ['NotApproved', 'SpecChanged', 'SelfApproved'];
 
 /** Returns why the current spec of an exception is not approved. */
 export function unapproved(problem: ExceptionProblem | undefined): ExceptionProblem | undefined {
   return problem && UNAPPROVED.includes(problem.reason) ? problem : undefined;
-}
-
-/**
- * Lists the exceptions in all namespaces or one, sorted by namespace and name. If the settings are unknown, the states
- * are those in the status.
- */
-export function listExceptions(
-  store: Store,
-  settings: ExceptionSettings | undefined,
-  nowMs: number,
-  namespace?: string,
-): readonly ListedException[] {
-  return store
-    .list('PodSecurityException', namespace)
-    .toSorted((a, b) => compareBytes(objectKey(a), objectKey(b)))
-    .map((object) => listException(object, settings, nowMs));
-}
-
-function listException(
-  object: PodSecurityException,
-  settings: ExceptionSettings | undefined,
-  nowMs: number,
-): ListedException {
-  const exception = readException(object);
-  const { metadata: { name = '', namespace = '' } = {}, spec, status } = object;
-  const problem =
-    exception &&
-    (settings ? findExceptionProblem(exception, settings, nowMs) : reportedProblem(exception, object, nowMs));
-  const find = (type: string) => status?.conditions?.find((one) => one.type === type && one.status === 'True');
-  const condition = find('Shadowed') ?? find('Unused');
-  return {
-    namespace,
-    name,
-    serviceAccount: spec?.serviceAccountName ?? '',
-    state: unapproved(problem) ? 'Proposed' : (problem?.reason ?? condition?.type ?? 'Active'),
-    problem: problem?.message ?? condition?.message,
-    expiresAt: spec?.expiresAt ?? '',
-    specHash: exception?.specHash,
-    authors: exception?.authors ?? [],
-    // An approval applies to the spec that was approved.
-    approvedBy: unapproved(problem) ? undefined : status?.approval?.by,
-    uses: status?.uses ?? 0,
-    lastUsed: status?.lastUsed,
-    reason: spec?.reason ?? '',
-  };
-}
-
-/** Returns the problem that the leader has reported. */
-function reportedProblem(
-  exception: PreparedException,
-  { status }: PodSecurityException,
-  nowMs: number,
-): ExceptionProblem | undefined {
-  const active = status?.conditions?.find(({ type }) => type === 'Active');
-  if (active?.status === 'True') return findTimeProblem(exception, nowMs);
-  const { reason = 'NotApproved', message = 'its state is not reported yet' } = active ?? {};
-  return { reason: reason as ExceptionProblem['reason'], message };
 }

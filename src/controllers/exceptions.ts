@@ -1,7 +1,7 @@
 /** Reports the status of PodSecurityExceptions, and announces when they expire. */
 import { writeEvent } from '../cluster/event-recorder.ts';
 import { readException, unapproved } from '../cluster/exceptions.ts';
-import { readExemptionUses } from '../cluster/exemptions.ts';
+import { readExemptionUses } from '../cluster/exemption-uses.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { formatExemptionUses } from '../cluster/exemptions.ts';
+import { formatExemptionUses } from '../cluster/exemption-uses.ts';
 import { getRolloutView, replicaAnnotations, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { SettingsStatus } from '../config/settings.ts';

@@ -1,12 +1,11 @@
 /** The data of a report, which the page renders and `portcullis report -o json` prints. */
-import type { ListedException } from '../cluster/exceptions.ts';
-import type { PolicyExemption } from '../cluster/exemptions.ts';
 import type { UnreviewedPod } from '../kube/types.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import type { ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import type { NamespaceCounts, PlannedNamespace } from '../policy/rollout/plan.ts';
 import type { RolloutStep } from '../policy/rollout/state.ts';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
+import type { TemporaryGrant } from '../policy/scc/temporary-grants.ts';
 
 export interface ReportData {
   /** The API server's address, or the manifests. */
@@ -106,4 +105,68 @@ interface ReportGrant {
   readonly namespace?: string | undefined;
   /** The list, binding or role that contains the grant. */
   readonly through: string;
+}
+
+/**
+ * An exemption. `exception` is a PodSecurityException. `default` is the level or mode for unlabeled namespaces.
+ * `namespace`, `user` and `runtimeClass` are exempt names. `scc` is an SCC that admits pods that the restricted level
+ * denies. `grant` is a subject that may use such an SCC.
+ */
+export interface PolicyExemption {
+  readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant' | 'exception';
+  /** Name of the exempt object. For a grant, the subject, such as `ServiceAccount shop/builder`. */
+  readonly name: string;
+  /**
+   * The policy that does not apply. `webhook` means that pods are admitted without review, either always or while no
+   * replica responds.
+   */
+  readonly policy: 'Pod Security' | 'SCC' | 'webhook';
+  /** The setting, label or binding that defines the exemption. */
+  readonly source: string;
+  /** The granted SCC. */
+  readonly scc?: string;
+  /** Namespace that the grant is limited to. */
+  readonly namespace?: string;
+  /** The Pod Security Standards level that pods under the SCC satisfy. */
+  readonly level?: Level;
+  /** Number of namespaces that a default applies to. */
+  readonly namespaces?: number;
+  /** For a permanent grant, the temporary grant of the SCC that existed when it was created or changed. */
+  readonly during?: TemporaryGrant;
+  /** RFC 3339. */
+  readonly since?: string;
+  /**
+   * Source of `since`. `managedFields` is the last change of the field, although an earlier value may have had the
+   * same effect. `creationTimestamp` is the creation of the object, which is the earliest possible start of the
+   * exemption.
+   */
+  readonly sinceSource?: 'managedFields' | 'creationTimestamp';
+  /** The first workloads whose running pods need the exception. */
+  readonly workloads?: readonly string[];
+  /**
+   * Number of running pods that the exemption applies to. Absent if pods do not show whether it applies, as for users.
+   */
+  readonly pods?: number;
+  /** Number of requests that it admitted since the replicas started. Absent if requests are not counted. */
+  readonly uses?: number;
+}
+
+/** An exception, as listed by commands and reports. */
+export interface ListedException {
+  readonly namespace: string;
+  readonly name: string;
+  readonly serviceAccount: string;
+  /** `Proposed`, `Active`, `Shadowed`, `Unused`, or the reason why the exception does not apply. */
+  readonly state: string;
+  /** Why the exception does not apply or has no effect. */
+  readonly problem: string | undefined;
+  /** RFC 3339. */
+  readonly expiresAt: string;
+  /** Hash of the current spec, which an approval must contain. */
+  readonly specHash: string | undefined;
+  readonly authors: readonly string[];
+  readonly approvedBy: string | undefined;
+  readonly uses: number;
+  readonly lastUsed: string | undefined;
+  readonly reason: string;
 }

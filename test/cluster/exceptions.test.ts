@@ -1,7 +1,8 @@
 /** Tests which exceptions apply in a namespace after exceptions, settings and time change. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { activeExceptions, hashSpec, listExceptions } from '../../src/cluster/exceptions.ts';
+import { listExceptions } from '../../src/cli/inventory/exceptions.ts';
+import { activeExceptions, hashSpec } from '../../src/cluster/exceptions.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import type { Condition } from '../../src/kube/conditions.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';

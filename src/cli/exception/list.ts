@@ -1,5 +1,5 @@
-import { listExceptions } from '../../cluster/exceptions.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { listExceptions } from '../inventory/exceptions.ts';
 import { inventoryOptions, readInventory, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
 import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { option, time } from '../options.ts';

@@ -1,4 +1,4 @@
-import { activeExceptions, listExceptions, proposedExceptions } from '../../cluster/exceptions.ts';
+import { activeExceptions } from '../../cluster/exceptions.ts';
 import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
@@ -17,6 +17,7 @@ import { getSyncState, isAwaitingLabel } from '../../policy/rollout/sync-state.t
 import { type Io, VERSION } from '../command.ts';
 import { nonEmpty, option, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
+import { listExceptions, proposedExceptions } from './exceptions.ts';
 import { type Inventory, type InventoryNeeds, inventoryOptions, listNamespaces, readInventory } from './inventory.ts';
 import { expectedSettings, findSettings, sccOptions } from './settings.ts';
 

@@ -1,7 +1,7 @@
 /**
  * Computes the report data, which contains the results of the rollout, SCC and exemption commands for the same state.
  */
-import { listExemptions, readExemptionUses } from '../../cluster/exemptions.ts';
+import { readExemptionUses } from '../../cluster/exemption-uses.ts';
 import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
 import { hasFinished } from '../../kube/pod.ts';
@@ -21,6 +21,7 @@ import { listDenials } from '../../policy/scc/advice/denials.ts';
 import type { AdmissionPlan } from '../../policy/scc/advice/plan.ts';
 import type { DeniedWorkload, ReportData, ReportNamespace, ReportScc, ReportWorkload } from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
+import { listExemptions } from '../inventory/exemptions.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import { planSccs } from '../inventory/scc-input.ts';

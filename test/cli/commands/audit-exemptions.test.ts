@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import type { PolicyExemption } from '../../../src/cluster/exemptions.ts';
+import type { PolicyExemption } from '../../../src/web/report-data.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const fixtures = join(import.meta.dirname, '../../fixtures/exemptions');

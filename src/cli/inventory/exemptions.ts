@@ -2,39 +2,24 @@
  * Inventory of exemptions for auditors: which objects are exempt from policies, and the start and number of uses of
  * each exemption.
  */
-import { impersonatedUser } from '../kube/admission.ts';
-import { getMetadataOwners } from '../kube/managed-fields.ts';
-import { hasFinished } from '../kube/pod.ts';
-import { objectName } from '../kube/resources.ts';
-import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../kube/scc.ts';
-import { compareBytes } from '../kube/text.ts';
-import {
-  isObject,
-  type JsonObject,
-  type KubeObject,
-  type Lease,
-  type Namespace,
-  type Pod,
-  valueAt,
-} from '../kube/types.ts';
-import {
-  CONFIGURATION_NAME,
-  EXEMPTION_USES_ANNOTATION,
-  FAIL_OPEN,
-  KUBE_SYSTEM,
-  POD_SECURITY_LABELS,
-  TIER_LABEL,
-} from '../kube/well-known.ts';
-import type { PodSecurity } from '../policy/psa/configuration.ts';
-import type { PreparedException } from '../policy/psa/exceptions.ts';
-import { resolvePolicies } from '../policy/psa/policy.ts';
-import type { Level } from '../policy/pss/policy.ts';
-import { matchesUser } from '../policy/rbac/who-can.ts';
-import { psaLevel } from '../policy/rollout/scc-level.ts';
-import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
-import type { TemporaryGrant } from '../policy/scc/temporary-grants.ts';
-import { type GrantSource, printGrantSource, sccGrants } from './scc-grants.ts';
-import type { Store } from './store.ts';
+import type { ExemptionUses } from '../../cluster/exemption-uses.ts';
+import { type GrantSource, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
+import type { Store } from '../../cluster/store.ts';
+import { impersonatedUser } from '../../kube/admission.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import { hasFinished } from '../../kube/pod.ts';
+import { objectName } from '../../kube/resources.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { compareBytes } from '../../kube/text.ts';
+import { type JsonObject, type KubeObject, type Namespace, type Pod, valueAt } from '../../kube/types.ts';
+import { CONFIGURATION_NAME, FAIL_OPEN, KUBE_SYSTEM, POD_SECURITY_LABELS, TIER_LABEL } from '../../kube/well-known.ts';
+import type { PodSecurity } from '../../policy/psa/configuration.ts';
+import type { PreparedException } from '../../policy/psa/exceptions.ts';
+import { resolvePolicies } from '../../policy/psa/policy.ts';
+import { matchesUser } from '../../policy/rbac/who-can.ts';
+import { psaLevel } from '../../policy/rollout/scc-level.ts';
+import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import type { PolicyExemption } from '../../web/report-data.ts';
 
 /** Input for the inventory. It is plain data, so the inventory needs no requests to an API server. */
 interface ExemptionsInput {
@@ -53,50 +38,6 @@ interface ExemptionsInput {
   readonly uses?: ExemptionUses | undefined;
   /** Exceptions that apply to new pods. */
   readonly exceptions?: readonly PreparedException[];
-}
-
-/**
- * An exemption. `exception` is a PodSecurityException. `default` is the level or mode for unlabeled namespaces.
- * `namespace`, `user` and `runtimeClass` are exempt names. `scc` is an SCC that admits pods that the restricted level
- * denies. `grant` is a subject that may use such an SCC.
- */
-export interface PolicyExemption {
-  readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant' | 'exception';
-  /** Name of the exempt object. For a grant, the subject, such as `ServiceAccount shop/builder`. */
-  readonly name: string;
-  /**
-   * The policy that does not apply. `webhook` means that pods are admitted without review, either always or while no
-   * replica responds.
-   */
-  readonly policy: 'Pod Security' | 'SCC' | 'webhook';
-  /** The setting, label or binding that defines the exemption. */
-  readonly source: string;
-  /** The granted SCC. */
-  readonly scc?: string;
-  /** Namespace that the grant is limited to. */
-  readonly namespace?: string;
-  /** The Pod Security Standards level that pods under the SCC satisfy. */
-  readonly level?: Level;
-  /** Number of namespaces that a default applies to. */
-  readonly namespaces?: number;
-  /** For a permanent grant, the temporary grant of the SCC that existed when it was created or changed. */
-  readonly during?: TemporaryGrant;
-  /** RFC 3339. */
-  readonly since?: string;
-  /**
-   * Source of `since`. `managedFields` is the last change of the field, although an earlier value may have had the
-   * same effect. `creationTimestamp` is the creation of the object, which is the earliest possible start of the
-   * exemption.
-   */
-  readonly sinceSource?: 'managedFields' | 'creationTimestamp';
-  /** The first workloads whose running pods need the exception. */
-  readonly workloads?: readonly string[];
-  /**
-   * Number of running pods that the exemption applies to. Absent if pods do not show whether it applies, as for users.
-   */
-  readonly pods?: number;
-  /** Number of requests that it admitted since the replicas started. Absent if requests are not counted. */
-  readonly uses?: number;
 }
 
 /**
@@ -368,57 +309,6 @@ function listExceptions({ exceptions = [], store, uses }: Context): readonly Pol
   });
 }
 
-// Usage counts.
-
-/** Number of requests that each exemption admitted, counted by the replicas since they started. */
-export interface ExemptionUses {
-  /** Start time of the oldest replica, in RFC 3339. */
-  readonly since: string;
-  /** Number of replicas that publish counts. */
-  readonly replicas: number;
-  /** Counts by kind and name, such as `user/alice` or `scc/privileged`. */
-  readonly counts: ReadonlyMap<string, number>;
-}
-
 function countUses(uses: ExemptionUses | undefined, kind: string, name: string): Pick<PolicyExemption, 'uses'> {
   return uses ? { uses: uses.counts.get(`${kind}/${name}`) ?? 0 } : {};
-}
-
-/** Limits the annotation to 56 KB, which is 200 names of at most 253 characters. */
-const MAX_PUBLISHED = 200;
-
-/**
- * Formats a replica's counts for an annotation on its Lease. If there are more than 200 names, omits the least used
- * ones.
- */
-export function formatExemptionUses(since: string, counts: Iterable<readonly [name: string, count: number]>): string {
-  const used = [...counts].filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);
-  return JSON.stringify({ since, uses: Object.fromEntries(used.slice(0, MAX_PUBLISHED)) });
-}
-
-/** Adds up the counts in the replicas' Leases. Returns `undefined` if no replica publishes counts. */
-export function readExemptionUses(leases: readonly Lease[]): ExemptionUses | undefined {
-  const published = leases.flatMap(
-    ({ metadata }) => parseUses(metadata?.annotations?.[EXEMPTION_USES_ANNOTATION]) ?? [],
-  );
-  const [since] = published.map((one) => one.since).sort();
-  if (since === undefined) return undefined;
-  const counts = new Map<string, number>();
-  for (const { uses } of published) {
-    for (const [name, count] of Object.entries(uses)) {
-      if (typeof count === 'number') counts.set(name, (counts.get(name) ?? 0) + count);
-    }
-  }
-  return { since, replicas: published.length, counts };
-}
-
-function parseUses(text: string | undefined): { readonly since: string; readonly uses: JsonObject } | undefined {
-  if (text === undefined) return undefined;
-  try {
-    const value: unknown = JSON.parse(text);
-    if (!isObject(value) || typeof value['since'] !== 'string' || !isObject(value['uses'])) return undefined;
-    return { since: value['since'], uses: value['uses'] };
-  } catch {
-    return undefined;
-  }
 }
