@@ -41,6 +41,10 @@ async function generate(): Promise<readonly (readonly [path: string, text: strin
 /** Formats a page as `npm run format` does. */
 async function formatPage(path: string, text: string): Promise<string> {
   if (!path.endsWith('.md')) return text;
-  const { code } = await format(path, text, { proseWrap: 'never', embeddedLanguageFormatting: 'off' });
+  const { code } = await format(path, text, {
+    printWidth: 120,
+    proseWrap: 'never',
+    embeddedLanguageFormatting: 'off',
+  });
   return code;
 }

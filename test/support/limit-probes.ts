@@ -17,7 +17,7 @@ import { CACHE_ENTRY_BYTES, createCache } from '../../src/cluster/cache.ts';
 import type { Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder, isRecordable } from '../../src/cluster/event-recorder.ts';
 import { readPages } from '../../src/cluster/lists.ts';
-import { createParser } from '../../src/cluster/parser.ts';
+import { createParser, startParseWorker } from '../../src/cluster/parser.ts';
 import { project } from '../../src/cluster/projection.ts';
 import { readSource } from '../../src/config/files.ts';
 import { readManifests } from '../../src/config/manifests.ts';
@@ -154,7 +154,10 @@ function readBodies(sizes: readonly number[], length: number): readonly string[]
   const states = bodies.map(({ payload, rejected }) =>
     rejected ? 'rejected' : payload.isPaused() ? 'paused' : 'read',
   );
-  for (const { payload } of bodies) payload.emit('end');
+  for (const { payload } of bodies) {
+    // A rejected body has no listener.
+    if (payload.listenerCount('error') > 0) payload.emit('error', new Error('closed'));
+  }
   return states;
 }
 
@@ -577,13 +580,16 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   jsonValues: {
     within: 'parsed',
     beyond: 'more than 1500000 values',
-    send: (size) =>
-      createParser()
-        .parse(Buffer.from(`[${'0,'.repeat(size - 2)}0]`), { form: 'list' })
-        .then(
-          () => 'parsed',
-          (error: unknown) => (error as Error).message,
-        ),
+    async send(size) {
+      const parser = createParser(startParseWorker);
+      const parsed = parser.parse(Buffer.from(`[${'0,'.repeat(size - 2)}0]`), { form: 'list' });
+      const result = await parsed.then(
+        () => 'parsed',
+        (error: unknown) => (error as Error).message,
+      );
+      await parser.close();
+      return result;
+    },
   },
   storedPodBytes: {
     counted: false,
@@ -622,7 +628,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     beyond: 'may not be more than 131072 characters',
     async send(size) {
       const { stderr } = await runProgram(['version', `--output=${'x'.repeat(size)}`]);
-      return /: ([^:]*)\n/.exec(stderr)?.[1];
+      return /: ([^:\n]*)\n/.exec(stderr)?.[1];
     },
   },
   confirmationCharacters: {
@@ -689,7 +695,8 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     counted: false,
     within: 'read',
     beyond: 'nested more than 500 levels deep',
-    send: (size) => documentError(nested(size + 1)),
+    // Text with `[[` is reported as a template.
+    send: (size) => documentError(nested(size + 1).replaceAll('[', '[ ')),
   },
   aliasedNodes: {
     counted: false,
