@@ -137,7 +137,7 @@ function fillStore(): WritableStore {
   }
   store.put('Namespace', { metadata: { name: OPERATORS, managedFields: [] } });
   const configuration = { metadata: { name: 'cluster' }, spec: {} };
-  store.put('PortcullisConfiguration', configuration as unknown as Kinds['PortcullisConfiguration']);
+  store.put('PortcullisConfiguration', configuration);
   canUseScc(store);
   for (const kind of KINDS) {
     for (let index = 0; index < (kind === 'Node' ? NODES : COUNT); index++) store.put(kind, createObject(kind, index));

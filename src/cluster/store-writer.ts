@@ -1,5 +1,4 @@
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import { LIMITS } from '../kube/limits.ts';
 import { type JsonObject, objectMember } from '../kube/types.ts';
 import { createCache } from './cache.ts';
 import type { Clock } from './clock.ts';

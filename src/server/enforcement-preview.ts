@@ -5,7 +5,6 @@ import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type Rollout
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
-import { LIMITS } from '../kube/limits.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { finishSteps } from '../kube/steps.ts';
 import type { Namespace } from '../kube/types.ts';
