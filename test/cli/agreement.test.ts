@@ -39,7 +39,7 @@ import { runProgram } from '../support/memory-io.ts';
 import { createTestWebhooks } from '../support/scc-webhooks.ts';
 
 /** Number of worlds of 40 workloads. 125 worlds have 5,000 workloads. */
-const WORLDS = Number(process.env['PORTCULLIS_WORLDS'] ?? 3);
+const WORLDS = Number(process.env['PORTCULLIS_WORLDS'] ?? 8);
 const ALICE = { username: 'alice', groups: ['system:authenticated'] };
 
 /** The decisions of the webhooks on the pods of a workload. */
