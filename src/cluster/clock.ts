@@ -15,17 +15,25 @@ export const systemClock: Clock = {
   },
 };
 
-/** Creates the function that waits for the next turn of the event loop. Each turn serves only one caller. */
-export function createTurn(): () => Promise<void> {
-  const waiting: (() => void)[] = [];
+/**
+ * Creates the function that waits for a turn of the event loop. Each turn serves one caller. Callers with different keys
+ * are served in rotation.
+ */
+export function createTurn(): (key?: string) => Promise<void> {
+  const waiting = new Map<string, (() => void)[]>();
   const serve = (): void => {
-    waiting.shift()?.();
-    if (waiting.length > 0) setImmediate(serve);
+    const [[key, calls] = ['', []]] = waiting;
+    waiting.delete(key);
+    calls.shift()?.();
+    if (calls.length > 0) waiting.set(key, calls);
+    if (waiting.size > 0) setImmediate(serve);
   };
-  return () =>
+  return (key = '') =>
     new Promise((resolve) => {
-      waiting.push(resolve);
-      if (waiting.length === 1) setImmediate(serve);
+      if (waiting.size === 0) setImmediate(serve);
+      const calls = waiting.get(key);
+      if (calls) calls.push(resolve);
+      else waiting.set(key, [resolve]);
     });
 }
 

@@ -1,4 +1,5 @@
 /** Parses JSON within limits. */
+import { isUtf8 } from 'node:buffer';
 import { LIMITS } from '../kube/limits.ts';
 import { UserError } from '../kube/user-error.ts';
 
@@ -18,8 +19,26 @@ const MAX_SIZE: Size = { values: LIMITS.jsonValues, levels: LIMITS.ignoredNestin
  * @throws {TooLargeError} if it exceeds a limit
  */
 export function parseJson(bytes: Buffer): unknown {
+  return JSON.parse(readText(bytes));
+}
+
+/** Parses UTF-8 as `parseJson`, and frees the memory of the bytes before it creates values. */
+export function parseAndFree(bytes: Uint8Array<ArrayBuffer>): unknown {
+  return JSON.parse(takeText(bytes));
+}
+
+function takeText(bytes: Uint8Array<ArrayBuffer>): string {
+  try {
+    return readText(Buffer.from(bytes.buffer));
+  } finally {
+    bytes.buffer.transfer(0);
+  }
+}
+
+function readText(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw new SyntaxError('the body is not valid UTF-8');
   checkSize(bytes, MAX_SIZE);
-  return JSON.parse(bytes.toString('utf8'));
+  return bytes.toString('utf8');
 }
 
 const [QUOTE, BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, CLOSE_BRACE, CLOSE_BRACKET] = Buffer.from('"\\,{[}]');

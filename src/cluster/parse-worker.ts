@@ -1,6 +1,6 @@
 /** Worker thread that parses large lists, watch events and reviews. */
 import { parentPort } from 'node:worker_threads';
-import { TooLargeError } from './json.ts';
+import { parseAndFree, TooLargeError } from './json.ts';
 import { type Parsed, parse } from './parse.ts';
 import type { ParseMessage, ParseResult } from './parser.ts';
 import { reduceReview } from './reviews.ts';
@@ -25,18 +25,15 @@ function toResult({ head, items }: Parsed): ParseResult {
 }
 
 function run({ bytes, job }: ParseMessage): ParseResult {
-  const body = Buffer.from(bytes.buffer);
+  const parseBytes = (): unknown => parseAndFree(bytes);
   try {
-    if (job.form !== 'review') return toResult(parse(body, job));
-    const { text, values } = reduceReview(body, job.isWhole);
+    if (job.form !== 'review') return toResult(parse(parseBytes(), job));
+    const { text, values } = reduceReview(parseBytes, job.isWhole);
     return { head: { values }, parts: [Uint8Array.from(text)] };
   } catch (error) {
     if (error instanceof TooLargeError || error instanceof SyntaxError)
       return { error: error.message, isTooLarge: error instanceof TooLargeError };
     throw error;
-  } finally {
-    // Frees the memory immediately instead of at the next garbage collection.
-    bytes.buffer.transfer(0);
   }
 }
 

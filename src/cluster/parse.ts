@@ -4,7 +4,6 @@
  */
 import type { Kind } from '../kube/kinds.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
-import { parseJson } from './json.ts';
 import { project } from './projection.ts';
 
 export interface ParseJob {
@@ -23,9 +22,8 @@ export interface Parsed {
   readonly items: readonly JsonObject[] | undefined;
 }
 
-/** Parses a list or a watch event. Throws like `parseJson`. */
-export function parse(bytes: Buffer, { form, kind, isTooLarge = false }: ParseJob): Parsed {
-  const value = parseJson(bytes);
+/** Reads the decoded JSON of a list, a watch event or an object. */
+export function parse(value: unknown, { form, kind, isTooLarge = false }: ParseJob): Parsed {
   const select = (object: JsonObject): JsonObject | undefined =>
     kind === undefined ? object : project(kind, object, isTooLarge);
   if (form === 'object') return { head: {}, items: isObject(value) ? [select(value) ?? {}] : undefined };

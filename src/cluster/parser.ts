@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import { LIMITS } from '../kube/limits.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { countExceeded } from '../telemetry/limits.ts';
-import { TooLargeError } from './json.ts';
+import { parseJson, TooLargeError } from './json.ts';
 import { type Parsed, parse, type ParseJob } from './parse.ts';
 import { reduceReview } from './reviews.ts';
 import { createWorkerClient, isOutOfMemory, ownBytes, startWorker } from './worker-client.ts';
@@ -102,7 +102,7 @@ export function createParser(start?: () => Worker): Parser {
     },
     async parse(bytes, job) {
       if (worker === undefined || bytes.length <= LIMITS.mainThreadBytes) {
-        const { head, items } = parse(bytes, job);
+        const { head, items } = parse(parseJson(bytes), job);
         return { head, parts: items && [() => items] };
       }
       const { head, parts } = await send(bytes, job, worker);
@@ -112,7 +112,7 @@ export function createParser(start?: () => Worker): Parser {
       };
     },
     async reduceReview(bytes, isWhole) {
-      if (worker === undefined) return reduceReview(bytes, isWhole);
+      if (worker === undefined) return reduceReview(() => parseJson(bytes), isWhole);
       const { head, parts } = await send(bytes, { form: 'review', isWhole }, worker);
       const [text = new Uint8Array()] = parts ?? [];
       return { text: Buffer.from(text.buffer), values: Number(head['values']) };

@@ -1,12 +1,11 @@
 /** Selects the part of a large review that decisions read. Runs in the worker thread. */
-import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { isSemanticallyAbsent } from '../kube/equality.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { podTemplatePath } from '../kube/pod.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { NAMESPACE, OTHER_KIND, POD, select, type Selection, selectWorkload } from '../policy/pod/selection.ts';
-import { checkSize, parseJson, TooLargeError } from './json.ts';
+import { checkSize, TooLargeError } from './json.ts';
 
 /** Request members that decisions read, except for the objects. */
 const REQUEST = Object.fromEntries(
@@ -24,9 +23,8 @@ const RELEVANT = { values: LIMITS.reviewValues, levels: LIMITS.nestingLevels };
  * @throws {SyntaxError} if the text is not JSON
  * @throws {TooLargeError} if it exceeds a limit
  */
-export function reduceReview(body: Buffer, isWhole: boolean) {
-  if (!isUtf8(body)) throw new SyntaxError('the body is not valid UTF-8');
-  const review = withSubject('the review exceeds', () => parseJson(body));
+export function reduceReview(parse: () => unknown, isWhole: boolean) {
+  const review = withSubject('the review exceeds', parse);
   return withSubject('the fields that decisions read exceed', () => {
     const text = Buffer.from(JSON.stringify(selectReview(review, isWhole)));
     if (text.length > LIMITS.relevantBytes) throw new TooLargeError(`more than ${LIMITS.relevantBytes} bytes`);

@@ -25,12 +25,14 @@ export const LIMITS = {
   /** Request line and headers of one request. Prevents clients from sending headers without end. */
   headerBytes: 16 * KIB,
   /**
-   * Body of one review. Prevents clients from exhausting memory with one body. API servers accept objects of up to 3
-   * MiB, send both the old and the new version of an object, and escape `<`, `>` and `&` as six bytes.
+   * Body of one review. Prevents clients from exhausting memory with one body. Objects in etcd have at most 2 MiB. API
+   * servers send both the old and the new version of an object, and escape `<`, `>` and `&` as six bytes.
    */
-  reviewBytes: 40 * MIB,
+  reviewBytes: 24 * MIB,
   /** Received bytes of unfinished small bodies. Prevents many slow clients from exhausting memory. */
   unfinishedSmallReviewsBytes: 24 * MIB,
+  /** Complete small bodies that wait for the main thread. Prevents a flood of reviews from exhausting memory. */
+  queuedReviewsBytes: 24 * MIB,
   /**
    * Received bytes of large bodies that have not been reviewed yet. Prevents many large bodies from exhausting memory.
    * The oldest unfinished body may exceed the limit unless the complete bodies alone already exceed it.

@@ -2,10 +2,12 @@
 import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
+import { createTurn } from '../cluster/clock.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import type { Limit } from './unreviewed.ts';
+import { createShares } from './waiting-room.ts';
 
 /**
  * While the memory limit is exceeded, a body is rejected if it receives fewer bytes than this in each of two
@@ -254,6 +256,44 @@ export function createTurns(now: () => number) {
     /** Records that the main thread starts to process the body. */
     start(): void {
       usedSinceMs = now();
+    },
+  };
+}
+
+/** Maximum time for reviews in one turn of the event loop. */
+const SLICE_MS = 5;
+
+export type Queue = ReturnType<typeof createQueue>;
+
+/**
+ * Creates the queue for small reviews, in which client addresses take turns. Otherwise, hundreds of reviews that arrive
+ * together would delay a review of another client until all of them are decided.
+ */
+export function createQueue(now: () => number) {
+  const turn = createTurn();
+  const shares = createShares('queuedReviewsBytes');
+  let waiting = 0;
+  let sliceEndMs: number | undefined;
+  const hasTime = (): boolean => {
+    const nowMs = now();
+    if (sliceEndMs === undefined) {
+      sliceEndMs = nowMs + SLICE_MS;
+      setImmediate(() => (sliceEndMs = undefined));
+    }
+    return waiting === 0 && nowMs < sliceEndMs;
+  };
+  return {
+    /** Waits for the main thread. If too many bytes wait, calls `displace` for the oldest review of the busiest address. */
+    async wait(address: string, bytes: number, displace: () => void): Promise<void> {
+      if (hasTime()) return;
+      const leave = shares.add({ address, measure: () => bytes }, displace);
+      waiting++;
+      try {
+        await turn(address);
+      } finally {
+        waiting--;
+        leave();
+      }
     },
   };
 }

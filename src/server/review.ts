@@ -10,7 +10,7 @@ import { LIMITS } from '../kube/limits.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BodyReader, createTurns, type ReceivedBody, type Turns } from './body.ts';
+import { type BodyReader, createQueue, createTurns, type Queue, type ReceivedBody, type Turns } from './body.ts';
 import type { Connections } from './connections.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import { type Envelope, readIdentity, readReview, undecodable } from './envelope.ts';
@@ -34,12 +34,13 @@ interface Shared {
   readonly connections: Connections;
   readonly bodies: BodyReader;
   readonly turns: Turns;
+  readonly queue: Queue;
 }
 
 /** Registers one route for each webhook. */
-export function registerReviews(app: FastifyInstance, deps: ReviewDeps, shared: Omit<Shared, 'turns'>): void {
-  const turns = createTurns(deps.now);
-  for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, { ...shared, turns }));
+export function registerReviews(app: FastifyInstance, deps: ReviewDeps, shared: Omit<Shared, 'turns' | 'queue'>): void {
+  const own = { ...shared, turns: createTurns(deps.now), queue: createQueue(deps.now) };
+  for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, own));
 }
 
 const TOO_BUSY: Limit = {
@@ -54,7 +55,7 @@ const VALUE_BYTES = 96;
 const NO_LIMIT = { values: Infinity, levels: Infinity };
 
 /** Creates the handler of a webhook. */
-function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns }: Shared) {
+function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns, queue }: Shared) {
   const { store, metrics, now, parser } = deps;
   const responses = createResponses(webhook, deps, connections);
   const parseTimeout = createTimeoutParser();
@@ -76,7 +77,8 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const { bytes, startMs, limit } = takeBody(request, now);
     const isLarge = bytes.length > LIMITS.mainThreadBytes;
-    const source: Source = { request, reply, startMs, identity: isLarge || limit ? readIdentity(bytes) : undefined };
+    const identity = isLarge ? readIdentity(bytes) : undefined;
+    const source: Source = { request, reply, startMs, readIdentity: () => identity ?? readIdentity(bytes) };
     connections.start(request.raw.socket);
     if (limit) {
       responses.sendUnreviewed(source, limit);
@@ -88,6 +90,8 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     let review: AdmissionRequest | undefined;
     metrics.webhook.inFlight.inc();
     try {
+      if (!isLarge) await queue.wait(request.ip, bytes.length, giveUp);
+      if (responses.isDone(source)) return;
       const read = isLarge ? await readLarge(bytes, request) : readSmall(bytes);
       if (responses.isDone(source)) return;
       if ('limit' in read) responses.sendUnreviewed(source, read.limit);
@@ -139,8 +143,8 @@ interface Source {
   readonly reply: FastifyReply;
   /** Time when the body began to arrive. */
   readonly startMs: number;
-  /** Request fields that identify a review that is not decoded. */
-  readonly identity: AdmissionRequest | undefined;
+  /** Returns the request fields that identify a review that is not decoded. */
+  readIdentity(): AdmissionRequest | undefined;
 }
 
 /** Responses of a webhook, with their metrics and log lines. */
@@ -178,8 +182,9 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
       respond(reply, 400, `${reason}\n`);
     },
     sendUnreviewed(source: Source, limit: Limit): void {
-      const { reply, identity, startMs } = source;
+      const { reply, startMs } = source;
       if (reply.raw.destroyed || reply.raw.headersSent) return;
+      const identity = source.readIdentity();
       log.warn({ ...identify(source, identity), reason: limit.message }, 'review not evaluated');
       if (!store.synced()) sendUnsynced(source);
       else if (!identity) respond(reply, statusOf(limit), `${limit.message}\n`);

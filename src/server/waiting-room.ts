@@ -4,6 +4,7 @@ import type { Store } from '../cluster/store.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import type { Namespace } from '../kube/types.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { WebhookContext } from './webhook.ts';
 
 /**
@@ -17,15 +18,15 @@ type IsReady = (namespace: Namespace) => boolean;
 export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
 /** Limits the number and the memory of waiting reviews. */
-export function createWaitingRoom(maxBytes: number = LIMITS.waitingReviewsBytes) {
-  const shares = createShares(maxBytes);
+export function createWaitingRoom(maxBytes?: number) {
+  const shares = createShares('waitingReviewsBytes', maxBytes);
   const turn = createTurn();
   const until = async (context: WebhookContext, condition: Condition): Promise<void> => {
     const wait = createWait(context, condition);
     const leave = shares.add(context, wait.end);
     try {
       // Otherwise, all reviews of a namespace would continue in one turn of the event loop and block it.
-      if (await wait.ended) await turn();
+      if (await wait.ended) await turn(context.address);
     } finally {
       leave();
     }
@@ -53,7 +54,7 @@ interface Share {
  * Shares the limit among client addresses. Above the limit, displaces the oldest review of the address with the largest
  * share, so a client cannot displace reviews from an address with a smaller share.
  */
-function createShares(maxBytes: number) {
+export function createShares(limit: 'queuedReviewsBytes' | 'waitingReviewsBytes', maxBytes: number = LIMITS[limit]) {
   const shares = new Map<string, Share>();
   let used = 0;
   const remove = (address: string, displace: () => void): void => {
@@ -80,6 +81,7 @@ function createShares(maxBytes: number) {
       share.reviews.set(displace, bytes);
       share.bytes += bytes;
       used += bytes;
+      if (used > maxBytes) countExceeded(limit);
       while (used > maxBytes) displaceOldest();
       return () => remove(address, displace);
     },

@@ -267,13 +267,13 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
       }),
   },
   {
-    name: 'bodies of 39 MiB',
+    name: 'bodies of 23 MiB',
     port: 'reviews',
     connections: 8,
     addresses: ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'],
     isRepeated: true,
     requests: () =>
-      [' '.repeat(39 * MIB), `{"a":"${'x'.repeat(39 * MIB)}"}`, '['.repeat(39 * MIB)].flatMap((body, index) =>
+      [' '.repeat(23 * MIB), `{"a":"${'x'.repeat(23 * MIB)}"}`, '['.repeat(23 * MIB)].flatMap((body, index) =>
         toRoutes({ body }).slice(index, index + 1),
       ),
   },

@@ -31,7 +31,7 @@ import {
 const REPEATED: readonly string[] = [
   'pods of users with many groups',
   'long timeouts in the URL',
-  'bodies of 39 MiB',
+  'bodies of 23 MiB',
   'RoleBinding: subjects of an SCC role',
   'Pod: volumes',
 ];

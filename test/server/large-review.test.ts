@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import fc, { type Arbitrary } from 'fast-check';
-import { TooLargeError } from '../../src/cluster/json.ts';
+import { parseJson, TooLargeError } from '../../src/cluster/json.ts';
 import { createParser, startParseWorker } from '../../src/cluster/parser.ts';
 import { reduceReview } from '../../src/cluster/reviews.ts';
 import { createStore } from '../../src/cluster/store.ts';
@@ -122,7 +122,7 @@ function rollouts(workloads: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
 /** Returns the reduced review, or the error. */
 function reduce(json: string | Buffer, isWhole = false): JsonObject {
   try {
-    return JSON.parse(reduceReview(Buffer.from(json), isWhole).text.toString()) as JsonObject;
+    return JSON.parse(reduceReview(() => parseJson(Buffer.from(json)), isWhole).text.toString()) as JsonObject;
   } catch (error) {
     assert.ok(error instanceof SyntaxError || error instanceof TooLargeError, String(error));
     return { error: error.message, isLimit: error instanceof TooLargeError };

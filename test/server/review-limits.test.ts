@@ -322,7 +322,7 @@ const STATUSES: readonly (readonly [
   ['400', 'no review', to('/allow', '{'), 'denied', 'admitted'],
   ['404', 'an unknown path', to('/nothing', review({})), 'denied', 'admitted'],
   ['411', 'a chunked body', raw(`${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`), 'denied', 'admitted'],
-  ['413', 'more than 40 MiB', raw(`${HEAD}Content-Length: 41943041\r\n\r\n`), 'denied', 'admitted'],
+  ['413', 'more than 24 MiB', raw(`${HEAD}Content-Length: 25165825\r\n\r\n`), 'denied', 'admitted'],
   ['413', 'a limit without a uid', to('/allow', deepReview({}).replace('"uid"', '"id"')), 'denied', 'admitted'],
   ['414', 'a long URL', to(`/allow?timeout=${'1'.repeat(16_000)}`, review({})), 'denied', 'admitted'],
   ['414', 'an unknown long path', to(`/${'%2e'.repeat(5000)}`, review({})), 'denied', 'admitted'],

@@ -508,7 +508,7 @@ const ACCEPTED: readonly { readonly name: string; readonly body: string | Buffer
     name: '700,000 objects',
     body: buildRequest({ object: { spec: { nodeSelector: Array(700_000).fill({}) } } }),
   },
-  { name: 'almost 40 MiB', body: buildRequest({ object: { a: 'x'.repeat(40 * 1024 * 1024 - 2000) } }) },
+  { name: 'almost 24 MiB', body: buildRequest({ object: { a: 'x'.repeat(24 * 1024 * 1024 - 2000) } }) },
   { name: 'a lone surrogate', body: buildRequest({ name: '\\ud800' }).replace('\\\\ud800', '\\ud800') },
 ];
 
@@ -580,7 +580,7 @@ suite('bodies', () => {
     },
     {
       name: 'too large',
-      body: Buffer.alloc(40 * 1024 * 1024 + 1, 0x20),
+      body: Buffer.alloc(24 * 1024 * 1024 + 1, 0x20),
       contentType: JSON_TYPE,
       code: '413',
       reason: /^request entity is too large/,
@@ -710,7 +710,7 @@ suite('large reviews', () => {
 
   test('bodies that are declared but not sent use no memory', async () => {
     const holders = await Promise.all(Array.from({ length: 10 }, () => openTls(server)));
-    for (const holder of holders) holder.write(`${head(39 << 20)}{`);
+    for (const holder of holders) holder.write(`${head(23 << 20)}{`);
     assert.equal((await post(server, '/allow?timeout=10s', largeReview('UPDATE'), JSON_TYPE)).status, 200);
     for (const holder of holders) holder.destroy();
     await waitForDisconnect(server);
@@ -719,7 +719,7 @@ suite('large reviews', () => {
   test('unfinished bodies above the memory limit are read one at a time, and rejected if they do not arrive', async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => openTls(server)));
     const responses = holders.map((holder) => once(holder, 'data'));
-    for (const holder of holders) holder.write(head(39 << 20) + ' '.repeat(38 << 20));
+    for (const holder of holders) holder.write(head(23 << 20) + ' '.repeat(22 << 20));
     assert.equal((await post(server, '/allow?timeout=30s', largeReview('UPDATE'), JSON_TYPE)).status, 200);
     const [response] = (await Promise.race(responses)) as [Buffer];
     assert.match(

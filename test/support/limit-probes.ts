@@ -30,7 +30,7 @@ import { finishSteps } from '../../src/kube/steps.ts';
 import { decodePod, findCompletionError } from '../../src/policy/pod/pod.ts';
 import { evaluateStepwise } from '../../src/policy/rollout/evaluation.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
-import { createBodyReader } from '../../src/server/body.ts';
+import { createBodyReader, createQueue } from '../../src/server/body.ts';
 import { createPodReads } from '../../src/server/pod-reads.ts';
 import { buildProbes } from '../../src/server/probes.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
@@ -292,10 +292,23 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       return readBodies(sizes, each + 1)[0];
     },
   },
+  queuedReviewsBytes: {
+    within: 'waits',
+    beyond: 'displaced',
+    async send(size) {
+      let [nowMs, state] = [0, 'waits'];
+      const { wait } = createQueue(() => (nowMs += 10));
+      // The main thread has time for the first review.
+      await wait('a', 0, () => undefined);
+      const waits = [wait('a', size - 30_000, () => (state = 'displaced')), wait('b', 30_000, () => undefined)];
+      await Promise.all(waits);
+      return state;
+    },
+  },
   unreviewedLargeReviewsBytes: {
     within: ['read', 'read'],
     beyond: ['read', 'paused'],
-    send: (size) => readBodies([1000, size - 1000], 30_000_000),
+    send: (size) => readBodies([1000, size - 1000], 20_000_000),
   },
   waitingReviewsBytes: {
     counted: false,
