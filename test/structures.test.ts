@@ -103,7 +103,6 @@ function returnsFunctions(owner: ts.FunctionLikeDeclaration): boolean {
 const LOCAL = new Set([
   'cli/serve/dev-cluster.ts: clients',
   'controllers/olm-auto-labeler.ts: byNamespace',
-  'controllers/readiness-evaluator.ts: warnings',
   'controllers/readiness-state.ts: basis',
   'server/scc-health.ts: broken',
   'server/scc-health.ts: missing',

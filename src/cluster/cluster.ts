@@ -7,9 +7,6 @@ import type { Store } from './store.ts';
 export interface WriteOptions {
   /** Field manager for the written fields. */
   readonly fieldManager: string;
-  readonly dryRun?: boolean;
-  /** Called for each warning in the response. */
-  readonly onWarning?: (text: string) => void;
 }
 
 export interface ApplyOptions extends WriteOptions {

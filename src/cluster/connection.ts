@@ -28,8 +28,6 @@ export interface ApiRequest {
   readonly contentType?: string;
   /** Accepted content types of the response. Defaults to `application/json`. */
   readonly accept?: string;
-  /** Called for each warning in the response. */
-  readonly onWarning?: ((text: string) => void) | undefined;
   /** Multiplier for the connection's time limit. */
   readonly timeoutFactor?: number;
   readonly signal?: AbortSignal | undefined;
@@ -101,11 +99,10 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     const agent = agents.get(credentials);
     try {
       const response = await open({ ...raw, signal, agent });
-      const { statusCode: code = 0, headersDistinct } = response;
+      const { statusCode: code = 0 } = response;
       const error = isSuccess(code) ? undefined : responseError(response, await readBytes(response));
       const result = error ?? (await handle(response));
       count(request.method, code);
-      if (request.onWarning) parseWarnings(headersDistinct['warning'] ?? []).forEach(request.onWarning);
       if (result instanceof ApiError) throw result;
       return result;
     } catch (error) {
@@ -393,24 +390,4 @@ function errorStatus(code: number, value: unknown, body: string): Status {
   }
   const text = body.trim().replaceAll(/\s+/g, ' ').slice(0, MAX_TEXT);
   return createStatus(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
-}
-
-/** Matches a warning: a code, the agent name, the quoted text, and an optional date. */
-const WARNING = /^\s*(?:,\s*)?\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
-
-/**
- * Returns the texts in `Warning` headers, in order. Stops parsing a header at the first malformed warning.
- * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
- */
-export function parseWarnings(headers: readonly string[]): readonly string[] {
-  return headers.flatMap((header) => {
-    const texts: string[] = [];
-    let rest = header;
-    for (let match = WARNING.exec(rest); match !== null; match = WARNING.exec(rest)) {
-      // Node decodes headers as Latin-1.
-      texts.push(Buffer.from((match[1] ?? '').replaceAll(/\\(.)/g, '$1'), 'latin1').toString('utf8'));
-      rest = rest.slice(match[0].length);
-    }
-    return texts;
-  });
 }

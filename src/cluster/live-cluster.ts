@@ -408,10 +408,9 @@ export function createWrites(
   writerFor: (kind: Kind) => StoreWriter | undefined = () => undefined,
 ): Writes {
   const write = async <K extends Kind>(kind: K, options: WriteOptions, request: ApiRequest): Promise<Kinds[K]> => {
-    const { fieldManager, onWarning, dryRun } = options;
-    const query = { ...request.query, fieldManager, ...(dryRun === true ? { dryRun: 'All' } : {}) };
-    const result = await connection.request({ ...request, onWarning, query });
-    if (dryRun !== true) writerFor(kind)?.written(result);
+    const query = { ...request.query, fieldManager: options.fieldManager };
+    const result = await connection.request({ ...request, query });
+    writerFor(kind)?.written(result);
     return result as Kinds[K];
   };
   const apply = (kind: Kind, object: KubeObject, { force }: ApplyOptions, subresource = ''): ApiRequest => ({

@@ -183,7 +183,7 @@ interface Spec {
     readonly mcsLabelsPerBlock?: number;
   };
   readonly rollout?: Partial<
-    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy' | 'evaluator'> &
+    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy'> &
       Readonly<Record<'evaluationInterval' | 'maxEvaluationAge' | 'raiseSettleTime', string>> &
       Readonly<Record<'clientQPS' | 'clientBurst', number>>
   >;
@@ -414,7 +414,7 @@ const MIN_INTERVAL_MS = 60_000;
 const MAX_SETTLE_MS = 3_600_000;
 
 function toRollout({ rollout = {}, featureGates = {} }: Spec, errors: FieldError[]): RolloutSettings {
-  const { evaluationInterval, maxEvaluationAge, raiseSettleTime, clientQPS, clientBurst, ...given } = rollout;
+  const { evaluationInterval, maxEvaluationAge, raiseSettleTime, ...given } = rollout;
   const invalid = (field: keyof typeof rollout, detail: string): void =>
     void errors.push(invalidValue(`spec.rollout.${field}`, rollout[field], detail));
   const settings: RolloutSettings = {
@@ -423,8 +423,6 @@ function toRollout({ rollout = {}, featureGates = {} }: Spec, errors: FieldError
     evaluationIntervalMs: durationMs(evaluationInterval) ?? DEFAULT_ROLLOUT.evaluationIntervalMs,
     maxEvaluationAgeMs: durationMs(maxEvaluationAge) ?? DEFAULT_ROLLOUT.maxEvaluationAgeMs,
     raiseSettleMs: durationMs(raiseSettleTime) ?? DEFAULT_ROLLOUT.raiseSettleMs,
-    clientQps: clientQPS ?? DEFAULT_ROLLOUT.clientQps,
-    clientBurst: clientBurst ?? DEFAULT_ROLLOUT.clientBurst,
     featureGates: new Map(Object.entries(featureGates)),
   };
   if (given.enforcementDate !== undefined && !isDate(given.enforcementDate)) {

@@ -5,7 +5,6 @@ import { EVALUATE_ANNOTATION } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { type CompletedSweep, isBlocking } from '../policy/rollout/readiness.ts';
-import type { RunningSweep } from './readiness-evaluator.ts';
 import { createReportWriter } from './readiness-reports.ts';
 import type { WorkloadRefusal } from './readiness-writes.ts';
 
@@ -42,7 +41,6 @@ export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
     basis: [] as readonly unknown[],
     /** Number of consecutive incomplete sweeps. */
     failures: 0,
-    running: undefined as RunningSweep | undefined,
     sweep: undefined as CompletedSweep | undefined,
     sweptGeneration: undefined as number | undefined,
     deniedGeneration: undefined as number | undefined,

@@ -5,7 +5,6 @@ import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
-import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { resolvePolicies } from '../policy/psa/policy.ts';
 import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
@@ -29,13 +28,7 @@ import {
   watchValue,
 } from './controller.ts';
 import { rule, statusRule } from './permissions.ts';
-import {
-  continueSweep,
-  evaluateNamespaces,
-  type EvaluationSettings,
-  listNamespaces,
-  type RunningSweep,
-} from './readiness-evaluator.ts';
+import { evaluateNamespaces, type EvaluationSettings, listNamespaces } from './readiness-evaluator.ts';
 import { type ReadinessMetrics, resetMetrics, setStatusMetrics } from './readiness-metrics.ts';
 import { removeReports } from './readiness-reports.ts';
 import { createState, type ReadinessState } from './readiness-state.ts';
@@ -63,12 +56,6 @@ export const readiness: ControllerDefinition = {
           rule(['create', 'patch', 'delete'], [namespaced, cluster], [REPORT_NAME]),
         ),
       ],
-    },
-    {
-      // A dry run requires the same permission as the write, so this rule also permits changing namespace labels.
-      role: 'readiness-dry-run',
-      clusterRules: [rule(['patch'], ['Namespace'])],
-      namespaceKeys: Object.values(POD_SECURITY_LABELS),
     },
   ],
   isEnabled: ({ evaluation }) => evaluation,
@@ -139,8 +126,6 @@ function createReconciler(given: ControllerContext, store: Store): Reconciler {
         case REPORTS:
           return controller.state.reports.writeBatch(context);
       }
-      // With dry runs, namespaces are evaluated only in sweeps.
-      if (settings.value.rollout.evaluator === 'DryRun' && isPlanned(given)) return undefined;
       return key === ALL ? evaluateAll(controller, context) : evaluateOne(controller, key, context);
     },
     async onStop({ cluster, logger }) {
@@ -245,40 +230,28 @@ async function evaluateAll(controller: Readiness, context: ReconcileContext): Pr
   return undefined;
 }
 
+/** Evaluates all namespaces for a decision. */
 async function runSweep(controller: Readiness, context: ReconcileContext): Promise<ReconcileResult> {
-  const { state, given, evaluation } = controller;
-  const { store } = context.cluster;
-  const current = given.settings.value.rollout;
-  if (state.running?.settings.evaluator !== current.evaluator) {
-    const { generation } = getConfig(store)?.metadata ?? {};
-    state.running = { startMs: nowMs(controller), generation, settings: current, evaluations: new Map() };
-  }
-  const { running } = state;
-  if (current.evaluator === 'InProcess') {
-    state.allMs = context.now();
-    state.isAllStale = false;
-  }
-  const currentEnforce = getView(controller).published;
-  const more = await continueSweep(running, { ...evaluation, currentEnforce }, context);
-  if (more) return more;
-  if (isPlanned(given)) completeSweep(controller, running, context);
-  return undefined;
-}
-
-function completeSweep(controller: Readiness, running: RunningSweep, context: ReconcileContext): void {
-  const { state, metrics, given } = controller;
-  const { logger, enqueue } = context;
-  const { startMs } = running;
+  const { state, metrics, given, evaluation } = controller;
+  const { logger, enqueue, cluster } = context;
+  const { generation } = getConfig(cluster.store)?.metadata ?? {};
+  const startMs = nowMs(controller);
+  state.allMs = context.now();
+  state.isAllStale = false;
+  const found = new Map<string, NamespaceEvaluation>();
+  await evaluateNamespaces(evaluation, listNamespaces(cluster.store), context, (name, result) => {
+    if (result) found.set(name, result);
+  });
+  if (!isPlanned(given)) return undefined;
   const endMs = nowMs(controller);
-  const evaluations = [...running.evaluations.values()];
+  const evaluations = [...found.values()];
   for (const { name } of state.findings.all()) {
-    if (!running.evaluations.has(name)) storeEvaluation(controller, name, undefined);
+    if (!found.has(name)) storeEvaluation(controller, name, undefined);
   }
   for (const evaluation of evaluations) storeEvaluation(controller, evaluation.name, evaluation);
   state.findings.compareWith(evaluations, endMs);
   state.sweep = { evaluations, startMs, endMs };
-  state.sweptGeneration = running.generation;
-  state.running = undefined;
+  state.sweptGeneration = generation;
   const isIncomplete = summarize(state.sweep).inconclusive > 0;
   if (isIncomplete) metrics.evaluationErrors.cell({}).count++;
   const { inconclusivePolicy } = given.settings.value.rollout;
@@ -287,6 +260,7 @@ function completeSweep(controller: Readiness, running: RunningSweep, context: Re
   logger.info({ namespaces: evaluations.length, durationMs: endMs - startMs }, 'namespaces evaluated');
   state.reports.refresh();
   for (const key of [REPORTS, EVENTS, CONFIG]) enqueue(key);
+  return undefined;
 }
 
 // The schedule and the decision.
@@ -314,7 +288,7 @@ async function reconcileConfig(controller: Readiness, context: ReconcileContext)
     changedSinceMs: state.findings.changedSinceMs(),
     settleMs: state.settling.delayMs(nowMs(controller)),
   });
-  if (delayMs === 0 && !state.running) context.enqueue(SWEEP);
+  if (delayMs === 0) context.enqueue(SWEEP);
   else if (state.isAllStale) context.enqueue(ALL);
   if (state.reports.isRetryDue(context.now())) context.enqueue(REPORTS);
   const view = getView(controller);
@@ -347,7 +321,6 @@ function updateFindingMetrics({ state, metrics, given }: Readiness): void {
 
 function reconcileDisabled(controller: Readiness, context: ReconcileContext): ReconcileResult {
   const { state, given } = controller;
-  state.running = undefined;
   if (context.now() - state.allMs >= given.settings.value.rollout.evaluationIntervalMs) state.isAllStale = true;
   if (state.isAllStale) context.enqueue(ALL);
   if (state.reports.isRetryDue(context.now())) context.enqueue(REPORTS);

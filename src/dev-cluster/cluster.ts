@@ -93,7 +93,7 @@ const SERVER: UserInfo = { username: 'system:apiserver', groups: ['system:master
 /** Returns a client for the server's own requests, which it sends as a member of `system:masters`. */
 function createLocalConnection(handle: HandleRequest): Pick<Connection, 'request'> {
   return {
-    async request({ method, path, query, body, contentType = 'application/json', onWarning, signal }) {
+    async request({ method, path, query, body, contentType = 'application/json', signal }) {
       const parameters = new URLSearchParams(query);
       const target = parsePath(method, path, parameters);
       if (!target) throw noSuchResource();
@@ -105,7 +105,7 @@ function createLocalConnection(handle: HandleRequest): Pick<Connection, 'request
         contentType,
         body: body === undefined ? '' : JSON.stringify(body),
         context: {
-          warn: onWarning ?? (() => undefined),
+          warn: () => undefined,
           signal: signal ?? new AbortController().signal,
         },
       });

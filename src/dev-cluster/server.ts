@@ -251,7 +251,7 @@ function createWarnings(): { add(text: string): void; list(): readonly string[] 
  * represents one byte of the UTF-8 text.
  * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
  */
-export function warningHeader(text: string): string {
+function warningHeader(text: string): string {
   const quoted = text
     .replaceAll(/\p{Cc}/gu, ' ')
     .replaceAll('\\', '\\\\')

@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer as createPlainServer } from 'node:http';
 import { type AddressInfo, connect as dial, createServer as createTcpServer } from 'node:net';
-import { after, before, describe, suite, test } from 'node:test';
-import { type Connection, parseWarnings } from '../../src/cluster/connection.ts';
-import { warningHeader } from '../../src/dev-cluster/server.ts';
+import { after, before, describe, test } from 'node:test';
+import type { Connection } from '../../src/cluster/connection.ts';
 import { ApiError, ConnectionError } from '../../src/kube/status.ts';
 import { UserError } from '../../src/kube/user-error.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
@@ -391,23 +390,4 @@ describe('a request to the address of a specific API server', () => {
       assert.equal(server.requests.length, expected.startsWith('host: ') ? 1 : 0);
     });
   }
-});
-
-const CASES: readonly (readonly [name: string, headers: readonly string[], texts: readonly string[]])[] = [
-  ['none', [], []],
-  ['several in one header', ['299 - "a, b", 299 kube "c"'], ['a, b', 'c']],
-  ['quotes and backslashes', ['299 - "namespace \\"shop\\" \\\\ x"'], ['namespace "shop" \\ x']],
-  ['a warning with a date', ['299 - "a" "Sat, 21 Nov 2026 18:00:00 GMT"'], ['a']],
-  ['malformed warnings', ['299 existing pods', '', '"a"', '299 - "open'], []],
-];
-
-suite('warnings from an API server', () => {
-  for (const [name, headers, texts] of CASES) {
-    test(name, () => assert.deepEqual(parseWarnings(headers), texts));
-  }
-
-  test('from the development cluster', () => {
-    const text = 'namespace "shöp": \\ ✓';
-    assert.deepEqual(parseWarnings([warningHeader(text)]), [text]);
-  });
 });

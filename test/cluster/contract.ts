@@ -94,15 +94,6 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       });
     });
 
-    test('a dry run is validated and stores nothing', async () => {
-      const dry = { ...options, dryRun: true };
-      const answered = await cluster.create('ConfigMap', configMap('dry'), dry);
-      assert.equal(answered.metadata?.name, 'dry');
-      assert.equal(cluster.store.get('ConfigMap', 'dry', 'contract-a'), undefined);
-      await cluster.create('ConfigMap', configMap('wet'), options);
-      await rejects(cluster.create('ConfigMap', configMap('wet'), dry), 409, 'configmaps "wet" already exists');
-    });
-
     test('only applyStatus writes the status', async () => {
       const spec = { containers: [{ name: 'c', image: 'i' }] };
       await cluster.create('Pod', { ...configMap('status'), spec }, options);

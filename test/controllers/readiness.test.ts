@@ -6,16 +6,7 @@ import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { KubeObject, Namespace, Pod, Report } from '../../src/kube/types.ts';
-import {
-  createPodSecurity,
-  DEFAULT_CONFIGURATION,
-  type PodSecurityConfiguration,
-} from '../../src/policy/psa/configuration.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
-import { createDisclosure } from '../../src/server/disclosure.ts';
-import { createEvaluations } from '../../src/server/evaluations.ts';
-import { createWaitingRoom } from '../../src/server/waiting-room.ts';
-import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
   type ControllerRun,
@@ -29,7 +20,7 @@ import {
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { runProgram } from '../support/memory-io.ts';
-import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
+import { startVerdictWebhook } from '../support/verdict-webhook.ts';
 
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
@@ -619,93 +610,6 @@ suite('readiness', () => {
     await cluster.idle();
     await running.pass(30_000);
     assert.equal(decided(), '/');
-  });
-
-  suite('with dry runs', () => {
-    const asked: string[] = [];
-    /** Registers Pod Security Admission as a webhook. */
-    const enforce = async (defaults: Partial<PodSecurityConfiguration['defaults']> = {}): Promise<VerdictWebhook> => {
-      const podSecurity = createPodSecurity({
-        ...DEFAULT_CONFIGURATION,
-        defaults: { ...DEFAULT_CONFIGURATION.defaults, ...defaults },
-      });
-      const webhook = createPsaWebhook({
-        podSecurity: () => podSecurity,
-        metrics: metrics.podSecurity,
-        waitingRoom: createWaitingRoom(),
-        evaluate: createEvaluations(() => 0),
-        discloses: createDisclosure(true),
-      });
-      asked.length = 0;
-      return startVerdictWebhook(cluster, ['namespaces'], async (request) => {
-        if (request.dryRun === true) asked.push(request.name ?? '');
-        return await webhook.decide(request, { store: cluster.store, now: () => 0 });
-      });
-    };
-
-    test('dry runs are limited to the configured rate', async () => {
-      settings.rollout = { ...settings.rollout, evaluator: 'DryRun', clientQps: 2, clientBurst: 2 };
-      for (const name of ['a', 'b', 'c', 'd']) await create(name);
-      await runPod('b', 'probe', ON_HOST);
-      await runPod('c', 'probe', GOOD);
-      const webhook = await enforce();
-      await run();
-      const names = cluster.store.list('Namespace').length;
-      assert.ok(asked.length <= 2, asked.join());
-      for (let batch = 1; batch < names / 2; batch++) await running.pass(1_000);
-      await running.pass(5_000);
-      assert.deepEqual(listed(), ['b Current']);
-      assert.equal(decided(), 'Legacy/');
-      assert.equal(
-        cluster.store.get('Namespace', 'b')?.metadata?.labels?.['pod-security.kubernetes.io/enforce'],
-        undefined,
-      );
-      await webhook.stop();
-    });
-
-    test('finished pods, which API servers evaluate, do not make the result inconclusive', async () => {
-      settings.rollout = { ...settings.rollout, evaluator: 'DryRun', clientQps: 100, clientBurst: 100 };
-      await create('jobs');
-      await runPod('jobs', 'done', ON_HOST);
-      const status = { phase: 'Succeeded' };
-      await cluster.applyStatus('Pod', { metadata: { name: 'done', namespace: 'jobs' }, status }, BY_TEST);
-      const webhook = await enforce();
-      await run();
-      await running.pass(5_000);
-      assert.ok(asked.includes('jobs'));
-      assert.deepEqual(listed(), []);
-      assert.deepEqual(
-        conditions((type) => type === 'Evaluated'),
-        { Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}` },
-      );
-      await webhook.stop();
-    });
-
-    test('a failed dry run has an inconclusive result', async () => {
-      settings.rollout = {
-        ...settings.rollout,
-        phase: 'Enforce',
-        evaluator: 'DryRun',
-        clientQps: 100,
-        clientBurst: 100,
-      };
-      await create('shop');
-      const webhook = await startVerdictWebhook(cluster, ['namespaces'], ({ name = '' }) => {
-        if (name === 'shop') throw new Error('away');
-        return { allowed: true };
-      });
-      await run();
-      await running.pass(5_000);
-      assert.equal(decided(), '/');
-      assert.deepEqual(
-        conditions((type) => type === 'PodSecurityInconclusiveEvaluationConditionsDetected'),
-        {
-          PodSecurityInconclusiveEvaluationConditionsDetected:
-            'True PSViolationDecisionInconclusive: Could not evaluate violations for namespaces: [shop]',
-        },
-      );
-      await webhook.stop();
-    });
   });
 
   suite('reports', () => {

@@ -168,7 +168,7 @@ suite('the roles of the replicas', () => {
   ];
   const rollout = [
     ...['portcullis-rollout', 'portcullis-view-enforcement', 'portcullis-config-observer'],
-    ...['portcullis-readiness', 'portcullis-readiness-dry-run'],
+    'portcullis-readiness',
   ];
   const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler', 'portcullis-serving-certificate-scc'];
   const byDefault = [...base, ...webhooks, ...certificate, ...scc, ...rollout, ...both];

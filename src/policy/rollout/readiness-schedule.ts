@@ -37,13 +37,12 @@ const AWAITED_DELAY_MS = 5_000;
 export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: number; readonly isAwaited: boolean } {
   const { object, settings, nowMs, sweep, changedSinceMs } = input;
   const { spec, status } = readEnforcement(object);
-  const isInProcess = settings.evaluator === 'InProcess';
   // If no mode is requested, the evaluation determines the mode.
   const isUndecided = settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
   const { generation } = object.metadata ?? {};
   const isSpecNew =
     spec === '' && generation !== object.status?.observedGeneration && generation !== input.sweptGeneration;
-  const isOutdated = isUndecided && isInProcess && (sweep === undefined || changedSinceMs !== undefined);
+  const isOutdated = isUndecided && (sweep === undefined || changedSinceMs !== undefined);
   const storedMs = parseTimestamp(object.status?.lastEvaluationTime);
   const lastMs = sweep?.startMs ?? -Infinity;
   const dueMs = Math.min(
@@ -52,9 +51,7 @@ export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: num
     isSpecNew ? nowMs : Infinity,
     isOutdated ? lastMs + AWAITED_DELAY_MS : Infinity,
   );
-  // A sweep that uses dry runs can take hours. Until it completes, the stored result applies.
-  const isHeld = isSpecNew && (isInProcess || storedMs !== undefined);
-  return { delayMs: Math.max(0, dueMs - nowMs, input.settleMs), isAwaited: isHeld || isOutdated };
+  return { delayMs: Math.max(0, dueMs - nowMs, input.settleMs), isAwaited: isSpecNew || isOutdated };
 }
 
 /**

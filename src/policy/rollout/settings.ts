@@ -5,12 +5,6 @@ export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 /** Whether an evaluation that has no verdict for some namespaces blocks enforcement. */
 export type InconclusivePolicy = 'Block' | 'Ignore';
 
-/**
- * With `InProcess`, Portcullis evaluates namespaces. With `DryRun`, the API server evaluates them through dry-run label
- * changes.
- */
-type Evaluator = 'InProcess' | 'DryRun';
-
 /** Settings of the enforcement rollout. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
@@ -25,10 +19,6 @@ export interface RolloutSettings {
   readonly inconclusivePolicy: InconclusivePolicy;
   /** How long all namespaces must have their labels before the default level is raised. */
   readonly raiseSettleMs: number;
-  readonly evaluator: Evaluator;
-  /** Dry runs per second, and the burst size. */
-  readonly clientQps: number;
-  readonly clientBurst: number;
   /**
    * Feature gates by name, for clusters that have no FeatureGate object. Unlisted gates are enabled in the `Enforce`
    * phase.
@@ -48,8 +38,5 @@ export const DEFAULT_ROLLOUT: RolloutSettings = {
   recheckBeforeEnforce: true,
   inconclusivePolicy: 'Block',
   raiseSettleMs: 30_000,
-  evaluator: 'InProcess',
-  clientQps: 2,
-  clientBurst: 2,
   featureGates: new Map(),
 };

@@ -51,7 +51,6 @@ const REMAINS = [REMAIN, DEFINITIONS_REMAIN, NAMESPACE_REMAINS];
 const WRITERS = [
   'admission-policies',
   'label-syncer',
-  'readiness-dry-run',
   'run-level-zero-labeler',
   'scc-grant-expiry',
   'serving-certificate',

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { parseDryRunWarnings } from '../../../src/controllers/readiness-evaluator.ts';
 import type { Condition } from '../../../src/kube/conditions.ts';
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import { finishSteps } from '../../../src/kube/steps.ts';
@@ -465,25 +464,6 @@ suite('the predicted level', () => {
   });
 });
 
-suite('the warnings of a dry run', () => {
-  test('are inconclusive while the default is restricted', () => {
-    assert.equal(parseDryRunWarnings([], 'restricted'), 'inconclusive');
-  });
-
-  const violates = 'existing pods in namespace "a" violate the new PodSecurity enforce level "restricted:latest"';
-  const partial = 'new PodSecurity enforce level only checked against the first 3000 of 4000 existing pods';
-  const cases: readonly (readonly [readonly string[], string])[] = [
-    [[], 'clean'],
-    [[partial, violates, 'web: host namespaces'], 'violating'],
-    [[partial], 'inconclusive'],
-    [['failed to list pods while checking new PodSecurity enforce level'], 'inconclusive'],
-  ];
-  for (const [warnings, expected] of cases) {
-    test(`${expected}: ${warnings.join('; ')}`, () =>
-      assert.equal(parseDryRunWarnings(warnings, 'privileged'), expected));
-  }
-});
-
 function found(
   name: string,
   verdict: NamespaceEvaluation['verdict'] = 'violating',
@@ -673,7 +653,7 @@ suite('the next evaluation', () => {
     readonly jitter?: number;
     readonly settings?: Partial<RolloutSettings>;
   }
-  const daily = { evaluationIntervalMs: 24 * HOUR, evaluator: 'DryRun' } as const;
+  const daily = { evaluationIntervalMs: 24 * HOUR } as const;
   const cases: readonly (readonly [name: string, given: Given, expected: number])[] = [
     ['the first is due immediately', {}, 0],
     ['the interval starts at the stored time', { storedMs: NOW - HOUR }, 3 * HOUR],

@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { parseWarnings } from '../../../src/cluster/connection.ts';
-import { parseDryRunWarnings } from '../../../src/controllers/readiness-evaluator.ts';
-import { warningHeader } from '../../../src/dev-cluster/server.ts';
 import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
 import { finishSteps } from '../../../src/kube/steps.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
@@ -78,27 +75,18 @@ export interface StateRow {
 
 const NO_EXEMPTIONS = createExemptions({ usernames: [], namespaces: [], runtimeClasses: [] });
 
-interface DryRunCase {
+interface LevelCase {
   readonly namespace: CaseNamespace;
-  readonly dryRunWarnings: readonly string[];
-  readonly dryRunError?: string;
 }
 
-interface DryRunExpect {
-  readonly error: boolean;
-  readonly violating?: boolean;
+interface LevelExpect {
+  /** Absent if the original controller's request failed. */
   readonly level?: Level;
 }
 
-const dryRun = area<DryRunCase, DryRunExpect>((given, expect) => {
-  const { namespace, dryRunWarnings, dryRunError } = given;
-  // A failed request returns no warnings.
-  if (dryRunError !== undefined) {
-    assert.equal(expect.error, true);
-    return;
-  }
-  assert.equal(parseDryRunWarnings(dryRunWarnings, 'privileged') === 'violating', expect.violating);
-  if (expect.level !== undefined) assert.equal(predictLevel(buildNamespace(namespace)), expect.level);
+/** The original controller sends a dry run with the predicted level. */
+const predicted = area<LevelCase, LevelExpect>(({ namespace }, { level }) => {
+  if (level !== undefined) assert.equal(predictLevel(buildNamespace(namespace)), level);
 });
 
 interface CasePod {
@@ -148,20 +136,7 @@ interface SetCase {
   readonly inconclusive?: readonly CaseNamespace[];
 }
 
-interface WarningsCase {
-  readonly received: readonly string[];
-  readonly takes: number;
-}
-
 export const READINESS_AREAS: Readonly<Record<string, Area>> = {
-  // Each response has its own warnings. Here, only the first response has warnings.
-  'readiness/warnings': area<WarningsCase, { readonly results: readonly (readonly string[])[] }>(
-    ({ received, takes }, { results }) => {
-      const answers = Array.from({ length: takes }, (_, index) => (index === 0 ? received.map(warningHeader) : []));
-      assert.deepEqual(answers.map(parseWarnings), results);
-    },
-  ),
-
   'readiness/discovery': area<
     { readonly namespaces: readonly CaseNamespace[] },
     { readonly selected: readonly string[] }
@@ -170,8 +145,8 @@ export const READINESS_AREAS: Readonly<Record<string, Area>> = {
     assert.deepEqual(found.sort(), selected);
   }),
 
-  'readiness/level-and-violation': dryRun,
-  'readiness/violation': dryRun,
+  'readiness/level-and-violation': predicted,
+  'readiness/violation': predicted,
 
   'readiness/classify': area<ClassifyCase, { readonly recordedAs: readonly string[] }>((given, expect) =>
     assert.deepEqual([...recordedAs(given)].sort(), [...expect.recordedAs].sort()),
