@@ -117,7 +117,7 @@ function allowGroups(groups: readonly number[]): NonNullable<Scc['fsGroup']> {
 }
 
 /** A copy of an SCC that admits a pod. */
-interface SccCopy {
+export interface SccCopy {
   readonly original: Scc;
   /** The changed fields. */
   readonly edit: Edit;

@@ -10,7 +10,7 @@ import type { PreparedScc } from '../scc.ts';
 import { admits, type Search, type SearchResult } from '../search.ts';
 import { SCC_REPAIRS } from '../strategies/index.ts';
 import { type Corrections, findCorrections, correctPod } from './corrections.ts';
-import { findCopy } from './custom-scc.ts';
+import { findCopy, type SccCopy } from './custom-scc.ts';
 import { type DisallowedField, findAllDisallowedFields, findDisallowedFields } from './disallowed-fields.ts';
 import { describePermissions } from './permissions.ts';
 
@@ -90,7 +90,7 @@ function findGrantable(search: Search, denied: readonly PreparedScc[]): Prepared
 }
 
 /** Returns the copy of an SCC that `findSuggestion` suggests. Returns `undefined` if there is no suggestion. */
-export function findSuggestedCopy(search: Search, { rejections }: SearchResult) {
+export function findSuggestedCopy(search: Search, { rejections }: SearchResult): SccCopy | undefined {
   const denied = deniedSccs(rejections);
   return findCustomScc(search, denied, findGrantable(search, denied))?.copy;
 }
