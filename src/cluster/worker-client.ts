@@ -5,6 +5,8 @@ import { errorCode } from '../kube/error-code.ts';
 
 /** The worker exits after this time without work, to free its memory. */
 const IDLE_MS = 30_000;
+/** The worker also exits after a message with more bytes, because its heap would keep several times as much as garbage. */
+const MAX_KEPT_BYTES = 8 * 1024 * 1024;
 
 /**
  * Starts a worker. Its file is in the folder of the module with the given URL, or embedded in a single executable.
@@ -49,13 +51,15 @@ export function createWorkerClient<Message, Result>(start: () => Worker) {
   const exchange = async (message: Message, transferred: readonly Transferable[]): Promise<Result> => {
     clearTimeout(idle);
     worker ??= open();
+    const isLarge = transferred.some((value) => value instanceof ArrayBuffer && value.byteLength > MAX_KEPT_BYTES);
     pending = Promise.withResolvers<Result>();
     worker.postMessage(message, transferred);
     try {
       return await pending.promise;
     } finally {
       pending = undefined;
-      idle = setTimeout(() => void close(), IDLE_MS).unref();
+      if (isLarge) void close();
+      else idle = setTimeout(() => void close(), IDLE_MS).unref();
     }
   };
   return {

@@ -111,6 +111,9 @@ export function createBodyReader(now: () => number) {
   return { read, release: large.release };
 }
 
+/** The replaced buffers of a body have at most a third of its bytes until the next garbage collection. */
+const GROWTH = 4;
+
 /**
  * Appends a chunk to the received bytes of a body, in a buffer that grows up to the declared length. Keeping the chunks
  * instead would use more memory than a chunk of a few bytes has.
@@ -119,7 +122,7 @@ function append(bytes: Buffer, received: number, chunk: Buffer, length: number):
   if (chunk.length === length) return chunk;
   const required = received + chunk.length;
   const isFull = required > bytes.length;
-  const target = isFull ? Buffer.allocUnsafeSlow(Math.min(length, Math.max(required, 2 * bytes.length))) : bytes;
+  const target = isFull ? Buffer.allocUnsafeSlow(Math.min(length, Math.max(required, GROWTH * bytes.length))) : bytes;
   if (isFull) bytes.copy(target, 0, 0, received);
   chunk.copy(target, received);
   return target;

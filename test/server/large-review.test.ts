@@ -407,6 +407,17 @@ suite('the worker for large reviews', () => {
     await rejected;
   });
 
+  test('ends after a large review, to free its memory', async () => {
+    let starts = 0;
+    const parser = createParser(() => {
+      starts++;
+      return startParseWorker();
+    });
+    for (const size of [1_000_000, 9_000_000, 1000]) await parser.reduceReview(Buffer.from(body.padEnd(size)), false);
+    assert.equal(starts, 2);
+    await parser.close();
+  });
+
   test('counts the values, and rejects a review that exceeds a limit and one that is not JSON', async () => {
     const parser = createParser(startParseWorker);
     const reduceText = (text: string) => parser.reduceReview(Buffer.from(text), false);
