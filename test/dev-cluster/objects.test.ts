@@ -346,7 +346,7 @@ describe('custom resources', () => {
   test('the kubectl get columns', () => {
     const conditions = [
       { type: 'Evaluated', status: 'True' },
-      { type: 'Enforcing', status: 'False' },
+      { type: 'Enforcing', status: 'False', reason: 'NotRequested' },
     ];
     const status = { conditions, lastEvaluationTime: '2026-01-01T00:00:00Z' };
     const object = config({ spec: { enforcementMode: 'Legacy' }, status });
@@ -358,6 +358,7 @@ describe('custom resources', () => {
         ['Requested', 'Legacy'],
         ['Decided', null],
         ['Enforcing', 'False'],
+        ['Reason', 'NotRequested'],
         ['Progressing', null],
         ['Evaluated', '60s'],
         ['Age', null],
