@@ -310,10 +310,10 @@ suite('failed reviews deny access', () => {
       assert.deepEqual(rig.reviews, []);
     });
 
-    test('above 16 MiB of waiting requests, the oldest is denied', async () => {
+    test('above 48 MiB of waiting requests, the oldest is denied', async () => {
       const rig = createSarRig(() => new Promise(() => {}));
       const sendLarge = async (): Promise<boolean> =>
-        (await rig.decide('/scc/mutate', podRequest(buildPod()), 15_000, { measure: () => 4 * 1024 * 1024 })).allowed;
+        (await rig.decide('/scc/mutate', podRequest(buildPod()), 15_000, { measure: () => 12 * 1024 * 1024 })).allowed;
       const oldest = sendLarge();
       const others = [sendLarge(), sendLarge(), sendLarge()];
       await new Promise((resolve) => setImmediate(resolve));
