@@ -115,7 +115,7 @@ suite('webhooks', () => {
     assert.deepEqual(await readWebhooks(), []);
     await pause(500);
     await system.scale(2);
-    await eventually(async () => assert.equal((await readWebhooks()).length, 12), 30_000);
+    await eventually(async () => assert.equal((await readWebhooks()).length, 13), 30_000);
     await pause(6_000);
     assert.deepEqual(await closed(), [OWN_LABEL]);
     for (const { name, timeoutSeconds } of await readWebhooks()) {
@@ -202,7 +202,7 @@ suite('webhooks', () => {
     await system.configure({ scc: { mode: 'off' } });
     await eventually(async () => {
       const names = (await readWebhooks()).map(({ name }) => name);
-      assert.deepEqual([names.length, await closed()], [6, [OWN_LABEL]], names.join());
+      assert.deepEqual([names.length, await closed()], [7, [OWN_LABEL]], names.join());
     });
     await stopLoop();
     stopLoop = createPods(plane, 'observed');
@@ -212,7 +212,7 @@ suite('webhooks', () => {
     await pause(500);
     assert.deepEqual(await readWebhooks(), []);
     await system.configure({});
-    await eventually(async () => assert.equal((await readWebhooks()).length, 12));
+    await eventually(async () => assert.equal((await readWebhooks()).length, 13));
     assert.deepEqual(await stopLoop(), []);
   });
 
