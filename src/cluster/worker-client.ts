@@ -27,6 +27,7 @@ export function createWorkerClient<Message, Result>(start: () => Worker) {
   let worker: Worker | undefined;
   let pending: PromiseWithResolvers<Result> | undefined;
   let idle: NodeJS.Timeout | undefined;
+  let ending: Promise<unknown> | undefined;
   const open = (): Worker => {
     const created = start();
     created.unref();
@@ -46,15 +47,19 @@ export function createWorkerClient<Message, Result>(start: () => Worker) {
     // The worker may be exiting when a message is sent. The message then needs a new worker.
     worker = undefined;
     pending?.reject(new Error('the worker ended'));
-    await ended?.terminate();
+    await (ending = ended?.terminate());
   };
   const exchange = async (message: Message, transferred: readonly Transferable[]): Promise<Result> => {
     clearTimeout(idle);
-    worker ??= open();
     const isLarge = transferred.some((value) => value instanceof ArrayBuffer && value.byteLength > MAX_KEPT_BYTES);
     pending = Promise.withResolvers<Result>();
-    worker.postMessage(message, transferred);
+    // The worker may be closed before the message is sent.
+    pending.promise.catch(() => undefined);
     try {
+      // Otherwise, two workers would use memory.
+      await ending;
+      worker ??= open();
+      worker.postMessage(message, transferred);
       return await pending.promise;
     } finally {
       pending = undefined;
