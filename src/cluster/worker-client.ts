@@ -5,7 +5,7 @@ import { errorCode } from '../kube/error-code.ts';
 
 /** The worker exits after this time without work, to free its memory. */
 const IDLE_MS = 30_000;
-/** The worker also exits after a message with more bytes, because its heap would keep several times as much as garbage. */
+/** The worker also exits after a larger message, because garbage in its heap would use several times as much memory. */
 const MAX_KEPT_BYTES = 8 * 1024 * 1024;
 
 /**

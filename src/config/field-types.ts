@@ -13,7 +13,10 @@ const KINDS: Table = document.kinds;
 const TYPES: Table = document.types;
 const shapes = new Map<string, FieldShape>();
 
-/** Returns the shape of a type, such as `PodSpec`, `[]Container` or `{}string`. The shapes of recursive types contain themselves. */
+/**
+ * Returns the shape of a type, such as `PodSpec`, `[]Container` or `{}string`. The shapes of recursive types contain
+ * themselves.
+ */
 function typeShape(type: string): FieldShape {
   const existing = shapes.get(type);
   if (existing !== undefined) return existing;

@@ -36,7 +36,7 @@ export function processTemplate(template: JsonObject): readonly TemplateObject[]
   });
 }
 
-/** Values that are no strings are written as in JSON. */
+/** Values that are not strings are written as JSON. */
 function printValue(value: unknown): string {
   return typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
 }

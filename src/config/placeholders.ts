@@ -1,7 +1,7 @@
 /** Finds the placeholders of template languages in text, such as `{{ .Values.uid }}` and `${UID}`. */
 import { truncate } from '../kube/text.ts';
 
-/** Renders manifests of which the language is not known. */
+/** Advice for placeholders of an unknown template language. */
 const OTHER_TOOL = 'render the manifest with the tool that replaces it, and check the result: portcullis check -f -';
 const ENVSUBST = 'envsubst < FILE | portcullis check -f -';
 

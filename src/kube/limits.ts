@@ -170,7 +170,7 @@ export const LIMITS = {
 
   // Command lines, files and URLs, which the user of a command names but others may have written.
 
-  /** Value of an option or environment variable, or an operand. Linux limits each of them to as much. */
+  /** Value of an option or environment variable, or an operand. Linux has the same limit for each of them. */
   optionCharacters: 128 * KIB,
   /** Response to a question on the terminal. A pipe may never end. */
   confirmationCharacters: 1000,

@@ -1,4 +1,4 @@
-/** Where reviews wait for objects that decisions need. */
+/** Limits and ends the waits of reviews for objects that decisions need. */
 import { createTurn } from '../cluster/clock.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind } from '../kube/kinds.ts';

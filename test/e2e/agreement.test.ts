@@ -10,7 +10,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
-import { run as runMain } from '../../src/cli/program.ts';
 import { createPod } from '../../src/kube/controller-pod.ts';
 import { hasFinished } from '../../src/kube/pod.ts';
 import type { JsonObject, KubeObject } from '../../src/kube/types.ts';
@@ -24,7 +23,7 @@ import {
   type System,
 } from '../support/control-plane/index.ts';
 import { create, resolvePaths } from '../support/control-plane/installation.ts';
-import { readDashboard } from '../support/dashboard-client.ts';
+import { runDashboard } from '../support/dashboard-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -227,24 +226,7 @@ suite('all readers agree with the API server', { skip }, () => {
   };
 
   /** Returns the first report of the dashboard. */
-  const readLive = async (): Promise<Namespaces> => {
-    const stopping = new AbortController();
-    const opened = Promise.withResolvers<string>();
-    const io = {
-      stdin: (async function* (): AsyncGenerator<string> {})(),
-      stdout: { write: (text: string) => opened.resolve(/http:\S+token=\S+/.exec(text)?.[0] ?? '') },
-      stderr: { write: (text: string) => opened.reject(new Error(text)) },
-      env: {},
-      signal: stopping.signal,
-    };
-    const ended = runMain(['dashboard', '--kubeconfig', kubeconfig], io);
-    try {
-      return (await readDashboard(await opened.promise)).namespaces;
-    } finally {
-      stopping.abort();
-      await ended;
-    }
-  };
+  const readLive = async (): Promise<Namespaces> => (await runDashboard('--kubeconfig', kubeconfig)).namespaces;
 
   /** Returns the verdicts of each reader of the Pod Security state. */
   const listReaders = async (): Promise<readonly (readonly [reader: string, verdicts: Verdicts])[]> => {

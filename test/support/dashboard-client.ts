@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { run } from '../../src/cli/program.ts';
 import type { ReportData } from '../../src/web/report-data.ts';
 
 /** Opens a dashboard with the token in its URL, and returns its first report. */
@@ -18,4 +19,24 @@ export async function readDashboard(url: string): Promise<ReportData> {
     return JSON.parse(data ?? '') as ReportData;
   }
   throw new Error('the dashboard closed the connection');
+}
+
+/** Runs `portcullis dashboard` with options until its first report, which it returns. */
+export async function runDashboard(...options: readonly string[]): Promise<ReportData> {
+  const stopping = new AbortController();
+  const opened = Promise.withResolvers<string>();
+  const io = {
+    stdin: (async function* (): AsyncGenerator<string> {})(),
+    stdout: { write: (text: string) => opened.resolve(/http:\S+token=\S+/.exec(text)?.[0] ?? '') },
+    stderr: { write: (text: string) => opened.reject(new Error(text)) },
+    env: {},
+    signal: stopping.signal,
+  };
+  const ended = run(['dashboard', ...options], io);
+  try {
+    return await readDashboard(await opened.promise);
+  } finally {
+    stopping.abort();
+    assert.equal(await ended, 0);
+  }
 }

@@ -162,8 +162,9 @@ interface CheckContext extends CheckSettings {
 }
 
 /**
- * Returns the findings for each pod template of an object. Objects that no API server accepts, and containers and
- * security fields outside a known pod template result in errors. Also returns findings for Namespaces and SCCs. Returns nothing for other kinds.
+ * Returns the findings for each pod template of an object, and for Namespaces and SCCs. Objects that no API server
+ * accepts, and containers and security fields outside a known pod template, result in errors. Returns nothing for other
+ * kinds.
  */
 function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;

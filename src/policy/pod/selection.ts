@@ -236,7 +236,7 @@ export const NAMESPACE: Selection = {
  */
 export type Share = (value: unknown, onNew?: (value: object) => object) => unknown;
 
-/** What `select` does beside dropping values. */
+/** Options of `select`. */
 interface SelectOptions {
   readonly share?: Share | undefined;
   /** Returns the replacement of a value whose presence is read. */

@@ -168,7 +168,7 @@ function progressing(facts: EnforcementFacts): State {
   return no('AsExpected');
 }
 
-/** Describes the wait after all managed namespaces have been labeled, in which only time is missing. */
+/** Describes the wait between the labeling of all managed namespaces and the raise of the default level. */
 function describeWait({ unlabeled, raise }: Pick<EnforcementFacts, 'unlabeled' | 'raise'>): string | undefined {
   if (unlabeled?.length !== 0 || raise === undefined) return undefined;
   return `all managed namespaces have labels, and the default level is raised ${printRaiseTimes(raise)}`;

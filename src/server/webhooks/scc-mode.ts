@@ -12,19 +12,15 @@ import { sccMode, type SccSettings, withKubeSystem } from '../../policy/scc/mode
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
 import type { PreviewRanges } from '../scc-review.ts';
-import { rule, type Webhook, WRITES } from '../webhook.ts';
+import type { Webhook } from '../webhook.ts';
+import { SETTINGS_WRITES } from './settings.ts';
 
 export const SCC_MODE: WebhookRegistration = {
   name: 'settings.scc.portcullis.dev',
   path: '/scc/settings',
   configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
   feature: 'scc',
-  rules: [
-    rule(WRITES, 'config.portcullis.dev', ['portcullisconfigurations'], { version: 'v1alpha1', scope: 'Cluster' }),
-  ],
-  timeoutSeconds: 5,
-  failure: 'open',
-  isNamespaced: false,
+  ...SETTINGS_WRITES,
 };
 
 interface SccModeDeps {

@@ -15,17 +15,22 @@ import type { ExceptionDeps } from './exceptions.ts';
 
 const KIND = 'PortcullisConfiguration';
 
-export const SETTINGS: WebhookRegistration = {
-  name: 'settings.psa.portcullis.dev',
-  path: '/psa/settings',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
-  feature: 'psa',
+/** Both webhooks only warn, and each belongs to the feature whose settings it explains. */
+export const SETTINGS_WRITES: Pick<WebhookRegistration, 'rules' | 'timeoutSeconds' | 'failure' | 'isNamespaced'> = {
   rules: [
     rule(WRITES, 'config.portcullis.dev', ['portcullisconfigurations'], { version: 'v1alpha1', scope: 'Cluster' }),
   ],
   timeoutSeconds: 5,
   failure: 'open',
   isNamespaced: false,
+};
+
+export const SETTINGS: WebhookRegistration = {
+  name: 'settings.psa.portcullis.dev',
+  path: '/psa/settings',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
+  feature: 'psa',
+  ...SETTINGS_WRITES,
 };
 
 export interface SettingsDeps extends Pick<ExceptionDeps, 'date'> {

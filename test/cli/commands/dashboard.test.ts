@@ -4,10 +4,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { run } from '../../../src/cli/program.ts';
 import { hashSpec } from '../../../src/cluster/exceptions.ts';
 import { installCrds } from '../../support/controllers.ts';
-import { readDashboard } from '../../support/dashboard-client.ts';
+import { runDashboard } from '../../support/dashboard-client.ts';
 import { startCluster } from '../../support/dev-cluster.ts';
 import { formatSettings } from '../../support/serve-process.ts';
 
@@ -17,15 +16,6 @@ test('the dashboard lists workloads that exceptions allow', async () => {
   const started = await startCluster();
   const { cluster } = started;
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-dashboard-'));
-  const stopping = new AbortController();
-  const opened = Promise.withResolvers<string>();
-  const io = {
-    stdin: (async function* (): AsyncGenerator<string> {})(),
-    stdout: { write: (text: string) => opened.resolve(/http:\S+token=\S+/.exec(text)?.[0] ?? '') },
-    stderr: { write: (text: string) => opened.reject(new Error(text)) },
-    env: {},
-    signal: stopping.signal,
-  };
   try {
     await installCrds(cluster);
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
@@ -52,17 +42,13 @@ test('the dashboard lists workloads that exceptions allow', async () => {
     await cluster.applyStatus('PodSecurityException', { metadata, status: { approval } }, BY_TEST);
     const file = join(folder, 'settings.json');
     await writeFile(file, formatSettings({ podSecurity: { exceptions: { mode: 'approved' } }, scc: { mode: 'off' } }));
-    const ended = run(['dashboard', '--kubeconfig', await started.kubeconfig(), '--config', file], io);
-    const { namespaces } = await readDashboard(await opened.promise);
+    const { namespaces } = await runDashboard('--kubeconfig', await started.kubeconfig(), '--config', file);
     const shop = namespaces.find(({ name }) => name === 'shop');
     assert.deepEqual(
       [shop?.workloads, shop?.excepted.map(({ kind, name }) => `${kind}/${name}`)],
       [[], ['Deployment/web']],
     );
-    stopping.abort();
-    assert.equal(await ended, 0);
   } finally {
-    stopping.abort();
     await started.stop();
     await rm(folder, { recursive: true });
   }

@@ -23,7 +23,7 @@ export interface Suggestion {
   readonly problem?: string;
   /** Changes to fields that are empty, deprecated or misspelled. */
   readonly corrections?: Corrections;
-  /** The SCC that a misspelled annotation most likely means. */
+  /** The existing SCC whose name is closest to a misspelled annotation. */
   readonly requiredScc?: string;
   /**
    * The usable SCC with the fewest disallowed fields. If no SCC is usable and granting one would not help, the closest
