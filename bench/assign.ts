@@ -60,7 +60,7 @@ function isAdmitted(input: SccInput): boolean {
 
 /** Decides like `serve` with default settings, which adds warnings to OpenShift's decision. */
 function withWarnings(input: SccInput): SccInput {
-  return { ...input, compatibility: {} };
+  return { ...input, compatibility: 'portcullis' };
 }
 
 function admitted(input: SccInput): SccInput {

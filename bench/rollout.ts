@@ -26,7 +26,7 @@ const VIOLATING = 50;
 const ACCOUNTS = ['default', 'builder', 'deployer', 'app'];
 const MANAGEMENT = {
   exemptNamespaces: new Set<string>(),
-  scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
+  scc: { mode: 'enforce', exemptNamespaces: [], compatibility: 'portcullis', preferUserNamespaces: false },
 } as const;
 
 /** Evaluates all namespaces twice, then plans their labels. */

@@ -8,7 +8,12 @@ import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
-const SETTINGS = { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;
+const SETTINGS = {
+  mode: 'enforce',
+  exemptNamespaces: [],
+  compatibility: 'portcullis',
+  preferUserNamespaces: false,
+} as const;
 
 /** Creates the mutating SCC webhook in enforce mode. */
 export function mutateWebhook(): Webhook {

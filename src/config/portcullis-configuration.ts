@@ -30,7 +30,7 @@ import type { ExceptionSettings } from '../policy/psa/exceptions.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
-import { type Compatibility, defaultExemptNamespaces, type SccSettings, withKubeSystem } from '../policy/scc/mode.ts';
+import { defaultExemptNamespaces, type SccSettings, withKubeSystem } from '../policy/scc/mode.ts';
 import {
   DEFAULT_RANGES,
   parseMcsRange,
@@ -168,11 +168,7 @@ interface Spec {
   readonly scc?: {
     readonly mode?: SccSettings['mode'];
     readonly exemptNamespaces?: readonly string[];
-    readonly compatibility?: 'portcullis' | 'openshift';
-    readonly identity?: 'accurate' | 'openshift';
-    readonly brokenSCC?: 'skip' | 'deny';
-    readonly requiredSCCs?: readonly string[];
-    readonly unprocessedPods?: 'pass' | 'evaluate';
+    readonly compatibility?: SccSettings['compatibility'];
     readonly preferUserNamespaces?: boolean;
     readonly authorization?: 'rbac' | 'sar';
     readonly standardSCCs?: 'install' | 'ignore';
@@ -229,7 +225,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     ...(emulationVersion === undefined ? {} : { emulationVersion }),
     rollout,
     defaults: toDefaults(spec.defaults, options, errors),
-    scc: toScc(spec.scc, options, errors),
+    scc: toScc(spec.scc, options),
     ranges: toRanges(spec.namespaceRanges, errors),
     kubelet: toKubelet(spec.kubelet, errors),
     olm: toOlm(spec.olm),
@@ -313,26 +309,11 @@ function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptio
   };
 }
 
-/** Fields that configure deviations from OpenShift. They cannot be combined with `compatibility: openshift`. */
-const DEVIATIONS = ['identity', 'brokenSCC', 'requiredSCCs', 'unprocessedPods'] as const;
-
-function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: FieldError[]): SccAdmissionSettings {
-  const { compatibility, identity, brokenSCC: brokenScc, requiredSCCs: requiredSccs = [], unprocessedPods } = scc;
-  if (compatibility === 'openshift') {
-    const detail = 'cannot be combined with compatibility openshift, which allows no deviation from OpenShift';
-    const given = DEVIATIONS.filter((name) => scc[name] !== undefined);
-    errors.push(...given.map((name) => forbiddenField(`spec.scc.${name}`, detail)));
-  }
-  const deviations: Compatibility = {
-    requiredSccs,
-    ...(identity === undefined ? {} : { identity }),
-    ...(brokenScc === undefined ? {} : { brokenScc }),
-    ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
-  };
+function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions): SccAdmissionSettings {
   return {
     mode: scc.mode ?? 'report',
     exemptNamespaces: withKubeSystem(scc.exemptNamespaces ?? defaultExemptNamespaces(namespace)),
-    compatibility: compatibility === 'openshift' ? 'openshift' : deviations,
+    compatibility: scc.compatibility ?? 'portcullis',
     preferUserNamespaces: scc.preferUserNamespaces ?? false,
     authorization: scc.authorization ?? 'rbac',
     standardSccs: scc.standardSCCs ?? 'install',

@@ -307,7 +307,7 @@ function* findSccDenial(
     return undefined;
   const { compatibility, preferUserNamespaces } = sccSettings;
   const account = spec?.serviceAccountName ?? 'default';
-  const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account, 'accurate');
+  const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account);
   const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
   const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
   const granted = canUseScc(store);

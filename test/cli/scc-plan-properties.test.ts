@@ -48,7 +48,7 @@ function getObject({ kind, pod, requiredScc }: Workload, index: number): Kinds[W
 const cluster = fc.record({
   workloads: fc.array(workload, { minLength: 1, maxLength: 8 }),
   sccs: fc.uniqueArray(scc, { maxLength: 4, selector: ({ metadata }) => metadata?.name }),
-  identity: fc.constantFrom('accurate' as const, 'openshift' as const),
+  compatibility: fc.constantFrom('portcullis' as const, 'openshift' as const),
 });
 
 type Cluster = typeof cluster extends fc.Arbitrary<infer T> ? T : never;
@@ -89,7 +89,7 @@ test('once the bindings are applied, their workloads and all previously admitted
   fc.assert(
     fc.property(cluster, (given) => {
       const store = getStore(given);
-      const effective = { ...settings, compatibility: { identity: given.identity } };
+      const effective = { ...settings, compatibility: given.compatibility };
       const readInput = () => planInput(DEMO_NAMESPACE, { store, customSources: [] }, effective);
       const before = planAdmission(readInput());
       const grants = planGrants(before, readInput());

@@ -22,7 +22,7 @@ interface Recorded extends Omit<SccInput, 'canUse' | 'object' | 'sccs'> {
 type Input = PodInput & { readonly object: JsonObject; readonly sccs: readonly SecurityContextConstraints[] };
 
 function readInput({ object, namespace, userInfo, sccs, grants }: Recorded): Input {
-  return { object, namespace, userInfo, sccs, canUse: canUseBy(grants), compatibility: {} };
+  return { object, namespace, userInfo, sccs, canUse: canUseBy(grants), compatibility: 'portcullis' };
 }
 
 /** The SCC as an API server stores it. */

@@ -186,7 +186,7 @@ suite('the webhook configurations', () => {
     await cluster.create('SecurityContextConstraints', standard, TEST_MANAGER);
     await running.idle();
     assert.equal(skipped(), true, 'standard');
-    for (const { scc, isSkipped, compatibility = {} } of [
+    for (const { scc, isSkipped, compatibility = 'portcullis' as const } of [
       { scc: { allowHostPID: false }, isSkipped: false },
       { scc: { users: ['alice'], groups: [], priority: 5 }, isSkipped: true },
       { scc: { volumes: ['configMap'] }, isSkipped: false },

@@ -85,7 +85,7 @@ function hookAt(path: string): Hook {
 const SETTINGS: SccSettings = {
   mode: 'enforce',
   exemptNamespaces: DEFAULT_EXEMPT_NAMESPACES,
-  compatibility: {},
+  compatibility: 'portcullis',
   preferUserNamespaces: false,
 };
 

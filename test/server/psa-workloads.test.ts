@@ -258,7 +258,7 @@ suite('a namespace without SCC admission: Pod Security alone warns about the tem
       { labels: { ...LABELS, 'security.openshift.io/disable-securitycontextconstraints': 'true' } },
     ],
   ];
-  for (const compatibility of ['openshift', {}] as const) {
+  for (const compatibility of ['openshift', 'portcullis'] as const) {
     for (const [name, { settings, ...given }] of NAMESPACES) {
       test(`${name}, compatibility ${JSON.stringify(compatibility)}`, async () => {
         const namespace = { ...given, settings: { ...settings, compatibility } };

@@ -421,7 +421,7 @@ const DEFAULT_SETTINGS = createDefaultSettings({ controllers: [], namespace: 'po
 async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
   const rollout = { ...DEFAULT_ROLLOUT, ...given.settings };
   const mode = given.sccMode ?? 'enforce';
-  const scc = { mode, exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;
+  const scc = { mode, exemptNamespaces: [], compatibility: 'portcullis', preferUserNamespaces: false } as const;
   const { store, decideWithin, exempt } = createRig(
     {},
     {
@@ -595,7 +595,7 @@ suite('a warning about labels that a controller will revert', () => {
       const scc = {
         mode: sccMode,
         exemptNamespaces: ['kube-system'],
-        compatibility: {},
+        compatibility: 'portcullis',
         preferUserNamespaces: false,
       } as const;
       const rollout = { ...DEFAULT_ROLLOUT, phase: 'Enforce' } as const;

@@ -22,7 +22,7 @@ import { laxScc, namespaceWith } from '../support/scc.ts';
 const SETTINGS: SccSettings = {
   mode: 'enforce',
   exemptNamespaces: ['kube-system'],
-  compatibility: {},
+  compatibility: 'portcullis',
   preferUserNamespaces: false,
 };
 const DEFAULT = '/scc/objects/default';
@@ -287,7 +287,7 @@ function putPod({ store }: TestServer, namespace: string, mode?: string, name = 
 suite('warnings', () => {
   let server: TestServer;
   before(async () => {
-    server = await start({ compatibility: { brokenScc: 'deny' } });
+    server = await start({});
     server.store.put('SecurityContextConstraints', laxScc({}));
     putPod(server, 'shop');
     putPod(server, 'bank', 'report');
@@ -340,7 +340,7 @@ suite('warnings', () => {
       'an invalid SCC',
       { name: 'mine', runAsUser: { type: 'MustRunAs' } },
       {},
-      ['SCC "mine" blocks every pod in the cluster: MustRunAs requires a UID'],
+      ['SCC "mine" admits no pod: MustRunAs requires a UID'],
     ],
   ];
   for (const [name, fields, change, warnings] of cases) {
@@ -462,7 +462,7 @@ test('SCC health: each problem is logged once, and metrics and summary contain a
   const { log, logger, metrics } = createRecorder();
   const health = watchSccHealth({
     store,
-    settings: () => ({ mode: 'enforce', compatibility: { requiredSccs: ['fine'] } }),
+    settings: () => ({ mode: 'enforce', compatibility: 'portcullis' }),
     logger,
     metrics: metrics.scc,
   });
@@ -479,25 +479,16 @@ test('SCC health: each problem is logged once, and metrics and summary contain a
   store.put('SecurityContextConstraints', BROKEN);
   store.remove('SecurityContextConstraints', 'nonroot');
   store.markSynced();
-  assert.equal(
-    health.summary(),
-    'no pod is admitted because required SCC fine is missing; SCC broken is invalid (MustRunAs requires a UID); standard SCC nonroot is missing',
-  );
+  assert.equal(health.summary(), 'SCC broken is invalid (MustRunAs requires a UID); standard SCC nonroot is missing');
   t.mock.timers.tick(1000);
   assert.deepEqual(logged(), [
     { scc: 'broken', reason: 'MustRunAs requires a UID', msg: 'broken SCC, which decisions skip' },
     { sccs: ['nonroot'], msg: 'standard SCCs are missing' },
-    { sccs: ['fine'], msg: 'required SCCs are missing, so no pod is admitted' },
   ]);
   assert.deepEqual(await series(), [
     'portcullis_scc_broken{scc="broken"} 1',
-    'portcullis_scc_missing{scc="fine"} 1',
     'portcullis_scc_missing{scc="nonroot"} 1',
   ]);
-
-  store.put('SecurityContextConstraints', laxScc({ name: 'fine' }));
-  t.mock.timers.tick(1000);
-  assert.deepEqual(logged(), [], 'reports nothing again');
 
   store.put('SecurityContextConstraints', { ...BROKEN, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1 } });
   t.mock.timers.tick(1000);

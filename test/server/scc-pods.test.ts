@@ -222,7 +222,7 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
   test('audit annotations in report mode, which OpenShift does not set', async () => {
     const openshift = { reason: '"restricted-v2" is the only one not too restrictive and not denied' };
     const cases = [
-      [{}, { denied: 'anyuid', ...openshift, mode: 'report' }],
+      ['portcullis', { denied: 'anyuid', ...openshift, mode: 'report' }],
       ['openshift', { denied: 'anyuid', ...openshift }],
     ] as const;
     for (const [compatibility, expected] of cases) {
@@ -551,7 +551,7 @@ suite('/scc/exec', () => {
         store.put('RoleBinding', bind('elsewhere', 'other'));
         const request = connect(String(pod.metadata.name), { userInfo });
         const current = store.get('SecurityContextConstraints', 'privileged');
-        const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? {} }, current);
+        const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? 'portcullis' }, current);
         const { unlessPrivileged } = SCC_EXEC;
         const isSkipped =
           isRegistered &&

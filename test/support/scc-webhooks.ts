@@ -67,7 +67,7 @@ const DEFAULT_SETTINGS = createDefaultSettings({ controllers: [], namespace: 'po
 const SETTINGS: SccSettings = {
   mode: 'enforce',
   exemptNamespaces: DEFAULT_EXEMPT_NAMESPACES,
-  compatibility: {},
+  compatibility: 'portcullis',
   preferUserNamespaces: false,
 };
 

@@ -44,7 +44,7 @@ const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 export async function createSccReviewer(options: SccReviewOptions): Promise<SccReviewer> {
   const { config, isOpenShift, namespaces } = options;
   const objects = options.objects.filter(({ kind }) => SCC_INPUT_KINDS.some((one) => one === kind));
-  const compatibility = isOpenShift ? 'openshift' : {};
+  const compatibility = isOpenShift ? 'openshift' : 'portcullis';
   const { store } = createInventory(objects, options.namespace, { kinds: SCC_INPUT_KINDS, namespaces, compatibility });
   const settings = await sccSettings({ config, 'scc-mode': config === undefined ? 'enforce' : undefined }, store);
   const effective =

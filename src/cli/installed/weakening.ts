@@ -7,7 +7,7 @@ import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
-import { resolveCompatibility, SCC_MODES } from '../../policy/scc/mode.ts';
+import { SCC_MODES } from '../../policy/scc/mode.ts';
 
 /** Settings whose values can be ordered by strictness, with their values from weakest to strictest. */
 const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =
@@ -15,8 +15,7 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
     ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
     ['defaults.mode', ({ defaults }) => defaults.mode, ['off', 'apply']],
     ['scc.mode', ({ scc }) => scc.mode, SCC_MODES.toReversed()],
-    ['scc.brokenSCC', ({ scc }) => resolveCompatibility(scc.compatibility).brokenScc, ['skip', 'deny']],
-    ['scc.unprocessedPods', ({ scc }) => resolveCompatibility(scc.compatibility).unprocessedPods, ['pass', 'evaluate']],
+    ['scc.compatibility', ({ scc }) => scc.compatibility, ['portcullis', 'openshift']],
     ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
     ['kubelet.authorizer.mode', ({ kubelet }) => kubelet.authorizer.mode, ['recoverable', 'strict']],
     ['floor.mode', ({ floor }) => floor.mode, ['off', 'enforce']],
@@ -53,8 +52,6 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
   const to = decodePolicy({ namespace, policy: after });
   const [oldVersion, newVersion] = [enforcedVersion(from), enforcedVersion(to)];
   const isLower = oldVersion && newVersion && compareVersions(newVersion, oldVersion) < 0;
-  const kept = requiredSccs(to);
-  const dropped = requiredSccs(from).filter((name) => !kept.includes(name));
   return [
     ...STRICTNESS.flatMap(([path, read, order]) =>
       order.indexOf(read(to)) < order.indexOf(read(from)) ? [`${path} from ${read(from)} to ${read(to)}`] : [],
@@ -65,7 +62,6 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
     }),
     ...findRemovedFeatures(before, after),
     ...(isLower ? [`podSecurity.defaults.enforceVersion from ${oldVersion} to ${newVersion}`] : []),
-    ...(dropped.length === 0 ? [] : [`scc.requiredSCCs without ${dropped.join(', ')}`]),
   ];
 }
 
@@ -88,8 +84,4 @@ export function findWeakerThanPolicies(namespace: string, policies: JsonObject, 
 function enforcedVersion({ podSecurity }: Settings): Version | undefined {
   const { defaults } = podSecurity.configuration;
   return defaults.enforce === 'privileged' ? undefined : parseVersion(defaults['enforce-version']);
-}
-
-function requiredSccs({ scc }: Settings): readonly string[] {
-  return resolveCompatibility(scc.compatibility).requiredSccs;
 }

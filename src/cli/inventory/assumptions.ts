@@ -35,7 +35,10 @@ const KINDS = Object.keys(RESOURCES) as readonly Kind[];
  * If no standard SCC exists, adds the standard SCCs with their roles and bindings. Does not replace existing roles and
  * bindings.
  */
-export function assumeStandardSccs(store: WritableStore, compatibility: Compatibility = {}): readonly string[] {
+export function assumeStandardSccs(
+  store: WritableStore,
+  compatibility: Compatibility = 'portcullis',
+): readonly string[] {
   if (STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', objectName(scc)))) return [];
   for (const one of STANDARD_SCCS) putMissing(store, 'SecurityContextConstraints', standardScc(one, compatibility));
   for (const role of STANDARD_CLUSTER_ROLES) putMissing(store, 'ClusterRole', role);

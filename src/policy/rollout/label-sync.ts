@@ -140,7 +140,7 @@ export function createSccAccess(
   namespace: string,
   canUse: CanUse,
 ): (scc: PreparedScc) => boolean {
-  const subject = serviceAccountSubject(namespace, serviceAccount, 'accurate');
+  const subject = serviceAccountSubject(namespace, serviceAccount);
   const granted = canUse.namesFor?.(subject, namespace);
   return ({ name, users, groups }) => {
     if (users.includes(subject.username) || subject.groups.some((group) => groups.includes(group))) return true;

@@ -1,7 +1,7 @@
 /** Determines whether a pod's service account or the requesting user may use an SCC. */
 import type { UserInfo } from '../../kube/types.ts';
 import type { SccDecision } from './decision.ts';
-import type { Deviations } from './mode.ts';
+import type { Compatibility } from './mode.ts';
 import type { PreparedScc } from './scc.ts';
 
 export interface Subject {
@@ -34,7 +34,7 @@ interface SubjectsInput {
   readonly userInfo: UserInfo;
   readonly serviceAccountName: string;
   readonly namespaceName: string;
-  readonly identity: NonNullable<Deviations['identity']>;
+  readonly compatibility?: Compatibility | undefined;
 }
 
 /** Returns the requesting user as a subject. */
@@ -47,23 +47,19 @@ export function userSubject({ username, groups, uid, extra }: UserInfo): Subject
   };
 }
 
-export function podSubjects({ userInfo, serviceAccountName, namespaceName, identity }: SubjectsInput): Subjects {
+export function podSubjects({ userInfo, serviceAccountName, namespaceName, compatibility }: SubjectsInput): Subjects {
   const user = userSubject(userInfo ?? {});
   if (serviceAccountName === '') return { serviceAccount: undefined, user };
-  return { serviceAccount: serviceAccountSubject(namespaceName, serviceAccountName, identity), user };
+  return { serviceAccount: serviceAccountSubject(namespaceName, serviceAccountName, compatibility), user };
 }
 
 /**
- * Returns the service account as a subject. Like OpenShift, the `openshift` identity omits the `system:authenticated`
- * group.
+ * Returns the service account as a subject. OpenShift omits the `system:authenticated` group, so it admits most pods
+ * based on the permissions of their creator.
  */
-export function serviceAccountSubject(
-  namespaceName: string,
-  name: string,
-  identity: NonNullable<Deviations['identity']>,
-): Subject {
+export function serviceAccountSubject(namespaceName: string, name: string, compatibility?: Compatibility): Subject {
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespaceName}`];
-  if (identity === 'accurate') groups.push('system:authenticated');
+  if (compatibility !== 'openshift') groups.push('system:authenticated');
   return { username: `system:serviceaccount:${namespaceName}:${name}`, groups };
 }
 

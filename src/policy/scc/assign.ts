@@ -12,7 +12,7 @@ import { isWithinSuggestionBudget } from './budget.ts';
 import { allowsPod, applyCompletion, type ChangeExtent, writePod } from './complete.ts';
 import type { SccDecision } from './decision.ts';
 import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
-import { type Compatibility, resolveCompatibility, type SccMode } from './mode.ts';
+import { type Compatibility, OPENSHIFT_REQUIRED_SCCS, type SccMode } from './mode.ts';
 import { isWithoutScc, podAnnotation, readDecoded, type ReadRequest, readRequest, type SccInput } from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
@@ -75,7 +75,7 @@ function findScc(
   if (error !== undefined) return { decision: deny(error), pod };
   if (isExempt) return { decision: admit(unchanged), pod };
   const search = createSearch(input, pod, {
-    requiredSccs: resolveCompatibility(input.compatibility).requiredSccs,
+    requiredSccs: input.compatibility === 'openshift' ? OPENSHIFT_REQUIRED_SCCS : [],
     requiredScc: pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '',
     recordedScc: pass === 'assign' ? '' : recordedScc(pod),
     mutable: pass === 'assign' ? mutableFields(input) : 'nothing',
@@ -107,7 +107,7 @@ const DEFAULT_ACCOUNT = 'default';
 export function admitTemplate(template: PodFields, input: TemplateInput): TemplateAdmission {
   const serviceAccountName = template.serviceAccountName || DEFAULT_ACCOUNT;
   const pod = { ...template, serviceAccountName };
-  const userInfo = serviceAccountSubject(input.namespace.metadata?.name ?? '', serviceAccountName, 'accurate');
+  const userInfo = serviceAccountSubject(input.namespace.metadata?.name ?? '', serviceAccountName);
   const request = { ...input, operation: 'CREATE', object: template.json, userInfo } as const;
   const found = findScc(request, 'assign', readDecoded(pod));
   if ('result' in found && found.result.admission) return { pod: applyCompletion(found.result.admission.completion) };
@@ -115,8 +115,9 @@ export function admitTemplate(template: PodFields, input: TemplateInput): Templa
   return decision.allowed ? { pod: template } : { pod: template, denial: decision };
 }
 
+/** OpenShift evaluates updates even if the pod has no recorded SCC and they do not change its spec. */
 function isExemptUpdate({ compatibility }: SccInput, { json }: PodFields, oldPod: JsonObject): boolean {
-  return resolveCompatibility(compatibility).unprocessedPods === 'pass' && isWithoutScc(json, oldPod);
+  return compatibility !== 'openshift' && isWithoutScc(json, oldPod);
 }
 
 function requiredSccChange({ annotations }: PodFields, oldPod: JsonObject | undefined): string | undefined {

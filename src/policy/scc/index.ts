@@ -4,7 +4,7 @@
  */
 export type { SecurityContextConstraints } from '../../kube/scc.ts';
 export type { CanUse, Subject } from './access.ts';
-export type { Compatibility, Deviations } from './mode.ts';
+export type { Compatibility } from './mode.ts';
 export type { SccDecision } from './decision.ts';
 export { assignScc, type SccRequest, validateScc } from './library.ts';
 export type { SccInput } from './request.ts';

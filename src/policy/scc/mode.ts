@@ -109,26 +109,11 @@ function findLabelProblem(object: unknown, settings: ModeSettings): string | und
   return sccMode(object as Namespace, settings).problem;
 }
 
-/** Deviations from OpenShift's behavior. */
-export interface Deviations {
-  /**
-   * The groups of a pod's service account. `accurate` (the default) includes all groups. `openshift` omits
-   * `system:authenticated`, so most pods are admitted based on the permissions of their creator.
-   */
-  readonly identity?: 'accurate' | 'openshift';
-  /** What an unusable SCC causes. With `skip` (the default), it allows no pods. With `deny`, every pod is denied. */
-  readonly brokenScc?: 'skip' | 'deny';
-  /** SCCs that must exist before any pod is admitted. Empty by default. */
-  readonly requiredSccs?: readonly string[];
-  /**
-   * How to handle updates that do not change the spec of a pod that has no recorded SCC. `pass` (the default) admits
-   * them without evaluation, and `evaluate` evaluates them.
-   */
-  readonly unprocessedPods?: 'pass' | 'evaluate';
-}
-
-/** `openshift` selects OpenShift's behavior without any deviations. */
-export type Compatibility = 'openshift' | Deviations;
+/**
+ * `portcullis` is the default. `openshift` makes the same decisions as OpenShift, with the same warnings, labels and
+ * audit annotations.
+ */
+export type Compatibility = 'portcullis' | 'openshift';
 
 /**
  * OpenShift admits pods only if these SCCs exist.
@@ -147,21 +132,3 @@ export const OPENSHIFT_REQUIRED_SCCS = [
   'restricted',
   'restricted-v2',
 ] as const;
-
-const OPENSHIFT: Required<Deviations> = {
-  identity: 'openshift',
-  brokenScc: 'deny',
-  requiredSccs: OPENSHIFT_REQUIRED_SCCS,
-  unprocessedPods: 'evaluate',
-};
-
-const DEFAULTS: Required<Deviations> = {
-  identity: 'accurate',
-  brokenScc: 'skip',
-  requiredSccs: [],
-  unprocessedPods: 'pass',
-};
-
-export function resolveCompatibility(compatibility: Compatibility = {}): Required<Deviations> {
-  return compatibility === 'openshift' ? OPENSHIFT : { ...DEFAULTS, ...compatibility };
-}

@@ -150,14 +150,14 @@ const CANNOT_ASSIGN = 'CantAssignSecurityContextConstraintProvider';
 
 /** Returns the first SCC that allows the pod and that one of the subjects may use. */
 function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search): ReviewAnswer {
-  const { subjects, compatibility } = search;
+  const { subjects, input } = search;
   const includesUser = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
   const reviewed = [includesUser ? subjects.user : undefined, subjects.serviceAccount];
   const { usable, broken } = findUsableSccs(
     reviewed.filter((one) => one !== undefined),
     search,
   );
-  if (broken.length > 0 && compatibility.brokenScc === 'deny') {
+  if (broken.length > 0 && input.compatibility === 'openshift') {
     return { error: createStatus(500, 'InternalError', aggregate(broken)) };
   }
   const [first] = findAdmissions(usable, search);
@@ -167,14 +167,14 @@ function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search)
 /** Returns, for each service account, all SCCs that allow the pod and that the account may use. */
 function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: Search): ReviewAnswer {
   const { pod, serviceAccountNames } = request;
-  const { brokenScc, identity } = search.compatibility;
+  const { compatibility } = input;
   const names = serviceAccountNames.length > 0 ? serviceAccountNames : [pod.serviceAccountName || 'default'];
   const missing = names.filter((name) => !input.hasServiceAccount(name));
   if (missing.length > 0) return { error: badRequest(aggregate(missing.map(formatMissingAccount))) };
   const results = names.map((name) => {
-    const account = serviceAccountSubject(search.namespace.name, name, identity);
+    const account = serviceAccountSubject(search.namespace.name, name, compatibility);
     const { usable, broken } = findUsableSccs([account], search);
-    const admissions = broken.length > 0 && brokenScc === 'deny' ? [] : findAdmissions(usable, search);
+    const admissions = broken.length > 0 && compatibility === 'openshift' ? [] : findAdmissions(usable, search);
     return { broken, entries: admissions.map((status) => ({ name, ...status })) };
   });
   return {

@@ -5,7 +5,6 @@ import { createMayUse, findSubjectType, type MayUse, podSubjects, type Subjects,
 import { type Budget, createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation } from './budget.ts';
 import { allowsPod, type ChangeExtent, completePod, type Completion, findExtent } from './complete.ts';
 import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from './messages.ts';
-import { type Deviations, resolveCompatibility } from './mode.ts';
 import { bindingError, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
 import { type CandidatesInput, findCandidates, getSccSet } from './order.ts';
 import type { SccInput } from './request.ts';
@@ -13,7 +12,6 @@ import type { PreparedScc } from './scc.ts';
 
 export interface Search {
   readonly input: SccInput;
-  readonly compatibility: Required<Deviations>;
   /** The SCCs to evaluate, in order. */
   readonly candidates: readonly PreparedScc[];
   readonly candidatesError: string | undefined;
@@ -34,21 +32,18 @@ interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
  * Creates the search for a pod. If the candidates cannot be determined, there are none and `candidatesError` is set.
  */
 export function createSearch(input: SccInput, pod: PodFields, { mutable, ...options }: SearchOptions): Search {
-  const { userInfo, canUse } = input;
-  const compatibility = resolveCompatibility(input.compatibility);
+  const { userInfo, canUse, compatibility } = input;
   const namespace = input.namespaceRanges ?? readNamespaceRanges(input.namespace);
   const { serviceAccountName } = pod;
-  const { identity } = compatibility;
   const preferUserNamespaces = input.preferUserNamespaces === true && pod.hostUsers === false;
   const candidates = findCandidates(getSccSet(input.sccs), { ...options, preferUserNamespaces });
   return {
     input,
-    compatibility,
     candidates: 'error' in candidates ? [] : candidates.sccs,
     candidatesError: 'error' in candidates ? candidates.error : undefined,
     namespace,
     pod,
-    subjects: podSubjects({ userInfo, serviceAccountName, namespaceName: namespace.name, identity }),
+    subjects: podSubjects({ userInfo, serviceAccountName, namespaceName: namespace.name, compatibility }),
     mayUse: createMayUse(canUse, namespace.name),
     mutable,
     budget: createBudget(),
@@ -56,9 +51,10 @@ export function createSearch(input: SccInput, pod: PodFields, { mutable, ...opti
 }
 
 /** Returns the denial message if no SCC can be evaluated. */
-export function findProblem({ candidates, candidatesError, namespace, compatibility }: Search): string | undefined {
+export function findProblem({ input, candidates, candidatesError, namespace }: Search): string | undefined {
   const problem = candidatesError ?? namespace.problem;
-  if (problem !== undefined || compatibility.brokenScc !== 'deny') return problem;
+  if (problem !== undefined || input.compatibility !== 'openshift') return problem;
+  // OpenShift denies every pod if one of the SCCs cannot be used.
   const errors = candidates.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined);
   return errors.length === 0 ? undefined : aggregate(errors);
 }

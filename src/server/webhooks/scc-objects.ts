@@ -9,7 +9,7 @@ import { invalid, type Status } from '../../kube/status.ts';
 import { isObject, type Namespace, objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
-import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
@@ -106,7 +106,6 @@ function findWarnings(
     maxPods: MAX_PODS,
     showsNamespaces: deps.discloses(request, store, 'SecurityContextConstraints'),
     reconcilesStandardSccs: deps.restoresStandardSccs?.() ?? false,
-    brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
   });
 }
 

@@ -390,7 +390,7 @@ describe('weaker settings', () => {
       { podSecurity: { defaults: { enforce: 'restricted', enforceVersion: 'v1.30' } } },
       [],
     ],
-    [{ scc: { requiredSCCs: ['a', 'b'] } }, { scc: { requiredSCCs: ['b', 'c'] } }, ['scc.requiredSCCs without a']],
+    [{ scc: { compatibility: 'openshift' } }, {}, ['scc.compatibility from openshift to portcullis']],
   ];
   for (const [before, after, expected] of cases) {
     test(`${JSON.stringify(before)} to ${JSON.stringify(after)}`, () => {

@@ -121,7 +121,7 @@ const ANYUID: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['anyu
 const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: ['privileged'] };
 
 suite('the warn label, where the webhook warns', () => {
-  const WARNS = { compatibility: {} };
+  const WARNS = { compatibility: 'portcullis' } as const;
   const SILENT = { ...labelsFor('restricted'), [WARN]: 'privileged' };
   /** A namespace with a label that belongs to a manager. */
   const owned = (manager: string, labels: Readonly<Record<string, string>>): Namespace => {
@@ -131,7 +131,6 @@ suite('the warn label, where the webhook warns', () => {
   };
   test('is privileged', () => {
     assert.deepEqual(state(synced(namespaceWith(), WARNS)), SILENT);
-    assert.deepEqual(state(synced(namespaceWith(), { compatibility: { identity: 'openshift' } })), SILENT);
   });
   test('of an earlier version becomes privileged', () => {
     const before = synced(namespaceWith());
@@ -267,7 +266,7 @@ suite('fields of other managers', () => {
   test('labels that have no owner are kept if they are valid but differ', () => {
     const restored = namespaceWith({ [ENFORCE]: 'baseline', [WARN]: 'bogus', [AUDIT]: 'restricted' });
     const stripped = { ...restored, metadata: { ...restored.metadata, managedFields: [] } };
-    const given: Given = { compatibility: {} };
+    const given: Given = { compatibility: 'portcullis' };
     const { namespace, plans } = syncUntilDone(inputFor(stripped, given));
     assert.deepEqual(state(namespace), { ...labelsFor('restricted'), [ENFORCE]: 'baseline', [WARN]: 'privileged' });
     assert.deepEqual(plans.at(-1)?.events, [
@@ -383,7 +382,7 @@ suite('events', () => {
     };
     const { apply, events: none } = plan(input('openshift'));
     assert.deepEqual([apply, none], [undefined, []], 'OpenShift does not know the level');
-    const { events, need } = plan(input({}));
+    const { events, need } = plan(input('portcullis'));
     assert.deepEqual(need, { level: 'restricted' });
     assert.deepEqual(events, [
       {

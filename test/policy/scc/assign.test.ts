@@ -195,7 +195,10 @@ suite('in report mode, a denial becomes a warning', () => {
   for (const [name, message, details, warnings] of cases) {
     test(name, () => {
       const status = createStatus(403, 'Forbidden', message);
-      const report = reportScc({ allowed: false, status, warnings: [], auditAnnotations: {}, ...details }, {});
+      const report = reportScc(
+        { allowed: false, status, warnings: [], auditAnnotations: {}, ...details },
+        'portcullis',
+      );
       assert.ok(warnings.every((warning) => warning.length <= 256));
       assert.deepEqual(report, {
         allowed: true,
@@ -211,7 +214,7 @@ test('in report mode, an admitted pod does not change', () => {
   const facts = { scc: 'anyuid', subjectType: 'user' };
   const object = { kind: 'Pod' };
   assert.deepEqual(
-    reportScc({ allowed: true, object, warnings: ['mind'], auditAnnotations: { denied: '' }, facts }, {}),
+    reportScc({ allowed: true, object, warnings: ['mind'], auditAnnotations: { denied: '' }, facts }, 'portcullis'),
     {
       allowed: true,
       warnings: ['mind'],

@@ -6,13 +6,14 @@ import { finishSteps } from '../../../src/kube/steps.ts';
 import { classify } from '../../../src/policy/rollout/evaluation.ts';
 import { createSccLevels, findNeededLevel, sccLevelProfile } from '../../../src/policy/rollout/label-sync.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
+import { type Compatibility, OPENSHIFT_REQUIRED_SCCS } from '../../../src/policy/scc/mode.ts';
 import { laxScc, namespaceWith } from '../../support/scc.ts';
 import { denialMessage, podWith, request } from './requests.ts';
 
 type Given = Parameters<typeof request>[0];
 
 /** The SCC of an admitted pod, or the message of a denial. */
-function outcome(given: Given, compatibility: 'openshift' | object): string {
+function outcome(given: Given, compatibility: Compatibility): string {
   const decision = assignScc({ ...request(given), compatibility });
   return denialMessage(decision) ?? (decision.allowed ? (decision.facts?.scc ?? '') : '');
 }
@@ -23,8 +24,19 @@ const RANGES = {
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
 };
 const ANY = laxScc({ name: 'any', groups: ['system:serviceaccounts'] });
+/** The SCCs that OpenShift requires. Nobody may use them here. */
+const REQUIRED = OPENSHIFT_REQUIRED_SCCS.map((name) => laxScc({ name }));
 const WITH_RANGE = laxScc({ name: 'range', runAsUser: { type: 'MustRunAsRange' } });
 const UNUSABLE = 'unable to validate against any security context constraint: ';
+
+const HINT =
+  'no access to scc/restricted: Forbidden: the pod fails to validate against the `restricted-v2` security context constraint, but would validate successfully against the `restricted` security context constraint';
+
+/** The message of a denial because no subject may use the SCCs. */
+function unusable(names: readonly string[], ...hints: readonly string[]): string {
+  const messages = names.map((name) => `provider "${name}": Forbidden: not usable by user or serviceaccount`);
+  return `${UNUSABLE}[${[...messages, ...hints].join(', ')}]`;
+}
 
 interface Case {
   readonly name: string;
@@ -37,7 +49,7 @@ const cases: readonly Case[] = [
   {
     name: 'an empty UID range',
     given: {
-      sccs: [ANY, WITH_RANGE],
+      sccs: [ANY, WITH_RANGE, ...REQUIRED],
       namespace: namespaceWith({ ...RANGES, 'openshift.io/sa.scc.uid-range': '' }),
     },
     byDefault: 'any',
@@ -47,7 +59,7 @@ const cases: readonly Case[] = [
   {
     name: 'an invalid UID range',
     given: {
-      sccs: [ANY, WITH_RANGE],
+      sccs: [ANY, WITH_RANGE, ...REQUIRED],
       namespace: namespaceWith({ ...RANGES, 'openshift.io/sa.scc.uid-range': 'many' }),
     },
     byDefault: 'any',
@@ -58,26 +70,54 @@ const cases: readonly Case[] = [
     name: 'an anonymous creator',
     given: {
       userInfo: { username: 'system:anonymous', groups: ['system:unauthenticated'] },
-      sccs: [laxScc({ name: 'all', groups: ['system:authenticated'] })],
+      sccs: [laxScc({ name: 'all', groups: ['system:authenticated'] }), ...REQUIRED],
     },
     byDefault: 'all',
-    openshift: `${UNUSABLE}provider "all": Forbidden: not usable by user or serviceaccount`,
+    openshift: unusable(['all', ...OPENSHIFT_REQUIRED_SCCS], HINT),
+  },
+  {
+    name: 'an invalid SCC',
+    given: { sccs: [ANY, laxScc({ name: 'broken', runAsUser: { type: 'MustRunAs' } }), ...REQUIRED] },
+    byDefault: 'any',
+    openshift: 'error creating provider for SCC broken in namespace demo: MustRunAs requires a UID',
+  },
+  {
+    name: 'missing standard SCCs',
+    given: { sccs: [ANY, ...REQUIRED.slice(2)] },
+    byDefault: 'any',
+    openshift: 'securitycontextconstraints.security.openshift.io cache is missing anyuid, hostaccess',
+  },
+  {
+    name: 'an update that does not change the spec of a pod without a recorded SCC',
+    given: {
+      operation: 'UPDATE',
+      userInfo: { username: 'system:anonymous', groups: ['system:unauthenticated'] },
+      object: podWith({}, { labels: { a: 'b' } }),
+      oldObject: podWith({}),
+      sccs: REQUIRED,
+    },
+    byDefault: '',
+    openshift: unusable(OPENSHIFT_REQUIRED_SCCS, HINT),
   },
 ];
 
 suite('decisions that compatibility: openshift restores', () => {
   for (const { name, given, byDefault, openshift } of cases) {
     test(name, () => {
-      // OpenShift requires ten standard SCCs. These tests are about the other differences.
-      const strict = { identity: 'openshift', brokenScc: 'deny', unprocessedPods: 'evaluate' };
-      assert.deepEqual([outcome(given, {}), outcome(given, strict)], [byDefault, openshift]);
-      const standard = { ...given, sccs: [...request({}).sccs, ...(given.sccs ?? [])] };
-      assert.notEqual(outcome(standard, 'openshift'), byDefault);
+      assert.deepEqual([outcome(given, 'portcullis'), outcome(given, 'openshift')], [byDefault, openshift]);
     });
   }
 
+  test('the subject that admits an ordinary pod', () => {
+    const subject = (compatibility: Compatibility) => {
+      const decision = assignScc({ ...request({}), compatibility });
+      return decision.allowed ? decision.facts?.subjectType : decision.status.message;
+    };
+    assert.deepEqual([subject('portcullis'), subject('openshift')], ['serviceaccount', 'user']);
+  });
+
   test('no mode restores null items, which API servers do not send', () => {
-    for (const compatibility of [{}, 'openshift'] as const) {
+    for (const compatibility of ['portcullis', 'openshift'] as const) {
       assert.equal(
         outcome({ object: podWith({ containers: [null] }) }, compatibility),
         'object was marked as kind pod but was unable to be converted: spec.containers[0]: Invalid value: null: must be an object',
@@ -86,7 +126,7 @@ suite('decisions that compatibility: openshift restores', () => {
     const sccs = [{ ...ANY, allowedCapabilities: [null as unknown as string] }];
     const given = { object: podWith({}), sccs };
     assert.equal(
-      outcome(given, {}),
+      outcome(given, 'portcullis'),
       `${UNUSABLE}provider "any": Internal error: error creating provider for SCC any in namespace demo: allowedCapabilities[0]: Invalid value: null: must not be null`,
     );
   });
@@ -125,7 +165,7 @@ suite('levels and labels that compatibility: openshift restores', () => {
   ];
   const needed = (
     fields: Partial<SecurityContextConstraints>,
-    compatibility: 'openshift' | object,
+    compatibility: Compatibility,
     accounts = ['default'],
   ) => {
     const profile = sccLevelProfile(compatibility);
@@ -137,13 +177,13 @@ suite('levels and labels that compatibility: openshift restores', () => {
   };
   for (const [name, fields, accurate, upstream] of levels) {
     test(`the level of ${name}`, () => {
-      assert.deepEqual([needed(fields, {}), needed(fields, 'openshift')], [accurate, upstream]);
+      assert.deepEqual([needed(fields, 'portcullis'), needed(fields, 'openshift')], [accurate, upstream]);
     });
   }
 
   test('service accounts that may use no SCC', () => {
     const groups: readonly string[] = [];
-    assert.deepEqual([needed({ groups }, {}), needed({ groups }, 'openshift')], ['restricted', undefined]);
+    assert.deepEqual([needed({ groups }, 'portcullis'), needed({ groups }, 'openshift')], ['restricted', undefined]);
   });
 
   test('the prefix openshift without a hyphen is not reserved, which affects only a category', () => {

@@ -12,6 +12,7 @@ import {
   readCases,
   request,
   type RequestFixture,
+  STANDARD,
 } from './requests.ts';
 
 /** Asserts that both passes deny the pod, and an update to it, because it cannot be decoded. */
@@ -324,7 +325,14 @@ suite('an SCC that has long lists', { timeout: 30_000 }, () => {
     ];
     const admitted = [1000, 2 ** 31 - 1, 999].map((runAsUser) => {
       const object = podWith({ securityContext: { runAsUser, fsGroup: 2000 }, containers: [{ name: 'c' }] });
-      const decision = assignScc(request({ object, sccs, canUse: () => true, compatibility: { brokenScc: 'deny' } }));
+      const decision = assignScc(
+        request({
+          object,
+          sccs: [...sccs, ...STANDARD],
+          canUse: (_, scc) => ['large', 'small'].includes(scc),
+          compatibility: 'openshift',
+        }),
+      );
       return decision.allowed;
     });
     assert.deepEqual(admitted, [true, true, false]);

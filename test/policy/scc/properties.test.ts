@@ -59,13 +59,13 @@ test('canUse.namesFor does not change decisions', () => {
 
 test('a template is defaulted like a pod created by its service account', () => {
   fc.assert(
-    fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
+    fc.property(create, fc.constantFrom('openshift' as const, 'portcullis' as const), (input, compatibility) => {
       const original = input.object as JsonObject;
       const template = decode(original);
       const account = template.serviceAccountName || 'default';
       const spec = { ...(original['spec'] as JsonObject), serviceAccountName: account };
       const object = { ...original, spec };
-      const userInfo = serviceAccountSubject(input.namespace.metadata?.name ?? '', account, 'accurate');
+      const userInfo = serviceAccountSubject(input.namespace.metadata?.name ?? '', account);
       const decision = assignScc({ ...input, compatibility, object, userInfo });
       const { pod: completed, denial } = admitTemplate(template, { ...input, compatibility });
       assert.deepEqual(denial, decision.allowed ? undefined : decision);
@@ -90,7 +90,7 @@ function decode(object: unknown): PodFields {
 
 test('the validating pass admits a defaulted pod', () => {
   fc.assert(
-    fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
+    fc.property(create, fc.constantFrom('openshift' as const, 'portcullis' as const), (input, compatibility) => {
       const object = assigned({ ...input, compatibility });
       if (object === undefined) return;
       const decision = validateScc({ ...input, compatibility, object });
@@ -101,13 +101,13 @@ test('the validating pass admits a defaulted pod', () => {
   );
 });
 
-test('the `identity` setting does not change the chosen SCC', () => {
+test('OpenShift compatibility does not change the chosen SCC', () => {
   fc.assert(
     fc.property(create, (input) => {
-      const [accurate, original] = (['accurate', 'openshift'] as const).map((identity) =>
-        assigned({ ...input, compatibility: { identity } }),
+      const [chosen, onOpenShift] = (['portcullis', 'openshift'] as const).map((compatibility) =>
+        getChosen(assigned({ ...input, compatibility })),
       );
-      assert.equal(getChosen(accurate), getChosen(original));
+      assert.equal(chosen, onOpenShift);
     }),
     RUNS,
   );
@@ -171,13 +171,18 @@ test('decisions do not throw', () => {
     sccs: fc.array(json),
   });
   fc.assert(
-    fc.property(create, request, fc.constantFrom('openshift' as const, {}), (input, odd, compatibility) => {
-      for (const member of Object.keys(odd)) {
-        const mixed = { ...input, compatibility, [member]: odd[member as keyof typeof odd] } as SccInput;
-        for (const decide of DECISIONS) decide(mixed);
-      }
-      for (const decide of DECISIONS) decide({ ...input, ...odd, compatibility } as SccInput);
-    }),
+    fc.property(
+      create,
+      request,
+      fc.constantFrom('openshift' as const, 'portcullis' as const),
+      (input, odd, compatibility) => {
+        for (const member of Object.keys(odd)) {
+          const mixed = { ...input, compatibility, [member]: odd[member as keyof typeof odd] } as SccInput;
+          for (const decide of DECISIONS) decide(mixed);
+        }
+        for (const decide of DECISIONS) decide({ ...input, ...odd, compatibility } as SccInput);
+      },
+    ),
     RUNS,
   );
 });

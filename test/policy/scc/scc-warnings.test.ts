@@ -19,7 +19,6 @@ interface Given {
   readonly oldScc?: JsonObject;
   readonly grants?: readonly Grant[];
   readonly pods?: readonly PodFixture[];
-  readonly brokenScc?: SccWarningsInput['brokenScc'];
   readonly reconcilesStandardSccs?: true;
   readonly maxPods?: number;
   readonly maxSteps?: number;
@@ -33,7 +32,7 @@ function evaluate(input: SccWarningsInput, maxSteps = Infinity): readonly string
   return result.value;
 }
 
-function getWarnings({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', ...given }: Given) {
+function getWarnings({ scc, oldScc, grants = [], pods = [], ...given }: Given) {
   const { reconcilesStandardSccs = false, maxPods = 100, maxSteps } = given;
   const input: SccWarningsInput = {
     reconcilesStandardSccs,
@@ -43,7 +42,6 @@ function getWarnings({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', 
     pods: pods.map(createPod),
     findNamespace: (name) => (name === 'exempt' ? undefined : namespaceIn(name)),
     canUse: canUseBy([STANDARD_GRANTS, ...grants]),
-    brokenScc,
     maxPods,
     showsNamespaces: true,
   };
@@ -128,7 +126,6 @@ test('pods of several SCCs', () => {
     pods,
     findNamespace: namespaceIn,
     canUse: () => false,
-    brokenScc: 'skip',
     reconcilesStandardSccs: false,
     maxPods: 100,
     showsNamespaces: true,
@@ -152,7 +149,6 @@ test('the number and length of warnings are limited', () => {
         pods: pods.map((pod, index) => recordedUnder(pod, sccs[index % sccs.length])),
         findNamespace: namespaceIn,
         canUse: () => true,
-        brokenScc: 'skip',
         reconcilesStandardSccs: false,
         maxPods: 4,
         showsNamespaces: true,
@@ -200,7 +196,6 @@ test('a pod causes a warning if and only if the changed SCC would admit the recr
         pods: [before.object as Pod],
         findNamespace: namespaceIn,
         canUse: () => true,
-        brokenScc: 'skip',
         reconcilesStandardSccs: false,
         maxPods: 1,
         showsNamespaces: true,
@@ -275,15 +270,9 @@ suite('formatSccProblems', () => {
     ['a missing standard SCC', without('nonroot'), 'standard SCC nonroot is missing'],
     ['standard SCCs that older clusters lack', without('restricted-v3', 'nested-container'), undefined],
     [
-      'missing required SCCs',
-      without('nonroot'),
-      'no pod is admitted because required SCCs nosuch, neither are missing; standard SCC nonroot is missing',
-      { requiredSccs: ['nosuch', 'privileged', 'neither'] },
-    ],
-    [
-      'a missing standard SCC that OpenShift requires',
-      without('nonroot'),
-      'no pod is admitted because required SCC nonroot is missing',
+      'missing standard SCCs that OpenShift requires',
+      without('nonroot', 'privileged'),
+      'no pod is admitted because required SCCs nonroot, privileged are missing',
       'openshift',
     ],
     [

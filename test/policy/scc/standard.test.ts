@@ -93,14 +93,14 @@ suite('a standard SCC', () => {
   ];
   for (const [name, existing, fields] of cases) {
     test(name, () => {
-      const planned = planStandardScc(getStandard('restricted-v2'), existing, {});
+      const planned = planStandardScc(getStandard('restricted-v2'), existing, 'portcullis');
       assert.deepEqual(planned?.fields, fields);
       assert.equal(planned?.verb, fields && (existing ? 'update' : 'create'));
     });
   }
 
   test('an update keeps the metadata', () => {
-    const planned = planStandardScc(getStandard('restricted-v2'), { ...v2, metadata, users: ['alice'] }, {});
+    const planned = planStandardScc(getStandard('restricted-v2'), { ...v2, metadata, users: ['alice'] }, 'portcullis');
     assert.deepEqual(planned?.object, { ...v2, metadata });
   });
 
@@ -108,8 +108,8 @@ suite('a standard SCC', () => {
     test(`${name} is only created`, () => {
       const standard = getStandard(name);
       const edited = { ...standard.scc, users: ['alice'], allowHostPID: true };
-      assert.deepEqual(planStandardScc(standard, undefined, {})?.object, standard.scc);
-      assert.equal(planStandardScc(standard, edited, {}), undefined);
+      assert.deepEqual(planStandardScc(standard, undefined, 'portcullis')?.object, standard.scc);
+      assert.equal(planStandardScc(standard, edited, 'portcullis'), undefined);
     });
   }
 
@@ -122,15 +122,15 @@ suite('a standard SCC', () => {
       const standard = getStandard(name);
       const edited = { ...standard.scc, users: ['alice'], priority: 5 };
       const withAccount = { ...edited, users: ['alice', account] };
-      assert.equal(planStandardScc(standard, undefined, {})?.object.users?.includes(account), false);
+      assert.equal(planStandardScc(standard, undefined, 'portcullis')?.object.users?.includes(account), false);
       assert.equal(planStandardScc(standard, undefined, 'openshift')?.object.users?.includes(account), true);
-      assert.deepEqual(planStandardScc(standard, withAccount, {}), {
+      assert.deepEqual(planStandardScc(standard, withAccount, 'portcullis'), {
         ...{ verb: 'update', object: edited, fields: ['users'] },
       });
       assert.deepEqual(planStandardScc(standard, edited, 'openshift'), {
         ...{ verb: 'update', object: withAccount, fields: ['users'] },
       });
-      assert.equal(planStandardScc(standard, edited, {}), undefined);
+      assert.equal(planStandardScc(standard, edited, 'portcullis'), undefined);
       assert.equal(planStandardScc(standard, withAccount, 'openshift'), undefined);
     });
   }

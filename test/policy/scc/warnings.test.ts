@@ -46,7 +46,7 @@ test('warnings are short, fit on one line, and contain no environment variables 
         container['env'] = [{ name: 'PASSWORD', value: secret }];
         container['args'] = [secret];
       }
-      const { warnings } = decide({ ...input, object: pod, compatibility: {} });
+      const { warnings } = decide({ ...input, object: pod, compatibility: 'portcullis' });
       assert.ok(warnings.length <= 2);
       for (const warning of warnings) {
         assert.ok(warning.length <= 256 && warning.endsWith('.') && !/[\p{Cc}]/u.test(warning), warning);
@@ -61,14 +61,14 @@ test('the SCC that a warning suggests admits the pod once its use is granted', (
   let granted = 0;
   fc.assert(
     fc.property(create, (input) => {
-      const decision = assignScc({ ...input, compatibility: {} });
+      const decision = assignScc({ ...input, compatibility: 'portcullis' });
       const [, scc] =
         decision.warnings.map((text) => /^SCC "([^"]+)" would admit the pod/.exec(text)).find((match) => match) ?? [];
       if (scc === undefined) return;
       granted++;
       const canUse: SccInput['canUse'] = (subject, name, namespace) =>
         name === scc || input.canUse(subject, name, namespace);
-      const after = assignScc({ ...input, compatibility: {}, canUse });
+      const after = assignScc({ ...input, compatibility: 'portcullis', canUse });
       assert.equal(after.allowed && after.facts?.scc, scc);
       assert.ok(after.allowed && !isContradictory(after.object as PodLike), 'the API server rejects the completed pod');
     }),

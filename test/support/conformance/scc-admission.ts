@@ -105,7 +105,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
         userInfo: { username: input.user.name, groups: input.user.groups },
         serviceAccountName: input.serviceAccountName,
         namespaceName: input.namespace,
-        identity: 'openshift',
+        compatibility: 'openshift',
       });
       const mayUse = createMayUse(canUseBy(input.grants.map(buildGrant)), input.namespace);
       assert.equal(findSubjectType(prepareScc(input.scc), { subjects, mayUse }) ?? 'none', type);

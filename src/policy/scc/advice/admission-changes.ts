@@ -5,7 +5,6 @@ import type { Namespace, Pod } from '../../../kube/types.ts';
 import { decodeMutablePod, type PodFields } from '../../pod/pod.ts';
 import { type CanUse, createMayUse, podSubjects } from '../access.ts';
 import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
-import type { Deviations } from '../mode.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../namespace.ts';
 import { createSccSet } from '../order.ts';
 import { explainOrder, type PreparedScc, prepareScc } from '../scc.ts';
@@ -28,7 +27,6 @@ export interface SccWarningsInput {
   readonly showsNamespaces: boolean;
   /** Maximum number of pods to evaluate. Pods of the same controller are alike, so they count as one pod. */
   readonly maxPods: number;
-  readonly brokenScc: NonNullable<Deviations['brokenScc']>;
   /** True if a controller reverts changes to the standard SCCs. */
   readonly reconcilesStandardSccs: boolean;
 }
@@ -136,7 +134,7 @@ function createAdmitter(
 /** Pods do not record their creator, so use the service account or, if there is none, any authenticated user. */
 function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
   const userInfo = { username: '', groups: ['system:authenticated'] };
-  const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName, identity: 'accurate' });
+  const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName });
   return serviceAccount ?? user;
 }
 

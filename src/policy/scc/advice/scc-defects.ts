@@ -1,7 +1,7 @@
 /** Finds SCCs that are invalid or missing, or that admit no pods. */
 import type { SecurityContextConstraints } from '../../../kube/scc.ts';
 import { compareBytes, plural } from '../../../kube/text.ts';
-import { type Compatibility, OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from '../mode.ts';
+import { type Compatibility, OPENSHIFT_REQUIRED_SCCS } from '../mode.ts';
 import { createSccSet } from '../order.ts';
 import { prepareScc } from '../scc.ts';
 
@@ -25,13 +25,13 @@ export function findSccProblems(
   const broken = [...byName.values()].flatMap(({ name, needs }) =>
     needs.defect === undefined ? [] : [[name, needs.defect] as const],
   );
-  const { requiredSccs, brokenScc } = resolveCompatibility(compatibility);
-  const required = requiredSccs.filter((name) => !byName.has(name));
+  const isOpenShift = compatibility === 'openshift';
+  const missing = OPENSHIFT_REQUIRED_SCCS.filter((name) => !byName.has(name));
   return {
-    brokenBlocks: brokenScc === 'deny',
+    brokenBlocks: isOpenShift,
     broken: new Map(broken.sort(([a], [b]) => compareBytes(a, b))),
-    missing: OPENSHIFT_REQUIRED_SCCS.filter((name) => !byName.has(name) && !required.includes(name)),
-    required,
+    missing: isOpenShift ? [] : missing,
+    required: isOpenShift ? missing : [],
   };
 }
 

@@ -23,7 +23,7 @@ export function* sccWarnings(input: SccWarningsInput): Evaluation<readonly strin
   const effects =
     defect === undefined
       ? [...priorityWarnings(scc, input), ...(yield* comparisonWarnings(scc, input))]
-      : [defectWarning(scc, defect, input)];
+      : [`SCC ${quote(scc.name)} admits no pod: ${defect}`];
   return [...effects, ...invalidValueWarnings(scc, input)].map(formatWarning);
 }
 
@@ -31,7 +31,7 @@ export function* sccWarnings(input: SccWarningsInput): Evaluation<readonly strin
 function reconciliationWarning({ name }: PreparedScc, input: SccWarningsInput): string | undefined {
   const { scc, reconcilesStandardSccs } = input;
   const standard = reconcilesStandardSccs && STANDARD_SCCS.find((one) => one.scc.metadata?.name === name);
-  const fields = (standard && planStandardScc(standard, scc, {})?.fields) || [];
+  const fields = (standard && planStandardScc(standard, scc, 'portcullis')?.fields) || [];
   if (fields.length === 0) return undefined;
   const head = `SCC ${quote(name)} is a standard SCC and is reconciled. Changes to these fields will be reverted: `;
   return formatListWarning(head, fields, '. Create an SCC with another name instead.');
@@ -47,12 +47,6 @@ function invalidValueWarnings({ name }: PreparedScc, { scc }: SccWarningsInput):
     }),
     ...(rest > 0 ? [`SCC ${quote(name)} has ${printCount(rest, 'more invalid value')}`] : []),
   ];
-}
-
-/** An SCC that no provider can be created for may block all pods, even those of other SCCs. */
-function defectWarning({ name, needs }: PreparedScc, defect: string, { brokenScc }: SccWarningsInput): string {
-  const blocksAll = brokenScc === 'deny' && needs.defect !== undefined;
-  return `SCC ${quote(name)} ${blocksAll ? 'blocks every pod in the cluster' : 'admits no pod'}: ${defect}`;
 }
 
 const ANY_USER = { username: '', groups: ['system:authenticated'] };

@@ -30,8 +30,8 @@ export function admissionWarnings(search: Search, admission: Admission): Warning
 function creatorWarnings(search: Search, scc: PreparedScc): Warnings {
   const { serviceAccountName, annotations } = search.pod;
   if (serviceAccountName === '') return [];
-  // For pods that controllers create, the service account's actual groups apply, regardless of the configured identity.
-  const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
+  // For pods that controllers create, all groups of the service account apply, even in OpenShift compatibility mode.
+  const account = serviceAccountSubject(search.namespace.name, serviceAccountName);
   if (search.mayUse(account, scc)) return [];
   const later = search.candidates.slice(search.candidates.indexOf(scc) + 1);
   const other = later.find((one) => search.mayUse(account, one) && admits(one, search));
@@ -109,13 +109,8 @@ export function denialWarnings(search: Search, result: SearchResult): Warnings {
 }
 
 /** Returns the warnings for a pod that is denied before SCCs are evaluated. */
-export function earlyDenialWarnings({ input, pod, compatibility, namespace }: Search): Warnings {
+export function earlyDenialWarnings({ input, pod, namespace }: Search): Warnings {
   const { sccs, byName } = getSccSet(input.sccs);
-  const missing = compatibility.requiredSccs.find((name) => !byName.has(name));
-  if (missing !== undefined) {
-    const remedy = 'Create it, or remove it from the required SCCs.';
-    return [formatWarning(`SCC ${quoteName(missing)} does not exist, and no pod is admitted without it. ${remedy}`)];
-  }
   const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   if (requiredScc !== '' && !byName.has(requiredScc)) {
     const similar = findSimilar(
