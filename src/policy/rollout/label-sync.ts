@@ -196,13 +196,8 @@ export interface LabelSyncInput {
 
 /**
  * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
-<<<<<<< HEAD
  * restricted if they may not use any SCC, and unknown in OpenShift compatibility mode. Returns `undefined` until the
- * namespace has a UID range and a service account. Yields after each service account.
-=======
- * restricted if they may not use any SCC. Returns `undefined` until the namespace has a UID range and a service
- * account. Yields at least once for each service account.
->>>>>>> 9713dff2 (perf(controllers): yield within the steps that took more than 20 ms)
+ * namespace has a UID range and a service account. Yields at least once for each service account.
  */
 export function* findNeededLevel(
   input: Omit<LabelSyncInput, 'mode' | 'settings'> & Pick<SccSettings, 'compatibility'>,
