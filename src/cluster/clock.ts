@@ -17,23 +17,38 @@ export const systemClock: Clock = {
 
 /**
  * Creates the function that waits for a turn of the event loop. Each turn serves one caller. Callers with different keys
- * are served in rotation.
+ * are served in rotation. A caller whose signal is aborted resolves immediately and takes no turn.
  */
-export function createTurn(): (key?: string) => Promise<void> {
-  const waiting = new Map<string, (() => void)[]>();
-  const serve = (): void => {
-    const [[key, calls] = ['', []]] = waiting;
-    waiting.delete(key);
-    calls.shift()?.();
-    if (calls.length > 0) waiting.set(key, calls);
-    if (waiting.size > 0) setImmediate(serve);
+export function createTurn(): (key?: string, signal?: AbortSignal) => Promise<void> {
+  const waiting = new Map<string, Set<() => void>>();
+  let isScheduled = false;
+  const schedule = (): void => {
+    if (!isScheduled) setImmediate(serve);
+    isScheduled = true;
   };
-  return (key = '') =>
+  const serve = (): void => {
+    isScheduled = false;
+    for (const [key, calls] of waiting) {
+      waiting.delete(key);
+      const [call] = calls;
+      if (call === undefined) continue;
+      calls.delete(call);
+      if (calls.size > 0) waiting.set(key, calls);
+      if (waiting.size > 0) schedule();
+      call();
+      return;
+    }
+  };
+  return (key = '', signal) =>
     new Promise((resolve) => {
-      if (waiting.size === 0) setImmediate(serve);
-      const calls = waiting.get(key);
-      if (calls) calls.push(resolve);
-      else waiting.set(key, [resolve]);
+      const calls = waiting.get(key) ?? new Set();
+      const call = (): void => {
+        calls.delete(call);
+        resolve();
+      };
+      waiting.set(key, calls.add(call));
+      signal?.addEventListener('abort', call, { once: true });
+      schedule();
     });
 }
 

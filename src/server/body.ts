@@ -289,10 +289,15 @@ export function createQueue(now: () => number) {
     /** Waits for the main thread. If too many bytes wait, calls `displace` for the oldest review of the busiest address. */
     async wait(address: string, bytes: number, displace: () => void): Promise<void> {
       if (hasTime()) return;
-      const leave = shares.add({ address, measure: () => bytes }, displace);
+      const displaced = new AbortController();
+      const leave = shares.add({ address, measure: () => bytes }, () => {
+        displace();
+        displaced.abort('displaced');
+      });
       waiting++;
       try {
-        await turn(address);
+        // A displaced review leaves the queue. Otherwise, it would keep its body and delay the following reviews.
+        await turn(address, displaced.signal);
       } finally {
         waiting--;
         leave();

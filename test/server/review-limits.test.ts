@@ -5,13 +5,15 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { createStore } from '../../src/cluster/store.ts';
 import { createAdmission } from '../../src/dev-cluster/admission/index.ts';
 import { createStorage } from '../../src/dev-cluster/storage.ts';
 import { type AdmissionRequest, allow } from '../../src/kube/admission.ts';
+import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import { createQueue } from '../../src/server/body.ts';
 import {
   attributes,
   createRequestContext,
@@ -457,4 +459,23 @@ test('values in forged reviews add no series to metrics', async (t) => {
   );
   await send();
   assert.deepEqual(await readSeries(), series);
+});
+
+suite('the queue of small reviews', () => {
+  test('does not keep displaced reviews, which would delay the following ones of their address', async () => {
+    let nowMs = 0;
+    const { wait } = createQueue(() => (nowMs += 10));
+    // The main thread has time for the first review.
+    await wait('a', 0, () => undefined);
+    const ended: string[] = [];
+    for (let index = 0; index < 100; index++)
+      void wait('a', LIMITS.queuedReviewsBytes, () => undefined).then(() => ended.push(`displaced ${index}`));
+    void wait('a', 0, () => undefined).then(() => ended.push('waiting'));
+    await Promise.resolve();
+    await Promise.resolve();
+    assert.equal(ended.length, 100, 'the displaced reviews end without a turn of the event loop');
+    await nextTurn();
+    await nextTurn();
+    assert.equal(ended.at(-1), 'waiting', 'the remaining review takes the next turn');
+  });
 });
