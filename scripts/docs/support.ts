@@ -2,6 +2,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { KUBERNETES_VERSION } from '../../src/dev-cluster/index.ts';
 import { MINIMUM_MINOR } from '../../src/install/index.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
+import { MIN_POLICY_MINOR } from '../../src/policy/psa/admission-policies.ts';
 import { MIN_DEFAULTS_MINOR } from '../../src/policy/psa/defaults.ts';
 import { newestVersion } from '../../src/policy/pss/evaluate.ts';
 import { type FileResult, readResults, type VersionResult } from '../../test/e2e/results.ts';
@@ -44,9 +45,9 @@ const REQUIREMENTS = [
     'the webhook sets the defaults, which `doctor` reports. `install --without-server` rejects the setting',
   ],
   [
-    'authorization by kubelet version',
-    'AuthorizationConfiguration v1: 1.32',
-    'the file must have version `v1beta1`, see [Minimum kubelet version](../how-to/kubelet-version.md)',
+    '`spec.floor`, `install --without-server`',
+    `the CEL functions flatten, distinct and sort: 1.${MIN_POLICY_MINOR}`,
+    '`spec.floor` has no effect, which `doctor` and the event `FloorNotEnforced` report, and webhooks fail closed. `install --without-server` prints an error',
   ],
   [
     'pods with `hostUsers: false`, SCC `restricted-v3`',
@@ -100,7 +101,7 @@ export function formatSupportReference(): string {
   const rows = [
     [
       'Kubernetes',
-      `1.${MINIMUM_MINOR} or newer, for match conditions of webhooks`,
+      `1.${MINIMUM_MINOR} or newer`,
       `development cluster: ${KUBERNETES_VERSION}; kube-apiserver: [the versions below](#versions-of-kubernetes)`,
     ],
     [

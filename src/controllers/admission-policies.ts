@@ -150,7 +150,7 @@ type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'vers
 
 /**
  * Creates a function that returns the policies that the settings require. There are none if the floor is off or the
- * installation namespace is missing. Returns `undefined` while the API server's version is unknown.
+ * installation namespace is missing, or if the API server is too old. Returns `undefined` while the API server's version is unknown.
  */
 function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;
@@ -160,6 +160,7 @@ function createFloorRequirements({ settings, service, version, apiServerVersion 
     if (floor.mode === 'off' || !isRunning(store, namespace)) return [];
     const serverVersion = apiServerVersion.value;
     if (serverVersion === undefined) return undefined;
+    if (isTooOld(serverVersion)) return [];
     const input: FloorInput = {
       podSecurity: effectivePodSecurity({ store, namespace, version }, settings.value),
       emulationVersion: emulationVersion ?? serverVersion,
@@ -242,9 +243,10 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (key === DEFAULTS) return await reconcileDefaults(context, reconcileContext);
       const required = getRequired(cluster.store);
       if (!required) return undefined;
-      const isTooOld = required.length > 0 && POLICY_KINDS.some((kind) => !cluster.serves(kind));
-      report(isTooOld ? describeTooOld(apiServerVersion.value) : undefined, reconcileContext);
-      if (isTooOld) return CHECK_AGAIN;
+      report(
+        settings.value.floor.mode === 'off' ? undefined : describeTooOld(apiServerVersion.value),
+        reconcileContext,
+      );
       if (required.length > 0 && isBreakGlassOn(cluster.store)) return undefined;
       if (mustRemain(required, reconcileContext)) return { requeueAfterMs: 1_000 };
       await removeOthers(required, reconcileContext);
@@ -277,9 +279,9 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
   const silence = createStopwatch();
   const printLease = (store: Store): string =>
     JSON.stringify(store.list('Lease', service.namespace).flatMap((one) => (isReplicaLease(one) ? [] : one.spec)));
-  const findMissing = ({ store, serves }: ReconcileContext['cluster']): readonly PolicyObject[] => {
+  const findMissing = ({ store }: ReconcileContext['cluster']): readonly PolicyObject[] => {
     const isPaused = settings.value.disabledControllers.includes(NAME) || isBreakGlassOn(store);
-    if (isPaused || !POLICY_KINDS.every((kind) => serves(kind))) return [];
+    if (isPaused) return [];
     return (getRequired(store) ?? []).filter(({ kind, metadata }) => store.get(kind, metadata.name) === undefined);
   };
   return {
@@ -331,8 +333,13 @@ function isRunning(store: Store, namespace: string): boolean {
   return installation !== undefined && installation.metadata?.deletionTimestamp == null;
 }
 
-function describeTooOld(version: Version | undefined): string {
-  return `spec.floor has no effect: ValidatingAdmissionPolicies require Kubernetes 1.${MIN_POLICY_MINOR}, and the version of the API server is ${version ?? 'unknown'}`;
+function isTooOld(version: Version): boolean {
+  return minorVersion(version) < MIN_POLICY_MINOR;
+}
+
+function describeTooOld(version: Version | undefined): string | undefined {
+  if (version === undefined || !isTooOld(version)) return undefined;
+  return `spec.floor has no effect: its policies require Kubernetes 1.${MIN_POLICY_MINOR}, and the version of the API server is ${version}`;
 }
 
 /** Creates a function that logs each change of the problem and records it as an event on the settings. */

@@ -56,11 +56,8 @@ const ACTION_FIELDS = {
   check: 'verb',
 } as const;
 
-/**
- * CEL environment with the functions that API servers add. `withListFunctions` adds the list functions of Kubernetes
- * 1.34.
- */
-function createEnvironment(variables: readonly string[], withListFunctions: boolean): Environment {
+/** CEL environment with the functions that API servers add. */
+function createEnvironment(variables: readonly string[]): Environment {
   const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
   environment.registerType('Strings', Strings);
   environment.registerConstant('strings', 'Strings', new Strings());
@@ -81,14 +78,12 @@ function createEnvironment(variables: readonly string[], withListFunctions: bool
   );
   environment.registerFunction('Authorizer.allowed(): bool', (authorizer: Authorizer) => authorizer.allowed());
   environment.registerFunction('list.sum(): int', (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
-  if (withListFunctions) {
-    environment.registerType('Lists', Lists);
-    environment.registerConstant('lists', 'Lists', new Lists());
-    environment.registerFunction('Lists.range(int): list', (lists: Lists, size: bigint) => lists.range(size));
-    environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
-    environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);
-    environment.registerFunction('list.sort(): list', (items: string[]) => items.toSorted(compareBytes));
-  }
+  environment.registerType('Lists', Lists);
+  environment.registerConstant('lists', 'Lists', new Lists());
+  environment.registerFunction('Lists.range(int): list', (lists: Lists, size: bigint) => lists.range(size));
+  environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
+  environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);
+  environment.registerFunction('list.sort(): list', (items: string[]) => items.toSorted(compareBytes));
   for (const name of variables) environment.registerVariable(name, name === 'authorizer' ? 'Authorizer' : 'dyn');
   return environment;
 }
@@ -102,11 +97,11 @@ const programs = new Map<string, Program>();
  * Compiles an expression.
  * @throws {Error} if it is invalid
  */
-export function compile(expression: string, variables: readonly string[] = INPUTS, withListFunctions = true): Program {
-  const scope = `${withListFunctions} ${variables.join()}`;
+export function compile(expression: string, variables: readonly string[] = INPUTS): Program {
+  const scope = variables.join();
   const known = programs.get(`${scope} ${expression}`);
   if (known) return known;
-  const environment = environments.get(scope) ?? createEnvironment(variables, withListFunctions);
+  const environment = environments.get(scope) ?? createEnvironment(variables);
   environments.set(scope, environment);
   const { valid, error } = environment.check(expression);
   if (!valid) throw new Error(`compilation failed: ${firstLine(error)}`);
@@ -143,14 +138,12 @@ function createVariables(expressions: ReadonlyMap<string, Program>, values: Valu
 }
 
 /** Compiles variables. Returns a function that evaluates expressions that read them. */
-export function compileVariables(variables: readonly CelVariable[], withListFunctions = true) {
-  const compiled = new Map(
-    variables.map(({ name, expression }) => [name, compile(expression, INPUTS, withListFunctions)] as const),
-  );
+export function compileVariables(variables: readonly CelVariable[]) {
+  const compiled = new Map(variables.map(({ name, expression }) => [name, compile(expression)] as const));
   return (input: Readonly<Record<string, unknown>>) => {
     const values = Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
     const all = { ...values, variables: createVariables(compiled, values) };
-    return (expression: string): unknown => compile(expression, INPUTS, withListFunctions)(all);
+    return (expression: string): unknown => compile(expression)(all);
   };
 }
 

@@ -127,8 +127,8 @@ export const PROFILES = {
 
 export type Profile = keyof typeof PROFILES;
 
-/** Kubernetes minor version in which match conditions became GA. */
-export const MINIMUM_MINOR = 30;
+/** Oldest supported Kubernetes 1.x minor version. */
+export const MINIMUM_MINOR = 32;
 
 /** Labels that select the replicas. They are immutable. */
 export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [COMPONENT_LABEL]: 'admission' } as const;

@@ -23,22 +23,20 @@ const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 const SAMPLE = 20;
 
 /** The policies for a mode. */
-function compilePolicies(mode: 'enforce' | 'warn', kubernetesMinor: number) {
+function compilePolicies(mode: 'enforce' | 'warn') {
   const generated = generatePolicies(
     { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION), emulationVersion: RECORDED_VERSION },
-    { modes: 'all', kubernetesMinor },
+    { modes: 'all', kubernetesMinor: minorVersion(newestVersion) },
   );
   const compile = (level: Level) => {
     const name = `${mode}-${level}.psa.portcullis.dev`;
     const policy = generated.find(({ kind, metadata }) => !kind.endsWith('Binding') && metadata.name === name);
-    return policy ? [[level, compilePolicy(policy, kubernetesMinor >= 35)] as const] : [];
+    return policy ? [[level, compilePolicy(policy)] as const] : [];
   };
   return new Map([...compile('baseline'), ...compile('restricted')]);
 }
 
-const NEWEST = minorVersion(newestVersion);
-const onNewServers = { enforce: compilePolicies('enforce', NEWEST), warn: compilePolicies('warn', NEWEST) };
-const onOldServers = { enforce: compilePolicies('enforce', 30), warn: compilePolicies('warn', 30) };
+const policies = { enforce: compilePolicies('enforce'), warn: compilePolicies('warn') };
 
 interface Expectation {
   readonly level: Level;
@@ -49,21 +47,11 @@ interface Expectation {
 
 const counts = { verdicts: 0, texts: 0, warnings: 0, suppressed: 0 };
 
-/**
- * Compares the message of the policies with the recorded text, and the verdict on old API servers with the recorded
- * verdict.
- */
+/** Compares the message of the policies with the recorded text. */
 function verify(pod: unknown, { level, version, text }: Expectation, name: string): void {
   const request = { object: pod, labels: { [POD_SECURITY_LABELS.enforceVersion]: version } };
   const expected = text === '' ? undefined : `violates PodSecurity "${level}:${version}": ${text}`;
-  assert.equal(onNewServers.enforce.get(level)?.(request).message, expected, name);
-  if (counts.verdicts % SAMPLE === 0) {
-    assert.equal(
-      onOldServers.enforce.get(level)?.(request).message === undefined,
-      text === '',
-      `${name}, on old API servers`,
-    );
-  }
+  assert.equal(policies.enforce.get(level)?.(request).message, expected, name);
   counts.verdicts++;
   if (text !== '') counts.texts++;
 }
@@ -81,11 +69,7 @@ function verifyWarning(pod: unknown, enforced: Expectation, warned: Expectation,
   const { level, version, text } = warned;
   const expected =
     enforced.text !== '' || text === '' ? undefined : `would violate PodSecurity "${level}:${version}": ${text}`;
-  assert.equal(onNewServers.warn.get(level)?.(request).message, expected, name);
-  if ((counts.warnings + counts.suppressed) % SAMPLE === 0) {
-    const isWarned = onOldServers.warn.get(level)?.(request).message !== undefined;
-    assert.equal(isWarned, expected !== undefined, `${name}, on old API servers`);
-  }
+  assert.equal(policies.warn.get(level)?.(request).message, expected, name);
   if (expected !== undefined) counts.warnings++;
   else if (text !== '') counts.suppressed++;
 }
@@ -107,7 +91,7 @@ test('the example for each check', () => {
 /** The variables of a level's checks, for the version in the request. */
 const compiledChecks = new Map(
   (['baseline', 'restricted'] as const).map((level) => {
-    const { variables } = buildCelChecks({ levels: [level], hasListFunctions: true });
+    const { variables } = buildCelChecks({ levels: [level] });
     const inputs = [
       { name: 'pod', expression: 'dyn(object)' },
       { name: 'minor', expression: 'request.minor' },
@@ -119,7 +103,7 @@ const compiledChecks = new Map(
 /** Compares the verdict and the text of one check. */
 function verifyCheck(id: string, pod: unknown, { version, text }: Omit<Expectation, 'level'>, name: string): void {
   const level = checks.find((check) => check.id === id)?.level ?? 'restricted';
-  const minor = version === 'latest' ? NEWEST : minorVersion(version);
+  const minor = minorVersion(version === 'latest' ? newestVersion : version);
   const run = compiledChecks.get(level)?.({ object: asStored(pod), request: { minor } });
   const results = [run?.(`variables.${id}`), run?.(`variables.${id}Text`)];
   assert.deepEqual(results, [text === '', text], `${id} ${version}: ${name}`);

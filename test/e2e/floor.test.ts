@@ -8,11 +8,11 @@ import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { FLOOR_SELECTOR } from '../../src/kube/well-known.ts';
 import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
 import {
-  ASSETS,
   type ControlPlane,
   createSystem,
   startControlPlane,
   type System,
+  withoutPolicies,
 } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
@@ -20,7 +20,7 @@ import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { compliantPod, hostNetworkPod, PLAIN_DETAILS, plainPod } from '../support/pod-security.ts';
 
-const skip = ASSETS === undefined && 'KUBEBUILDER_ASSETS is needed: the API server must outlive the replicas';
+const skip = withoutPolicies;
 
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
 const SPEC = {

@@ -65,16 +65,7 @@ suite(
       const ports = await freePorts(2);
       await writeFiles(folder, ports);
       const authorizationConfig = join(folder, 'authz/authorization.yaml');
-      plane = await startControlPlane({ authorizationConfig }).catch(async (error: unknown) => {
-        // API servers older than Kubernetes 1.32 require another version of the file, as the documentation describes.
-        assert.match(String(error), /no kind \\"AuthorizationConfiguration\\" is registered for version/);
-        const text = await readFile(authorizationConfig, 'utf8');
-        await writeFile(
-          authorizationConfig,
-          text.replace('apiserver.config.k8s.io/v1', 'apiserver.config.k8s.io/v1beta1'),
-        );
-        return startControlPlane({ authorizationConfig });
-      });
+      plane = await startControlPlane({ authorizationConfig });
       await apply(plane.admin, [...CRDS, ...(await readObjects(join(folder, 'rbac.yaml')))]);
       const settings = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
       const metadata = { name: 'cluster' };
@@ -243,11 +234,9 @@ suite(
       assert.deepEqual(called, [`Authorizer:   called   ${plane.server}`]);
       await replica?.stop();
       const [stopped = ''] = await authorizer('admin', ['system:masters']);
-      // API servers older than Kubernetes 1.32 do not report the error.
-      const [state = '', ...error] = stopped.split(' (');
+      const [state, ...error] = stopped.split(' (');
       assert.equal(state, `Authorizer:   not-called   ${plane.server}`);
-      if (error.length > 0)
-        assert.match(error.join(' ('), /^Post "https:\/\/127\.0\.0\.1:.*connect: connection refused\)$/);
+      assert.match(error.join(' ('), /^Post "https:\/\/127\.0\.0\.1:.*connect: connection refused\)$/);
     });
 
     test('kubelet status for a user who may not create the review', async () => {

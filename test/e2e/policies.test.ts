@@ -11,14 +11,14 @@ import { checks } from '../../src/policy/pss/index.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { findMissingKind } from '../support/control-plane/discovery.ts';
-import { ASSETS, type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
+import { type ControlPlane, startControlPlane, withoutPolicies } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl } from '../support/kubectl.ts';
 import { type Outcome, runProgram } from '../support/memory-io.ts';
 import { compliantPod, hostNetworkPod, plainPod, violatingPod } from '../support/pod-security.ts';
 
-const skip = ASSETS === undefined && 'the development cluster has no ValidatingAdmissionPolicy';
+const skip = withoutPolicies;
 
 /** The policies of the namespaces. */
 const POLICIES = ['baseline', 'restricted'].flatMap((level) =>
@@ -270,8 +270,8 @@ suite('policies and the PodSecurity plugin', { skip }, () => {
     }
   });
 
-  test('policies for old API servers are accepted', async () => {
-    const { stdout } = await runProgram(['install', '--without-server', '--for-kubernetes=1.30']);
+  test('policies for the oldest supported API servers are accepted', async () => {
+    const { stdout } = await runProgram(['install', '--without-server', '--for-kubernetes=1.35']);
     for (const { value } of readDocuments(stdout, 'policies').documents) {
       const { kind, metadata } = value as { readonly kind: string; readonly metadata: { readonly name: string } };
       const resource = kind.endsWith('Binding') ? 'validatingadmissionpolicybindings' : 'validatingadmissionpolicies';

@@ -7,7 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
-import { ASSETS, type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
+import { type ControlPlane, startControlPlane, withoutPolicies } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -44,7 +44,7 @@ const SPECS: Readonly<Record<string, JsonObject>> = {
   },
 };
 
-suite('pods with long lists', { skip: ASSETS === undefined && 'needs admission policies' }, () => {
+suite('pods with long lists', { skip: withoutPolicies }, () => {
   let plane: ControlPlane;
 
   const send = async (

@@ -66,9 +66,9 @@ function celInput(given: PolicyRequest): Readonly<Record<string, unknown>> {
 }
 
 /** Compiles a policy. The result ignores the match constraints of the policy and its bindings. */
-export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) {
+export function compilePolicy({ spec }: PolicyObject) {
   const { variables, matchConditions = [], validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
-  const evaluate = compileVariables(variables, withListFunctions);
+  const evaluate = compileVariables(variables);
   return (request: PolicyRequest): PolicyAnswer => {
     const run = evaluate(celInput(request));
     if (!matchConditions.every(({ expression }) => run(expression) === true)) {

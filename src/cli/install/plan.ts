@@ -172,7 +172,7 @@ export function planForCluster(facts: ClusterFacts, installed: Partial<ManifestS
 function findProblem(facts: ClusterFacts, settings: ManifestSettings): string | undefined {
   const { server, version, groups, hasForeignNodesConfig } = facts;
   if (isTooOld(version)) {
-    return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for match conditions`;
+    return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required`;
   }
   if (isOpenShift(facts) && settings.features.scc) {
     return '--scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: use --scc=false';

@@ -2,7 +2,7 @@
 import { type ClusterClient, readServer } from '../../cluster/client.ts';
 import { listSettings, type Setting, withSetting } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { decodePolicy, MINIMUM_MINOR } from '../../install/index.ts';
+import { decodePolicy } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { type JsonObject, type PortcullisConfiguration, valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -59,11 +59,11 @@ export function checkServerless({ set }: Pick<Changes, 'set'>, { typed }: Pick<S
   );
 }
 
-/** Parses a Kubernetes minor version such as `1.30` or `v1.30.2`. */
+/** Parses a Kubernetes minor version such as `1.36` or `v1.36.2`. */
 export function kubernetesVersion(value: string): Version {
   const minor = Number(/^v?1\.(\d{1,4})(?:\.\d+)?$/.exec(value)?.[1] ?? NaN);
   if (minor >= MIN_POLICY_MINOR) return `v1.${minor}`;
-  const older = Number.isNaN(minor) ? '' : ', because older API servers have no ValidatingAdmissionPolicy v1';
+  const older = Number.isNaN(minor) ? '' : ', because older API servers reject functions in the policies';
   throw new UserError(`must be a Kubernetes version such as 1.36, and at least 1.${MIN_POLICY_MINOR}${older}`);
 }
 
@@ -104,9 +104,9 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
   if (minor === undefined) {
     throw new UserError(`${server} reports version ${version}, which is unknown: use --for-kubernetes`);
   }
-  if (minorVersion(minor) < MINIMUM_MINOR) {
+  if (minorVersion(minor) < MIN_POLICY_MINOR) {
     throw new UserError(
-      `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for ValidatingAdmissionPolicy v1`,
+      `${server} runs Kubernetes ${version}: v1.${MIN_POLICY_MINOR} or newer is required for functions in the policies`,
     );
   }
   const installed = readServerless(policies);

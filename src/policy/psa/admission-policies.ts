@@ -29,15 +29,12 @@ interface PolicySettings {
 export interface PolicyOptions {
   /** Whether to generate policies for all modes, or only for enforce mode. */
   readonly modes: 'all' | 'enforce';
-  /** Minor version of the oldest API server that evaluates the policies. */
+  /** Minor version of the oldest API server that evaluates the policies, at least `MIN_POLICY_MINOR`. */
   readonly kubernetesMinor: number;
 }
 
-/** Oldest Kubernetes 1.x minor version that serves ValidatingAdmissionPolicies as v1. */
-export const MIN_POLICY_MINOR = 30;
-
-/** Oldest minor version whose API servers accept `flatten`, `distinct` and `sort` in policies. */
-const LIST_FUNCTIONS_MINOR = 35;
+/** Oldest Kubernetes 1.x minor version whose API servers accept `flatten`, `distinct` and `sort` in policies. */
+export const MIN_POLICY_MINOR = 35;
 
 /**
  * Maximum total number of containers, volumes, ports, added capabilities, sysctls and annotations that the policies
@@ -470,7 +467,6 @@ function celScope({ settings, options }: Context, levels: readonly Level[]): Cel
   return {
     levels,
     emulationVersion: settings.emulationVersion ?? `v1.${kubernetesMinor}`,
-    hasListFunctions: kubernetesMinor >= LIST_FUNCTIONS_MINOR,
   };
 }
 

@@ -1,6 +1,6 @@
 /** Combines the CEL expressions of the checks into ValidatingAdmissionPolicy variables. */
 import { celString } from '../../kube/cel.ts';
-import { type CelRule, EXCEPTIONS, SHARED_VARIABLES, withoutListFunctions } from './cel.ts';
+import { type CelRule, EXCEPTIONS, SHARED_VARIABLES } from './cel.ts';
 import type { Exception } from './check.ts';
 import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';
@@ -12,11 +12,6 @@ export interface CelScope {
   readonly levels: readonly Level[];
   /** The version that `latest` refers to. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
-  /**
-   * True if the API server's CEL environment has the list functions `flatten`, `distinct` and `sort`. Messages are less
-   * exact if it does not.
-   */
-  readonly hasListFunctions: boolean;
 }
 
 /** A policy variable. It may read the variables that precede it. */
@@ -49,10 +44,9 @@ export function buildCelChecks(scope: CelScope): CelChecks {
     const selections = selectRevisions(id, scope);
     return selections.every(({ rule }) => rule === undefined) ? [] : [{ id, ...combine(selections, scope) }];
   });
-  const adapt = (text: string): string => (scope.hasListFunctions ? text : withoutListFunctions(text));
   const own = parts.flatMap(({ id, passes, text }): CelVariable[] => [
     { name: id, expression: passes },
-    { name: `${id}Text`, expression: adapt(`variables.${id} ? "" : ${text}`) },
+    { name: `${id}Text`, expression: `variables.${id} ? "" : ${text}` },
   ]);
   const shared = Object.entries(SHARED_VARIABLES).map(([name, expression]) => ({ name, expression }));
   return {

@@ -14,7 +14,7 @@ export interface CelRule {
    * differ between revisions, and for parts that `text` reads several times.
    */
   readonly variables?: Readonly<Record<string, string>>;
-  /** CEL bool that is true if the pod passes. It must use only functions that Kubernetes 1.30 supports. */
+  /** CEL bool that is true if the pod passes. It must use only functions that Kubernetes 1.34 supports. */
   readonly passes: string;
   /**
    * CEL string with the reason, followed by the detail in parentheses. It is evaluated only if the pod does not pass.
@@ -58,26 +58,9 @@ export function celQuotedList(items: string): string {
   return `"\\"" + ${items}.join("\\", \\"") + "\\""`;
 }
 
-/**
- * Returns the distinct strings in a list of lists, sorted by bytes. For older API servers, which lack these functions,
- * see `withoutListFunctions`.
- */
+/** Returns the distinct strings in a list of lists, sorted by bytes. Kubernetes 1.34 added these functions. */
 export function sortedSet(lists: string): string {
   return `${lists}.flatten().distinct().sort()`;
-}
-
-/**
- * Rewrites an expression for API servers that lack the list functions that Kubernetes 1.34 added. The rewritten
- * expression neither sorts nor deduplicates values, and omits empty values.
- */
-export function withoutListFunctions(text: string): string {
-  return text
-    .replaceAll(
-      '.flatten()',
-      '.filter(l, size(l) > 0).map(l, l.join("\\n")).join("\\n").split("\\n").filter(text, text != "")',
-    )
-    .replaceAll('.distinct()', '')
-    .replaceAll('.sort()', '');
 }
 
 /** Returns an expression that selects the singular or plural based on the size of a list. */

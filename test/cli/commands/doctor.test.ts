@@ -536,7 +536,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'a floor, webhooks fail closed': withFloor('Fail', (all) => all),
   'a floor on an old API server': {
     ...withFloor('Fail', () => []),
-    server: { value: { version: 'v1.29.4', minor: 'v1.29', groups: [] } },
+    server: { value: { version: 'v1.34.4', minor: 'v1.34', groups: [] } },
   },
   'a floor that is not in force': withFloor('Ignore', (all) => all.slice(0, 1)),
   'emulated version': {

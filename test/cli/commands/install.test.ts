@@ -29,7 +29,7 @@ function read(text: string): readonly unknown[] {
 }
 
 const UNSEEN = (profile: string): string =>
-  `Assuming the ${profile} profile and Kubernetes 1.30 or newer, because no cluster was read\n`;
+  `Assuming the ${profile} profile and Kubernetes 1.32 or newer, because no cluster was read\n`;
 
 describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [

@@ -79,12 +79,12 @@ describe('invalid arguments', () => {
     });
   }
   const versions: readonly (readonly [version: string, reason: string])[] = [
-    ['1.29', ', because older API servers have no ValidatingAdmissionPolicy v1'],
+    ['1.34', ', because older API servers reject functions in the policies'],
     ['latest', ''],
   ];
   for (const [version, reason] of versions) {
     test(`policies for version ${version}`, async () => {
-      const error = `invalid argument "${version}" for "--for-kubernetes" flag: must be a Kubernetes version such as 1.36, and at least 1.30${reason}`;
+      const error = `invalid argument "${version}" for "--for-kubernetes" flag: must be a Kubernetes version such as 1.36, and at least 1.35${reason}`;
       assert.deepEqual(await runProgram([...INSTALL, `--for-kubernetes=${version}`]), {
         code: 2,
         stdout: '',
@@ -425,9 +425,8 @@ describe('a cluster', () => {
   const EXEMPT = SETTINGS[0] ?? '';
 
   test('an unsupported API server version', async () => {
-    const error =
-      'error: SERVER runs Kubernetes v1.29.2: v1.30 or newer is required for ValidatingAdmissionPolicy v1\n';
-    assert.deepEqual(await run({ minor: '29' }, ...INSTALL), { code: 2, stdout: '', stderr: error });
+    const error = 'error: SERVER runs Kubernetes v1.34.2: v1.35 or newer is required for functions in the policies\n';
+    assert.deepEqual(await run({ minor: '34' }, ...INSTALL), { code: 2, stdout: '', stderr: error });
   });
 
   test('policies adopt the settings of a server', async () => {

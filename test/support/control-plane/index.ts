@@ -2,6 +2,9 @@
  * Control planes for tests, which are the development cluster in this process, or kube-apiserver and etcd in
  * `KUBEBUILDER_ASSETS`.
  */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { MIN_POLICY_MINOR } from '../../../src/policy/psa/admission-policies.ts';
 import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
 import type { ApiClient } from '../api-client.ts';
 import { startDevControlPlane } from './dev-cluster.ts';
@@ -72,6 +75,16 @@ export { REPLICA_USER, startReplica, type Replica, type ReplicaOptions } from '.
 
 /** The folder with the envtest binaries. If absent, tests use the development cluster. */
 export const ASSETS = process.env['KUBEBUILDER_ASSETS'] || undefined;
+
+/** Reason to skip tests of generated policies, or false if the kube-apiserver accepts them. */
+export const withoutPolicies: string | false = findPolicyProblem();
+
+function findPolicyProblem(): string | false {
+  if (ASSETS === undefined) return 'needs a kube-apiserver: KUBEBUILDER_ASSETS is not set';
+  const { stdout } = spawnSync(join(ASSETS, 'kube-apiserver'), ['--version'], { encoding: 'utf8' });
+  const minor = Number(/v1\.(\d+)/.exec(stdout ?? '')?.[1]);
+  return minor < MIN_POLICY_MINOR ? `policies require Kubernetes 1.${MIN_POLICY_MINOR}` : false;
+}
 
 /** Starts a control plane with the namespaces and roles that every cluster has. */
 export function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {

@@ -3,7 +3,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { isDeepStrictEqual } from 'node:util';
 import { VERSION } from '../../../src/cli/command.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
@@ -74,26 +73,14 @@ export async function apply(client: ApiClient, objects: readonly JsonObject[]): 
   const changed: string[] = [];
   for (const object of objects) {
     const { path } = await resolvePaths(client, object);
-    const before = content((await client.send('GET', path)).body);
+    const before = getVersion(responseObject(await client.send('GET', path)));
     const answer = await client.send('PATCH', `${path}?fieldManager=kubectl`, object, {
       'content-type': 'application/apply-patch+yaml',
     });
     assert.ok(answer.status < 300, `${path}: ${answer.text}`);
-    if (!isDeepStrictEqual(content(answer.body), before)) changed.push(path);
+    if (getVersion(responseObject(answer)) !== before) changed.push(path);
   }
   return changed;
-}
-
-/**
- * Returns the object without the fields that API servers older than Kubernetes 1.31 change even if the object is
- * unchanged.
- */
-function content(object: unknown): unknown {
-  if (!isObject(object)) return undefined;
-  const { managedFields, ...metadata } = objectMetadata(object);
-  const fields = Array.isArray(managedFields) ? managedFields.filter(isObject) : [];
-  const owners = fields.map((one) => ({ ...one, time: undefined }));
-  return { ...object, metadata: { ...metadata, resourceVersion: undefined, managedFields: owners } };
 }
 
 /** Returns the resource versions of existing objects by path. */

@@ -27,7 +27,7 @@ function checkSupport(version: string, served: Version | undefined): CheckResult
   if (major === undefined) return unknown(OBJECT, `cannot parse version ${version}`);
   if (Number(major) > 1 || Number(minor) >= MINIMUM_MINOR) return ok(OBJECT, `Kubernetes ${version} is supported`);
   return problem(OBJECT, `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`, {
-    impact: 'match conditions are not supported, so break-glass does not work and the webhooks receive more requests',
+    impact: 'Portcullis is not tested with this version',
     fix: instruction('upgrade the cluster'),
   });
 }
