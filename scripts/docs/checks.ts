@@ -3,10 +3,10 @@
  * the fix, and references. The texts about Pod Security checks come from the checks.
  */
 import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
-import { fixManifests } from '../../src/config/fix.ts';
 import { parsePath, printYaml } from '../../src/config/yaml.ts';
 import { withValueAt } from '../../src/kube/types.ts';
 import { type Check, checks, type FieldExample } from '../../src/policy/pss/index.ts';
+import { fixManifests } from '../../src/web/evaluate.ts';
 
 /** A page about a finding of `portcullis check`. */
 export interface CheckPage {

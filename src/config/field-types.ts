@@ -4,7 +4,7 @@ import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isLi
 import { isObject } from '../kube/types.ts';
 import { printFieldPath } from '../policy/pod/templates.ts';
 import document from './field-types.json' with { type: 'json' };
-import type { ManifestObject } from './objects.ts';
+import { type ManifestObject, type ObjectPod, readPods } from './objects.ts';
 import { type ManifestError, type Path, readDocuments } from './yaml.ts';
 
 type Table = Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -58,12 +58,10 @@ interface FieldProblems {
   readonly unknown: readonly Path[];
 }
 
-const NO_PROBLEMS: FieldProblems = { wrong: [], unknown: [] };
-
-/** Finds wrong types and unknown fields in an object of a built-in kind. */
+/** Finds wrong types and unknown fields in an object of a built-in kind, and wrong types in the pods of other kinds. */
 export function findFieldProblems(object: ManifestObject): FieldProblems {
   const shape = builtInShape(object);
-  if (shape === undefined) return NO_PROBLEMS;
+  if (shape === undefined) return { wrong: readPods(object.value).pods.flatMap(findPodFieldProblems), unknown: [] };
   const errors = findShapeErrors(object.value, shape, true);
   return {
     wrong: errors.flatMap((one) => ('known' in one ? [] : [describeWrongType(one)])),
@@ -73,10 +71,11 @@ export function findFieldProblems(object: ManifestObject): FieldProblems {
 
 const POD = { apiVersion: 'v1', kind: 'Pod' } as const;
 
-/** Finds values of the wrong type in a pod or pod template. */
-export function findPodFieldProblems(pod: unknown): readonly WrongType[] {
-  const errors = findShapeErrors(pod, builtInShape(POD) ?? 'any', true);
-  return errors.flatMap((one) => ('known' in one ? [] : [describeWrongType(one)]));
+/** Finds values of the wrong type in a pod or pod template. The paths are those of the object. */
+export function findPodFieldProblems({ pod, sourcePath }: Pick<ObjectPod, 'pod' | 'sourcePath'>): readonly WrongType[] {
+  return findShapeErrors(pod, builtInShape(POD) ?? 'any', true).flatMap((one) =>
+    'known' in one ? [] : [describeWrongType({ ...one, path: sourcePath(one.path) })],
+  );
 }
 
 type ShapeError = ReturnType<typeof findShapeErrors>[number];
@@ -105,8 +104,9 @@ function matches(value: unknown, shape: FieldShape): boolean {
 
 /** Returns an error for each value that API servers cannot decode. */
 export function decodeErrors(object: ManifestObject): readonly ManifestError[] {
+  const subject = builtInShape(object) === undefined ? `the pods of the ${object.kind}` : `the ${object.kind}`;
   return findFieldProblems(object).wrong.map(({ path, error, fix }) => {
-    const message = `API servers cannot decode the ${object.kind}: ${formatFieldError(error)}. ${fix}`;
+    const message = `API servers cannot decode ${subject}: ${formatFieldError(error)}. ${fix}`;
     return { file: object.document.file, ...object.locate(path), message };
   });
 }

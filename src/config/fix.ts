@@ -1,5 +1,6 @@
 /** Fixes pods and pod templates in manifest text. This file does not depend on Node, so web pages can import it. */
 import { deepEqual } from '../kube/equality.ts';
+import { formatFieldError } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type PodLike, valueAt, withValueAt } from '../kube/types.ts';
 import { findConflicts, lacksWindows } from '../policy/pod/conflicts.ts';
@@ -9,8 +10,10 @@ import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/
 import { checkRepairs } from '../policy/pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
+import { findFieldProblems } from './field-types.ts';
 import { type ManifestObject, manifestObjects, readPod, readPods } from './objects.ts';
 import { type FieldValue, rewrite } from './rewrite.ts';
+import { findUnrendered } from './unrendered.ts';
 import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
 /** A violation, its fields, and the repairs that its rule offers. */
@@ -108,16 +111,6 @@ function withWindows(pod: PodLike): PodLike {
   return withValueAt(pod, parsePath(WINDOWS.repairs[0].path), 'windows') as PodLike;
 }
 
-/**
- * Fixes all pods and pod templates in a text to pass a Pod Security Standards policy, as far as the checks offer
- * repairs. The text is YAML or JSON and can contain any number of documents and lists.
- *
- * @example fixManifests('apiVersion: v1\nkind: Pod\n…', { level: 'restricted', version: 'latest' }).text
- */
-export function fixManifests(text: string, policy: Policy, file = ''): FixedText {
-  return fixText(text, file, (pod) => podSecurityViolations(pod, policy));
-}
-
 /** An object whose unknown fields have been moved to the places where they belong. */
 export interface Relocated {
   readonly object: ManifestObject;
@@ -128,23 +121,36 @@ export interface Relocated {
 interface FixOptions {
   /** Returns the choices for an object that cannot be changed. */
   readonly refuse?: (object: ManifestObject) => string | undefined;
+  /** Returns true for an object that stays unchanged. */
+  readonly isSkipped?: (object: ManifestObject) => boolean;
   /** Changes an object before its pods are fixed. */
   readonly moveFields?: (object: ManifestObject) => Relocated;
 }
 
 const PROCESSED = 'change it in the template, because its parameters have been substituted';
 
-/** Like `fixManifests`, but for violations of any rules. `file` is the name of the text in messages. */
+/**
+ * Fixes the violations in all pods and pod templates in a text, as far as their rules offer repairs. Objects that are not
+ * rendered yet stay unchanged. The text is YAML or JSON and can contain any number of documents and lists. `file` is the
+ * name of the text in messages.
+ *
+ * @example fixText('apiVersion: v1\nkind: Pod\n…', '', (pod) => podSecurityViolations(pod, policy)).text
+ */
 export function fixText(
   text: string,
   file: string,
   findViolations: FindViolations,
-  { refuse = () => undefined, moveFields = (object) => ({ object, changes: [], unfixed: [] }) }: FixOptions = {},
+  {
+    refuse = () => undefined,
+    isSkipped = () => false,
+    moveFields = (object) => ({ object, changes: [], unfixed: [] }),
+  }: FixOptions = {},
 ): FixedText {
   const { documents, errors } = readDocuments(text, file);
   const read = documents.map(manifestObjects);
   const fixes = read
     .flatMap(({ objects }) => objects)
+    .filter((object) => !isSkipped(object) && findUnrendered(object).length === 0)
     .flatMap((object) => fixObject(moveFields(object), findViolations));
   const refused = new Map(
     fixes.flatMap((fix) => {
@@ -171,8 +177,13 @@ export function fixText(
 interface Fix extends FieldValue, Relocated {}
 
 /** Fixes the pods of an object. They are one fix with the object if fields of the object have been moved. */
-function fixObject({ object, changes, unfixed }: Relocated, findViolations: FindViolations): readonly Fix[] {
+function fixObject({ object, changes, unfixed }: Relocated, findPolicyViolations: FindViolations): readonly Fix[] {
   const { document, value } = object;
+  const findViolations: FindViolations = (pod, located) => {
+    const wrong = decodeViolations(located);
+    const violations = findPolicyViolations(pod, located);
+    return wrong.length === 0 ? violations : [...wrong, ...violations.filter(({ check }) => check !== 'decode')];
+  };
   const pods = findPodTemplates(value).templates.map((path) => ({ path, ...fixPod({ object, path }, findViolations) }));
   const fixes = pods.map(({ path, pod, ...fix }) => ({
     ...fix,
@@ -197,6 +208,20 @@ function fixObject({ object, changes, unfixed }: Relocated, findViolations: Find
       unfixed: [...all, ...pods.flatMap((one) => one.unfixed)],
     },
   ];
+}
+
+/** Returns the values in a pod that API servers cannot decode. */
+function decodeViolations({ object, path: template }: LocatedPod): readonly RepairableViolation[] {
+  return findFieldProblems(object)
+    .wrong.filter(({ path }) => template.every((step, index) => path[index] === step))
+    .map(({ path, error, fix }) => ({
+      check: 'decode',
+      reason: 'wrong type',
+      detail: formatFieldError(error),
+      fix,
+      repairs: [],
+      fields: [{ path: printFieldPath(path.slice(template.length)), values: [error.value], isMissing: false }],
+    }));
 }
 
 /** Returns the violations of pods whose fields are spread over the object, because no rule fixes them. */

@@ -8,9 +8,7 @@ import { UserError } from '../kube/user-error.ts';
 import { failureReason } from './files.ts';
 import { findKustomizeInputs } from './kustomizations.ts';
 import { CHART_FILE } from './objects.ts';
-
-/** The argument for standard input, and its name in messages. */
-export const STDIN = { path: '-', name: 'stdin' } as const;
+import { STDIN } from './yaml.ts';
 
 export const URL_PATTERN = /^https?:\/\//;
 const EXTENSIONS = /\.(?:ya?ml|json)$/i;

@@ -9,9 +9,9 @@ import { quote, shellQuote } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { decodeText, failureReason, isUtf16, NOT_REGULAR, openRegularFile, readBytes, TOO_LARGE } from './files.ts';
-import { type ListedFile, listManifestFiles, STDIN, URL_PATTERN } from './manifest-files.ts';
+import { type ListedFile, listManifestFiles, URL_PATTERN } from './manifest-files.ts';
 import { type ManifestObject, type ManifestObjects, manifestObjects } from './objects.ts';
-import { type Documents, type ManifestDocument, type ManifestError, readSteps } from './yaml.ts';
+import { type Documents, type ManifestDocument, type ManifestError, readSteps, STDIN } from './yaml.ts';
 
 /** Documents and objects from all files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}

@@ -1,26 +1,27 @@
-/** Finds placeholders in fields that policies read, because the object must be rendered before it can be evaluated. */
+/** Finds the fields because of which an object cannot be evaluated: placeholders, and values of the wrong type. */
 import { shellQuote } from '../kube/text.ts';
-import { isObject, valueAt } from '../kube/types.ts';
-import { findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
+import { isObject } from '../kube/types.ts';
+import { EVALUATED_POD, select } from '../policy/pod/selection.ts';
+import { printFieldPath } from '../policy/pod/templates.ts';
 import { isException } from './exceptions.ts';
-import { findFieldProblems, findPodFieldProblems } from './field-types.ts';
-import { STDIN } from './manifest-files.ts';
-import { apiGroup, type ManifestObject } from './objects.ts';
+import { decodeErrors, findFieldProblems, findPodFieldProblems } from './field-types.ts';
+import { apiGroup, type ManifestObject, readPods } from './objects.ts';
 import { describeRendering, findPlaceholder, type Placeholder } from './placeholders.ts';
-import type { ManifestError, Path } from './yaml.ts';
-
-/** String fields of a pod that policies read. Policies also read all fields of other types. */
-const READ_IN_POD =
-  /^(?:spec\.os\.name|metadata\.annotations\[(?:container\.apparmor\.|(?:container\.)?seccomp\.|openshift\.io\/required-scc).*|spec\.(?:(?:containers|initContainers|ephemeralContainers)\[\d+\]\.)?(?:securityContext\.(?:procMount|seccompProfile|appArmorProfile|seLinuxOptions|capabilities|sysctls\[\d+\]\.name).*|\w+(?:\.\w+)?\.(?:httpGet|tcpSocket)\.host))$/;
+import { type ManifestError, type Path, STDIN } from './yaml.ts';
 
 /** Labels and annotations of namespaces that policies read. */
 const READ_IN_NAMESPACE =
   /^metadata\.(?:labels|annotations)\[(?:pod-security\.kubernetes\.io|portcullis\.dev|openshift\.io)\//;
 
+/** Returns an error for each placeholder that prevents the evaluation of an object, or else for each undecodable value. */
+export function findUnreadable(object: ManifestObject): readonly ManifestError[] {
+  const unrendered = findUnrendered(object);
+  return unrendered.length > 0 ? unrendered : decodeErrors(object);
+}
+
 /** Returns an error for each field that contains a placeholder and that a policy reads or API servers cannot decode. */
 export function findUnrendered(object: ManifestObject): readonly ManifestError[] {
-  const placeholders: PlaceholderField[] = [];
-  collect(object.value, [], placeholders);
+  const placeholders = findPlaceholders(object.value);
   if (placeholders.length === 0) return [];
   const isRead = readFields(object);
   const { document, locate } = object;
@@ -36,7 +37,7 @@ export function findUnrendered(object: ManifestObject): readonly ManifestError[]
 /** Describes how to set the parameter of an OpenShift Template. */
 function describeProcessing(file: string, placeholder: Placeholder): string {
   const [name] = /\w+/.exec(placeholder.text) ?? ['NAME'];
-  const source = file === STDIN.name ? STDIN.path : shellQuote(file);
+  const source = file === STDIN.name ? STDIN.path : file === '' ? 'FILE' : shellQuote(file);
   return `The parameter has no value, so process the template first: oc process -f ${source} -p ${name}=VALUE | portcullis check -f -`;
 }
 
@@ -45,18 +46,24 @@ interface PlaceholderField {
   readonly placeholder: Placeholder;
 }
 
-function collect(value: unknown, path: (string | number)[], found: PlaceholderField[]): void {
-  if (typeof value === 'string') {
-    const placeholder = findPlaceholder(value);
-    if (placeholder) found.push({ path: [...path], placeholder });
-    return;
-  }
-  const members = Array.isArray(value) ? value.entries() : isObject(value) ? Object.entries(value) : [];
-  for (const [step, member] of members) {
-    path.push(step);
-    collect(member, path, found);
-    path.pop();
-  }
+function findPlaceholders(root: unknown): readonly PlaceholderField[] {
+  const found: PlaceholderField[] = [];
+  const path: (string | number)[] = [];
+  const visit = (value: unknown): void => {
+    if (typeof value === 'string') {
+      const placeholder = findPlaceholder(value);
+      if (placeholder) found.push({ path: [...path], placeholder });
+      return;
+    }
+    const members = Array.isArray(value) ? value.entries() : isObject(value) ? Object.entries(value) : [];
+    for (const [step, member] of members) {
+      path.push(step);
+      visit(member);
+      path.pop();
+    }
+  };
+  visit(root);
+  return found;
 }
 
 /** Returns a function that reports whether the value of a string field affects the evaluation of an object. */
@@ -65,29 +72,15 @@ function readFields(object: ManifestObject): (path: Path) => boolean {
   if (isException(object) || apiGroup(apiVersion) === 'security.openshift.io') {
     return ([first, second]) => first !== 'metadata' && second !== 'reason';
   }
-  const { templates, composed } = findPodTemplates(value);
-  const wrong = [
-    ...findFieldProblems(object).wrong.map(({ path }) => path),
-    ...templates.flatMap((template) =>
-      findPodFieldProblems(valueAt(value, template)).map(({ path }) => [...template, ...path]),
-    ),
-  ];
-  const undecodable = new Set(['apiVersion', 'kind', ...wrong.map(printFieldPath)]);
-  for (const { pod, sourcePath } of composed) {
-    const found: PlaceholderField[] = [];
-    collect(pod, [], found);
-    const read = found.map(({ path }) => path).filter((path) => READ_IN_POD.test(printFieldPath(path)));
-    for (const path of [...read, ...findPodFieldProblems(pod).map((one) => one.path)]) {
-      undecodable.add(printFieldPath(sourcePath(path)));
-    }
-  }
+  const inPods = readPods(value).pods.flatMap((one) => [
+    ...findPlaceholders(select(one.pod, EVALUATED_POD)).map(({ path }) => one.sourcePath(path)),
+    ...findPodFieldProblems(one).map(({ path }) => path),
+  ]);
+  const wrong = findFieldProblems(object).wrong.map(({ path }) => path);
+  const read = new Set(['apiVersion', 'kind', ...[...inPods, ...wrong].map(printFieldPath)]);
+  const isNamespace = kind === 'Namespace' && apiVersion === 'v1';
   return (path) => {
     const printed = printFieldPath(path);
-    if (undecodable.has(printed)) return true;
-    if (kind === 'Namespace' && apiVersion === 'v1') return READ_IN_NAMESPACE.test(printed);
-    return templates.some((template) => {
-      const isBelow = template.every((step, index) => step === path[index]);
-      return isBelow && READ_IN_POD.test(printFieldPath(path.slice(template.length)));
-    });
+    return read.has(printed) || (isNamespace && READ_IN_NAMESPACE.test(printed));
   };
 }

@@ -23,6 +23,9 @@ export function parsePath(path: string): Path {
   });
 }
 
+/** The argument for standard input, and its name in messages. */
+export const STDIN = { path: '-', name: 'stdin' } as const;
+
 /** A document in a file. */
 export interface ManifestDocument {
   readonly file: string;

@@ -2,7 +2,8 @@
  * Evaluates the playground's manifests against Pod Security at every level, and determines which SCC admits their pods.
  */
 import { exceptionErrors, isException, manifestExceptions } from '../config/exceptions.ts';
-import { podSecurityViolations } from '../config/fix.ts';
+import { type FixedText, fixText, podSecurityViolations } from '../config/fix.ts';
+import { moveFields } from '../config/misplaced-fields.ts';
 import {
   fieldNamespace,
   manifestLabels,
@@ -12,6 +13,7 @@ import {
   type ObjectPod,
   readPods,
 } from '../config/objects.ts';
+import { findUnreadable } from '../config/unrendered.ts';
 import { type ManifestError, parsePath, type Path, type Position, readDocuments } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
 import { formatFieldError } from '../kube/field-error.ts';
@@ -30,7 +32,7 @@ import {
 import { type FieldPath, printFieldPath } from '../policy/pod/templates.ts';
 import { isKnownKind } from '../policy/psa/decode.ts';
 import type { ExceptionIndex } from '../policy/pss/exceptions.ts';
-import { type Level, LEVELS, type Version } from '../policy/pss/index.ts';
+import { type Level, LEVELS, type Policy, type Version } from '../policy/pss/index.ts';
 import { createAuthorizer } from '../policy/rbac/index.ts';
 import { USE_SCC } from '../policy/rbac/rules.ts';
 import type { FixableViolation } from '../policy/rollout/evaluation.ts';
@@ -106,6 +108,11 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
   };
 }
 
+/** Fixes all pods and pod templates in a text to pass a policy, and moves unknown fields to the places where they belong. */
+export function fixManifests(text: string, policy: Policy): FixedText {
+  return fixText(text, '', (pod) => podSecurityViolations(pod, policy), { moveFields });
+}
+
 function invalidException(object: ManifestObject): readonly ManifestError[] {
   return exceptionErrors(object).map(({ path, error, fix }) => {
     return { file: '', ...object.locate(path), message: `${formatFieldError(error)}. ${fix}` };
@@ -163,6 +170,8 @@ interface ObjectEvaluation {
 }
 
 function evaluateObject(object: ManifestObject, version: Version, cluster: ClusterObjects): ObjectEvaluation {
+  const unreadable = findUnreadable(object);
+  if (unreadable.length > 0) return { objects: [], errors: unreadable };
   const { pods, unknown, fields } = readPods(object.value);
   const describe = (path: FieldPath, problem: string): ManifestError => ({
     file: '',

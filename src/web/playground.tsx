@@ -1,13 +1,20 @@
 /** The playground, which shows manifests and the decisions on them. The page itself computes the decisions. */
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type FixedText, fixManifests } from '../config/fix.ts';
+import type { FixedText } from '../config/fix.ts';
 import { manifestName } from '../config/objects.ts';
 import type { Position } from '../config/yaml.ts';
 import { type Level, LEVELS, newestVersion, parseVersion, type Version } from '../policy/pss/index.ts';
 import { describeFit } from '../policy/scc/advice/explain.ts';
 import { createEditor, type Editor, type Marker } from './editor.ts';
-import { type EvaluatedObject, evaluateManifests, type Evaluation, type Finding, type SccResult } from './evaluate.ts';
+import {
+  type EvaluatedObject,
+  evaluateManifests,
+  type Evaluation,
+  type Finding,
+  fixManifests,
+  type SccResult,
+} from './evaluate.ts';
 import { EXAMPLES } from './examples.ts';
 import { decodeState, encodeState, type SharedState } from './share.ts';
 import { Chip, count, Header, Table, useLimit } from './ui.tsx';

@@ -4,12 +4,13 @@ import { describe, test } from 'node:test';
 import { build } from 'esbuild';
 import fc from 'fast-check';
 import { stringify } from 'yaml';
-import { type FixedText, fixManifests } from '../../src/config/fix.ts';
+import type { FixedText } from '../../src/config/fix.ts';
 import { readPod } from '../../src/config/objects.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { diff, escapeKey } from '../../src/kube/json-patch.ts';
 import { printFieldPath } from '../../src/policy/pod/templates.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { fixManifests } from '../../src/web/evaluate.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';
 
 const RESTRICTED = { level: 'restricted', version: 'latest' } as const;
@@ -34,6 +35,7 @@ describe('values that cannot be fixed are listed with a reason', () => {
     [
       'a merged field',
       `x: &x {hostPID: true}\n${HEAD}spec:\n  <<: *x\n  containers: []\n`,
+      'unknownField x: unknown field "x": correct the name, or remove the field',
       'hostNamespaces spec.hostPID: not set to false: the field is merged from the anchor "x" on line 1, which other fields also use: replace the merge key with a copy',
     ],
     [
@@ -44,7 +46,7 @@ describe('values that cannot be fixed are listed with a reason', () => {
     [
       'a field with the wrong type',
       `${HEAD}spec: {hostPID: "true"}\n`,
-      'decode spec.hostPID: json: cannot unmarshal string into Go struct field PodSpec.spec.hostPID of type bool: Give the field a value of the type that the Kubernetes API documents.',
+      'decode spec.hostPID: spec.hostPID: Invalid value: "true": must be a boolean: Remove the quotes.',
     ],
   ];
   for (const [name, text, ...unfixed] of cases) {
@@ -116,8 +118,8 @@ describe('the description of a fix', () => {
     ],
     [
       'an explicit key overrides a merged key',
-      `x: &x {securityContext: {runAsUser: 1}}\n${HEAD}spec:\n  containers:\n  - <<: *x\n    hostPort: 1\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
-      `x: &x {securityContext: {runAsUser: 1}}\n${HEAD}spec:\n  containers:\n  - <<: *x\n    hostPort: 1\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
+      `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
+      `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
     ],
     [
       'JSON with tabs',

@@ -55,19 +55,21 @@ describe('evaluateManifests', () => {
     [
       'a wrong type',
       POD.replace('name: c', 'name: 5'),
-      '2: Pod shop/a: privileged 0, baseline 1, restricted 1; SCC denied',
+      '6:7: API servers cannot decode the Pod: spec.containers[0].name: Invalid value: 5: must be a string. Put the value in quotes.',
     ],
     [
       'metadata, labels and annotations of wrong types',
       `{ apiVersion: v1, kind: Namespace, metadata: { name: shop, labels: 5, annotations: [1] } }\n---\n${POD}`,
       '4: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
-      '1 of other kinds',
+      '1:60: API servers cannot decode the Namespace: metadata.labels: Invalid value: 5: must be an object. Use a value of the required type.',
+      '1:71: API servers cannot decode the Namespace: metadata.annotations: Invalid value: [1]: must be an object. Use a value of the required type.',
     ],
     [
       'an invalid SCC and an invalid binding, which are ignored',
       `${POD}---\n{ apiVersion: security.openshift.io/v1, kind: SecurityContextConstraints, metadata: { name: restricted-v2 }, runAsUser: 5 }\n---\n{ apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: 5 }`,
       '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
-      '2 of other kinds',
+      '11:64: API servers cannot decode the RoleBinding: metadata: Invalid value: 5: must be an object. Use a value of the required type.',
+      '1 of other kinds',
     ],
     [
       'an exception, which applies',
@@ -80,6 +82,24 @@ describe('evaluateManifests', () => {
       withException('2026-01-01T00:00:00Z'),
       '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
       '1 of other kinds',
+    ],
+    [
+      'placeholders, of which the second is read',
+      POD.replace('name: c', 'name: ${NAME}').replace(
+        'image: i',
+        "image: i\n      securityContext: { privileged: '{{ .Values.privileged }}' }",
+      ),
+      '8:26: not rendered yet: spec.containers[0].securityContext.privileged contains {{ .Values.privileged }}. Render it first: helm template CHART | portcullis check -f -',
+    ],
+    [
+      'a parameter of an OpenShift Template without a value',
+      'apiVersion: template.openshift.io/v1\nkind: Template\nobjects:\n  - { apiVersion: v1, kind: Pod, spec: { hostPID: "${{HOST}}" } }\n',
+      '4:42: not rendered yet: spec.hostPID contains ${{HOST}}. The parameter has no value, so process the template first: oc process -f FILE -p HOST=VALUE | portcullis check -f -',
+    ],
+    [
+      'a wrong type in a custom workload',
+      'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nspec: { template: { spec: { containers: [{ name: a, ports: [{ containerPort: "80" }] }] } } }\n',
+      '3:63: API servers cannot decode the pods of the Rollout: spec.template.spec.containers[0].ports[0].containerPort: Invalid value: "80": must be a 32-bit integer. Remove the quotes.',
     ],
     ['a pod', POD, '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2'],
     [

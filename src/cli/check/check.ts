@@ -1,6 +1,7 @@
-import { STDIN, URL_PATTERN } from '../../config/manifest-files.ts';
+import { URL_PATTERN } from '../../config/manifest-files.ts';
 import type { Manifests } from '../../config/manifests.ts';
 import { fieldNamespace, readPods } from '../../config/objects.ts';
+import { STDIN } from '../../config/yaml.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -41,7 +42,7 @@ import {
   printPatches,
   writeFixes,
 } from './fix.ts';
-import { checkManifests, type CheckSettings, createFailureFinder } from './manifests.ts';
+import { checkManifests, type CheckSettings, createFailureFinder, isSkipped } from './manifests.ts';
 import { createSccReviewer } from './scc-admission.ts';
 
 function level(value: string): Level {
@@ -162,7 +163,10 @@ export const command = defineCommand({
       return exitCode(report);
     }
     const targets = fix === 'patch' ? patchTargets(manifests) : undefined;
-    const fixes = fixTexts(texts, createFailureFinder(manifests, settings), targets);
+    const fixes = fixTexts(texts, createFailureFinder(manifests, settings), {
+      targets,
+      isSkipped: (object) => isSkipped(object, settings),
+    });
     const fixed = fixedManifests(fixes, manifests);
     const report = checkManifests(fixed, settings);
     const [stream] = isStream(values) ? fixes.values() : [];

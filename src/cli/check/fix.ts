@@ -23,11 +23,16 @@ export const FIX_MODES = ['write', 'diff', 'patch'] as const;
 /** Manifest texts by file, with their fixes. */
 type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
 
-/** With `targets`, leaves objects without a target unchanged. */
+interface FixOptions {
+  /** If set, objects without a target stay unchanged. */
+  readonly targets: PatchTargets | undefined;
+  isSkipped(object: ManifestObject): boolean;
+}
+
 export function fixTexts(
   texts: ReadonlyMap<string, string>,
   findViolations: FindViolations,
-  targets?: PatchTargets,
+  { targets, isSkipped }: FixOptions,
 ): Fixes {
   const refuse = (object: ManifestObject): string | undefined => {
     const target = targets?.get(documentKey(object));
@@ -36,7 +41,7 @@ export function fixTexts(
   return new Map(
     Array.from(texts, ([file, before]) => [
       file,
-      { before, ...fixText(before, file, findViolations, { refuse, moveFields }) },
+      { before, ...fixText(before, file, findViolations, { refuse, moveFields, isSkipped }) },
     ]),
   );
 }

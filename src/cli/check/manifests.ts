@@ -2,7 +2,7 @@
 import { dirname } from 'node:path';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { isException, manifestExceptions } from '../../config/exceptions.ts';
-import { findFieldProblems, type WrongType } from '../../config/field-types.ts';
+import { findPodFieldProblems } from '../../config/field-types.ts';
 import {
   type FindViolations,
   type LocatedPod,
@@ -23,7 +23,6 @@ import {
 } from '../../config/objects.ts';
 import { findUnrendered } from '../../config/unrendered.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
-import { formatFieldError } from '../../kube/field-error.ts';
 import { hasFinished } from '../../kube/pod.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
@@ -35,7 +34,7 @@ import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
 import { exceptionFindings, exceptionWarnings } from './exceptions.ts';
-import { builtInFindings, fieldPosition } from './fields.ts';
+import { builtInFindings, fieldPosition, wrongType } from './fields.ts';
 import { labelFindings, sccModeFindings, unusedKeyFindings } from './labels.ts';
 import { isScc, sccFindings } from './scc-objects.ts';
 
@@ -101,41 +100,20 @@ function documentWarnings({ file, repetitions, ignored }: ManifestDocument): rea
   return ignored ? [...repeated, { file, ...ignored, message }] : repeated;
 }
 
+/** True for an object of a kind that `--skip-kind` lists. */
+export function isSkipped({ apiVersion, kind }: ManifestObject, { skippedKinds }: CheckSettings): boolean {
+  return skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`);
+}
+
 /** Returns a function that finds the violations that fail the check. `--fix` uses it to fix the same manifests. */
 export function createFailureFinder(manifests: Manifests, settings: CheckSettings): FindViolations {
   const context = createContext(manifests, settings);
-  const unrendered = new Map<ManifestObject, boolean>();
-  const isUnrendered = (object: ManifestObject): boolean => {
-    const known = unrendered.get(object) ?? findUnrendered(object).length > 0;
-    unrendered.set(object, known);
-    return known;
-  };
   const failing = MODES_BY_STRENGTH.slice(0, MODES_BY_STRENGTH.indexOf(settings.failOn) + 1);
   return (pod, located) => {
-    const { apiVersion, kind } = located.object;
-    if (settings.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
-    if (isUnrendered(located.object)) return [];
     const namespace = fieldNamespace(located.object.value, located.path) ?? settings.namespace;
     const violations = findViolations(pod, located, { namespace, context });
-    const wrong = decodeViolations(located);
-    const others = wrong.length === 0 ? violations : violations.filter(({ check }) => check !== 'decode');
-    return [...wrong, ...others.filter(({ mode }) => failing.includes(mode))];
+    return violations.filter(({ mode }) => failing.includes(mode));
   };
-}
-
-/** Returns the values in a pod that API servers cannot decode. */
-function decodeViolations({ object, path: template }: LocatedPod): readonly RepairableViolation[] {
-  const isInPod = ({ path }: WrongType): boolean => template.every((step, index) => path[index] === step);
-  return findFieldProblems(object)
-    .wrong.filter(isInPod)
-    .map(({ path, error, fix }) => ({
-      check: 'decode',
-      reason: 'wrong type',
-      detail: formatFieldError(error),
-      fix,
-      repairs: [],
-      fields: [{ path: printFieldPath(path.slice(template.length)), values: [error.value], isMissing: false }],
-    }));
 }
 
 function createContext(manifests: Manifests, settings: CheckSettings): CheckContext {
@@ -168,8 +146,8 @@ interface CheckContext extends CheckSettings {
  */
 function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;
-  const isSkipped = context.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`);
-  const unrendered = isSkipped ? [] : findUnrendered(object);
+  const isOmitted = isSkipped(object, context);
+  const unrendered = isOmitted ? [] : findUnrendered(object);
   if (unrendered.length > 0) return unrendered;
   const fields = builtInFindings(object);
   if (isNamespace(object)) {
@@ -187,7 +165,7 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const isBuiltIn = isKnownKind(apiVersion, kind);
   const error = isBuiltIn ? undefined : unknownVersion(object);
   if (error) return [error];
-  if (isSkipped) return [];
+  if (isOmitted) return [];
   if (isKustomization(object)) return [unbuilt(object)];
   const { pods, ...outside } = readPods(value);
   if (pods.length === 0 && fields.length > 0) {
@@ -204,23 +182,25 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
 interface TemplateContext {
   readonly context: CheckContext;
   readonly isBuiltIn: boolean;
-  /** Findings about the fields of the object. */
+  /** Findings about the fields of a built-in object. */
   readonly fields: readonly Finding[];
 }
 
 function checkPod(
   object: ManifestObject,
-  { path, pod, sourcePath }: ObjectPod,
-  { context, isBuiltIn, fields: fieldFindings }: TemplateContext,
+  objectPod: ObjectPod,
+  { context, isBuiltIn, fields }: TemplateContext,
 ): CheckedObject {
+  const { path, pod, sourcePath } = objectPod;
+  const fieldFindings = isBuiltIn ? fields : findPodFieldProblems(objectPod).map((one) => wrongType(object, one));
   const namespace = fieldNamespace(object.value, path) ?? context.namespace;
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
   // API servers evaluate no policies on objects that they cannot decode.
   if (!isDecodable(fieldFindings)) return checkedObject(object, fieldFindings, scope);
   const findings = findViolations(pod, { object, path }, { namespace, context }).map((violation): Finding => {
-    const { mode, policy, check, reason, detail, fix, fields } = violation;
-    const paths = fields.length === 0 ? [''] : fields.map((field) => field.path);
+    const { mode, policy, check, reason, detail, fix } = violation;
+    const paths = violation.fields.length === 0 ? [''] : violation.fields.map((field) => field.path);
     const positions = paths.map((field) => fieldPosition(object, sourcePath(parsePath(field))));
     return { mode, ...(policy === undefined ? {} : { policy }), check, reason, detail, fix, fields: positions };
   });

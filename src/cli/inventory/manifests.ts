@@ -1,10 +1,9 @@
 /** Reads the manifests of `--filename`. */
-import { decodeErrors } from '../../config/field-types.ts';
-import { EXCLUDED, STDIN } from '../../config/manifest-files.ts';
+import { EXCLUDED } from '../../config/manifest-files.ts';
 import { type Manifests, readManifests } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
-import { findUnrendered } from '../../config/unrendered.ts';
-import type { ManifestError } from '../../config/yaml.ts';
+import { findUnreadable } from '../../config/unrendered.ts';
+import { type ManifestError, STDIN } from '../../config/yaml.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import type { Io } from '../command.ts';
@@ -71,11 +70,7 @@ export async function readAllManifests(
  */
 export async function readObjects(values: ManifestValues, io: Io): Promise<readonly ManifestObject[]> {
   const { objects, errors } = await readAllManifests(values, io);
-  const invalid = objects.flatMap((object) => {
-    const unrendered = findUnrendered(object);
-    return unrendered.length > 0 ? unrendered : decodeErrors(object);
-  });
-  failOnErrors([...errors, ...invalid]);
+  failOnErrors([...errors, ...objects.flatMap(findUnreadable)]);
   return objects;
 }
 

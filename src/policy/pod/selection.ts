@@ -149,6 +149,26 @@ export const POD = {
   members: { apiVersion: 'all', kind: 'all', metadata: POD_METADATA, spec: POD_SPEC },
 } as const satisfies Selection;
 
+const { name: _name, image: _image, ...EVALUATED_CONTAINER } = CONTAINER;
+const EVALUATED_CONTAINERS: Selection = { items: { members: EVALUATED_CONTAINER } };
+
+/**
+ * The part of `POD` that contains the text that Pod Security checks and SCC strategies evaluate. Names are not a part of
+ * it, because only grants, exemptions and exceptions refer to them.
+ */
+export const EVALUATED_POD: Selection = {
+  members: {
+    metadata: { members: { annotations: POD_METADATA.members.annotations } },
+    spec: {
+      members: {
+        ...Object.fromEntries(CONTAINER_LISTS.map((list) => [list, EVALUATED_CONTAINERS])),
+        securityContext: { members: { sysctls: { items: { members: { name: 'all' } } } }, others: 'all' },
+        os: POD_SPEC.members.os,
+      },
+    },
+  },
+};
+
 const WORKLOAD_METADATA: Selection = {
   members: { ...POD_METADATA.members, labels: { entries: (_key, isString) => !isString } },
 };

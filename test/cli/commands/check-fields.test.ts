@@ -99,6 +99,16 @@ describe('a value that API servers cannot decode fails at every level', () => {
       `4:8 data.password: Invalid value: "hunter2": must be text in base64 | ${TYPE}`,
     ],
     [
+      'a pod template in a custom resource',
+      'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: r}\nspec:\n  unknown: 1\n  template: {spec: {containers: [{name: a, unknown: b, env: [{name: A, value: 1}]}]}}\n',
+      `6:72 spec.template.spec.containers[0].env[0].value: Invalid value: 1: must be a string | ${QUOTES}`,
+    ],
+    [
+      'a pod whose fields are spread over a custom resource',
+      'apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: t}\nspec:\n  steps: [{image: a, securityContext: {runAsUser: "1"}}]\n',
+      `5:40 spec.steps[0].securityContext.runAsUser: Invalid value: "1": must be a 64-bit integer | ${NO_QUOTES}`,
+    ],
+    [
       'a RoleBinding',
       'apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: r}\nsubjects: {kind: User, name: u}\n',
       '4:1 subjects: Invalid value: {"kind":"User","name":"u"}: must be a list | Write it as the item of a list.',

@@ -228,9 +228,9 @@ const CUSTOM_TABLE = `Rollout shop/web (spec.template) violates PodSecurity "bas
   stdin:21:19  hostPorts       hostPort (container "web" uses hostPort 80)
                                Fix: Remove hostPort from the container ports, and expose them through a Service.
 
-AdvancedCronJob shop/report (spec.template.jobTemplate.spec.template) violates PodSecurity "baseline:latest"
-  stdin:37:9  decode  undecodable field (json: cannot unmarshal string into Go value of type v1.Pod)
-                      Fix: Give the field a value of the type that the Kubernetes API documents.
+AdvancedCronJob shop/report (spec.template.jobTemplate.spec.template) is invalid
+  stdin:37:9  decode  wrong type (spec.template.jobTemplate.spec.template: Invalid value: "text": must be an object)
+                      Fix: Use a value of the required type.
 
 AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template) violates PodSecurity "baseline:latest"
   stdin:42:13  hostNamespaces  host namespaces (hostPID=true)
