@@ -5,11 +5,11 @@ import { quote } from '../kube/text.ts';
 import { isObject, type PodLike, valueAt, withValueAt } from '../kube/types.ts';
 import { findConflicts, lacksWindows } from '../policy/pod/conflicts.ts';
 import { decodePod } from '../policy/pod/pod.ts';
-import type { Repair } from '../policy/pod/repair.ts';
+import { capabilityName, type Repair } from '../policy/pod/repair.ts';
 import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
-import { checkRepairs } from '../policy/pss/evaluate.ts';
+import { checkRepairs, type SelectOptions } from '../policy/pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
-import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
+import { checkFix, evaluatePod } from '../policy/pss/index.ts';
 import { findFieldProblems } from './field-types.ts';
 import { type ManifestObject, manifestObjects, readPod, readPods } from './objects.ts';
 import { type FieldValue, rewrite } from './rewrite.ts';
@@ -76,7 +76,7 @@ export type FindViolations = (pod: PodLike, located: LocatedPod) => readonly Rep
 /** Returns the policy violations that no exception allows, and the repairs that the checks offer. */
 export function podSecurityViolations(
   pod: PodLike,
-  policy: Policy,
+  policy: SelectOptions,
   exceptions?: ExceptionIndex,
 ): readonly RepairableViolation[] {
   const options = { ...policy, fields: true };
@@ -333,7 +333,7 @@ function repairViolation(
     }
     const target = parsePath(repair.path ?? repair.field?.exec(field)?.[1] ?? field);
     const was = valueAt(repaired, target);
-    const result = applyRepair(was, repair, values);
+    const result = applyRepair(was, repair, { values, parent: valueAt(repaired, target.slice(0, -1)) });
     if (result.value === was) continue;
     const choice = rejected.get(printFieldPath(target));
     if (choice !== undefined) {
@@ -369,7 +369,7 @@ function fieldOwner(pod: unknown, field: Path): string {
 function applyRepair(
   was: unknown,
   repair: Exclude<Repair, { readonly choices: unknown }>,
-  values: readonly unknown[],
+  { values, parent }: { readonly values: readonly unknown[]; readonly parent: unknown },
 ): AppliedRepair {
   const list: readonly unknown[] = Array.isArray(was) ? was : [];
   const lost = (values.length === 0 ? [was] : values).map(formatLost);
@@ -379,18 +379,23 @@ function applyRepair(
     const others = list.filter((item) => capabilityName(item) !== append);
     return { value: [...others, append], change: `set to include ${quote(append)}`, lost };
   }
-  if (repair.remove === 'field') return { value: undefined, change: 'removed', lost };
-  const { rename } = repair;
-  const renamed = values.filter((value) => rename?.has(capabilityName(value)));
-  const removed = values.filter((value) => !renamed.includes(value));
+  const { correct = () => undefined } = repair;
+  if (repair.remove === 'field') {
+    const corrected = correct(was, parent);
+    if (corrected === undefined) return { value: undefined, change: 'removed', lost };
+    return { value: corrected, change: `set with ${formatLost(corrected)} instead of ${formatLost(was)}`, lost: [] };
+  }
+  const removed = values.filter((value) => correct(value, list) === undefined);
   const rest = list
     .filter((item) => !removed.includes(item))
-    .map((item) => (renamed.includes(item) ? capabilityName(item) : item));
+    .map((item) => (values.includes(item) ? correct(item, list) : item));
   if (deepEqual(rest, list)) return { value: was, change: '', lost };
   const names = removed.map(formatLost);
   const changes = [
     ...(names.length === 0 ? [] : [`without ${names.join(', ')}`]),
-    ...renamed.map((value) => `with ${quote(capabilityName(value))} instead of ${formatLost(value)}`),
+    ...values
+      .filter((value) => !removed.includes(value))
+      .map((value) => `with ${formatLost(correct(value, list))} instead of ${formatLost(value)}`),
   ];
   const distinct = [...new Set(rest)];
   return { value: distinct.length === 0 ? undefined : distinct, change: `set ${changes.join(' and ')}`, lost: names };
@@ -401,11 +406,6 @@ interface AppliedRepair {
   readonly value: unknown;
   readonly change: string;
   readonly lost: readonly string[];
-}
-
-/** Container runtimes accept only names in upper case without the prefix. */
-function capabilityName(value: unknown): string {
-  return String(value).toUpperCase().replace(/^CAP_/, '');
 }
 
 /** Formats a removed value. A removed list item, such as a sysctl, is represented by its name. */

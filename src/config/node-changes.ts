@@ -142,7 +142,10 @@ function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout:
   });
 }
 
-/** Aligns two lists. Detects changed items in lists of equal length, removed items, and items appended at the end. */
+/**
+ * Aligns two lists. Detects changed items in lists of equal length, removed items, items whose spelling has been corrected
+ * beside removed items, and items appended at the end.
+ */
 function changeList(node: Sequence, before: readonly unknown[], after: readonly unknown[], layout: Layout): Splices {
   if (node.items.length !== before.length) throw new Refusal(AMBIGUOUS);
   const changed: Splice[] = [];
@@ -151,7 +154,8 @@ function changeList(node: Sequence, before: readonly unknown[], after: readonly 
   for (const [index, item] of before.entries()) {
     const child = node.items[index] ?? null;
     if (deepEqual(item, after[next])) next++;
-    else if (before.length === after.length) changed.push(...changeNode(child, item, after[next++], layout));
+    else if (before.length === after.length || isRespelled(item, after[next]))
+      changed.push(...changeNode(child, item, after[next++], layout));
     else removed.add(child);
   }
   const added = after.slice(next);
@@ -169,6 +173,17 @@ function changeList(node: Sequence, before: readonly unknown[], after: readonly 
     ),
     ...(added.length === 0 ? [] : [insertLines(nextLine(layout, endOf(node)), lines, layout)]),
   ];
+}
+
+/** True for two names, or objects with a name, that differ only in capitalization, separators and the prefix `CAP_`. */
+function isRespelled(before: unknown, after: unknown): boolean {
+  if (isObject(before) && isObject(after)) return isRespelled(before['name'], after['name']);
+  const [was, is] = [before, after].map((name) =>
+    String(name)
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]/g, ''),
+  );
+  return typeof before === 'string' && typeof after === 'string' && (was === is || was === `cap${is}`);
 }
 
 /** Offset of the hyphen before a block list item. */

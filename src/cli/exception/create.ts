@@ -79,9 +79,11 @@ export const command = defineCommand({
     const found = await findSettings({ config: values.config, store });
     const { settings } = found;
     const scope = { store, settings, namespace: findNamespace(store, name) };
-    const { pod } = getTemplatePod(workload.source, templateContext(scope.namespace, store, settings))?.pod ?? {};
+    const scc = expectedSettings(found, values['scc-mode']);
+    const context = templateContext(scope.namespace, store, { defaults: settings.defaults, scc });
+    const { pod } = getTemplatePod(workload.source, context)?.pod ?? {};
     if (pod === undefined) throw new UserError(`${resource} has no pod template`);
-    const inForce = strictestPolicy(scope, managementSettings(expectedSettings(found, values['scc-mode'])));
+    const inForce = strictestPolicy(scope, managementSettings(scc));
     const policy = { ...inForce, level: level ?? inForce.level };
     const emulationVersion = settings.emulationVersion ?? store.emulationVersion;
     const { entries, uncovered } = suggestEntries(pod, { ...policy, emulationVersion });

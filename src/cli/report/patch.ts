@@ -1,4 +1,5 @@
 /** The command that fixes the pod template of a workload in the cluster. */
+import type { Store } from '../../cluster/store.ts';
 import { fixPod, podSecurityViolations } from '../../config/fix.ts';
 import { manifestObjects } from '../../config/objects.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
@@ -19,7 +20,8 @@ const START = { line: 1, column: 1 };
  */
 export function findPatch(
   source: PodCreator,
-  { level, violations }: Pick<ViolatingWorkload, 'level' | 'violations'>,
+  { level, version, violations }: ViolatingWorkload,
+  { emulationVersion }: Store,
 ): ReportPatch | undefined {
   const { kind, object: value } = source;
   const path = source.template ?? podTemplatePath(RESOURCES[source.kind].group, kind);
@@ -31,7 +33,7 @@ export function findPatch(
   // Admission defaults fix the other violations of the template.
   const checks = new Set(violations.map(({ check }) => check));
   const { pod, changes } = fixPod({ object, path }, (one) =>
-    podSecurityViolations(one, { level, version: 'latest' }).filter(({ check }) => checks.has(check)),
+    podSecurityViolations(one, { level, version, emulationVersion }).filter(({ check }) => checks.has(check)),
   );
   const ops = diff(withoutEmpty(value), withoutEmpty(withValueAt(value, path, pod)));
   if (ops.length === 0) return undefined;

@@ -114,7 +114,7 @@ function withPatches({ name, workloads }: PlannedNamespace, { store, customSourc
   );
   return workloads.map((workload): ReportWorkload => {
     const [source] = workload.verdict === 'restart' ? [] : (sources.get(`${workload.kind}/${workload.name}`) ?? []);
-    return { ...workload, patch: source && findPatch(source, workload) };
+    return { ...workload, patch: source && findPatch(source, workload, store) };
   });
 }
 

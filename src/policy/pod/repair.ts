@@ -1,4 +1,6 @@
 /** Repairs describe how `check --fix` changes the pod fields that violate a rule. */
+import { isObject, objectMember } from '../../kube/types.ts';
+import { SAFE_SYSCTLS, sysctlName } from './allowed-values.ts';
 
 /** Declarative repair for a rule. `check --fix` applies the rule's first repair that matches an offending field. */
 export type Repair = {
@@ -26,14 +28,27 @@ type RepairAction =
   | { readonly set: boolean | string }
   /**
    * Removes the field. With `values`, removes the offending items from a list of strings, and removes the field once
-   * the list is empty. With `rename`, corrects items that differ from one of these capabilities only in capitalization
-   * or the `CAP_` prefix.
+   * the list is empty. `correct` returns the replacement of a field or item that is only spelled differently from an
+   * allowed value, and `undefined` for other values, which are removed. `parent` is the list that contains the field.
    */
-  | { readonly remove: 'field' | 'values'; readonly rename?: ReadonlySet<string> }
+  | { readonly remove: 'field' | 'values'; readonly correct?: (value: unknown, parent: unknown) => unknown }
   /** Adds a capability to a list, or corrects its capitalization. */
   | { readonly append: string }
   /** The correct repair depends on the application. The choices are verb phrases. */
   | { readonly choices: readonly string[] };
+
+/** Returns the name of a capability that container runtimes accept, in upper case without the prefix. */
+export function capabilityName(value: unknown): string {
+  return String(value).toUpperCase().replace(/^CAP_/, '');
+}
+
+/** Returns a function that corrects the capitalization and the prefix of allowed capabilities. */
+export function correctCapability(allowed: ReadonlySet<string>): (value: unknown) => string | undefined {
+  return (value) => {
+    const name = capabilityName(value);
+    return allowed.has(name) ? name : undefined;
+  };
+}
 
 /** Note for repairs that let an SCC set the user and groups. */
 export const ANY_USER =
@@ -65,3 +80,20 @@ export const VOLUME_CHOICES: readonly string[] = [
   'use a configMap, secret, downwardAPI or projected volume for files from the cluster',
   'keep the volume, and move the pod to a separate namespace that enforces a less strict level',
 ];
+
+/**
+ * Corrects a sysctl that is spelled with slashes, because policies compare names with dots. Removes other sysctls, and
+ * those that the list also contains with dots, because API servers reject repeated names.
+ */
+export const SYSCTL_REPAIR: Repair = {
+  field: /^(spec\.securityContext\.sysctls\[\d+\])/,
+  remove: 'field',
+  correct(sysctl, list) {
+    const given = objectMember({ sysctl }, 'sysctl');
+    const name = sysctlName(String(given['name']));
+    const isRepeated = Array.isArray(list) && list.some((one) => isObject(one) && one['name'] === name);
+    return isRepeated || SAFE_SYSCTLS.every((safe) => safe.name !== name) ? undefined : { ...given, name };
+  },
+  note: LOST.sysctls,
+  explicit: true,
+};

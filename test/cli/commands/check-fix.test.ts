@@ -336,6 +336,34 @@ spec:
   );
 });
 
+test('a sysctl that is spelled with slashes is corrected if that suffices', async () => {
+  const names = [
+    'net/ipv4/tcp_syncookies',
+    'net/core/somaxconn',
+    'net/ipv4/tcp_rmem',
+    'net.ipv4.tcp_rmem',
+    'net/ipv4/tcp_wmem',
+  ];
+  const sysctls = names.map((name) => `    - {name: ${name}, value: "1"} # ${name}\n`).join('');
+  const pod = `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  securityContext:\n    sysctls:\n${sysctls}  containers: []\n`;
+  const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin: pod });
+  const lost = 'The application now gets the default value of its network namespace or node';
+  assert.deepEqual(stdout.split('\n').slice(6, -2), [
+    '    - {name: "net.ipv4.tcp_syncookies", value: "1"} # net/ipv4/tcp_syncookies',
+    '    - {name: "net.ipv4.tcp_rmem", value: "1"} # net/ipv4/tcp_rmem',
+    '    - {name: "net.ipv4.tcp_wmem", value: "1"} # net/ipv4/tcp_wmem',
+  ]);
+  assert.deepEqual(stderr.split('\n').slice(0, 7), [
+    'fixed: stdin:7:7: sysctls: spec.securityContext.sysctls[0] set with "net.ipv4.tcp_syncookies" instead of "net/ipv4/tcp_syncookies"',
+    'fixed: stdin:8:7: sysctls: spec.securityContext.sysctls[1] removed',
+    'fixed: stdin:9:7: sysctls: spec.securityContext.sysctls[2] removed',
+    'fixed: stdin:11:7: sysctls: spec.securityContext.sysctls[4] set with "net.ipv4.tcp_wmem" instead of "net/ipv4/tcp_wmem"',
+    `verify: stdin:8:7: pod: set the sysctl "net/core/somaxconn". ${lost}`,
+    `verify: stdin:9:7: pod: set the sysctl "net/ipv4/tcp_rmem". ${lost}`,
+    'stdin: 4 fields fixed, 0 not fixed',
+  ]);
+});
+
 describe('the changes are printed', () => {
   const fixed = `fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\nverify: stdin:5:3: pod: ${HOST_PID}\n`;
   const cases: readonly (readonly [

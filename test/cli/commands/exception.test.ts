@@ -43,6 +43,40 @@ spec: {rollout: {phase: ${phase}}}
   }
 });
 
+test('exception create evaluates the pod with the defaults of SCC admission in the given mode', async () => {
+  const stdin = `${manifests('pod-security.kubernetes.io/enforce: restricted').replace('hostNetwork: true, ', '')}---
+apiVersion: security.openshift.io/v1
+kind: SecurityContextConstraints
+metadata: {name: own}
+groups: ['system:authenticated']
+allowPrivilegeEscalation: false
+requiredDropCapabilities: [ALL]
+runAsUser: {type: MustRunAsRange, uidRangeMin: 1000, uidRangeMax: 1999}
+seLinuxContext: {type: RunAsAny}
+seccompProfiles: [runtime/default]
+`;
+  const create = async (mode: string) => {
+    const args = ['exception', 'create', 'deployment/web', '-f', '-', '--offline', '-n', 'shop', '--for=1h'];
+    const { code, stdout, stderr } = await runProgram([...args, '--reason=SEC-1', `--scc-mode=${mode}`], { stdin });
+    return [code, stdout.match(/check: \w+/g) ?? [], stderr];
+  };
+  const needless = 'error: deployment/web needs no exception: its pods satisfy the restricted level\n';
+  assert.deepEqual(await create('enforce'), [2, [], needless]);
+  const [code, checks] = await create('report');
+  assert.deepEqual(
+    [code, checks],
+    [
+      0,
+      [
+        'check: allowPrivilegeEscalation',
+        'check: capabilities_restricted',
+        'check: runAsNonRoot',
+        'check: seccompProfile_restricted',
+      ],
+    ],
+  );
+});
+
 test('exception create prints no exception that API servers reject', async () => {
   const path = `/${'x'.repeat(512)}`;
   const spec = { containers: [{ name: 'web', image: 'i' }], volumes: [{ name: 'v', hostPath: { path } }] };

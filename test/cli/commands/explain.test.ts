@@ -43,6 +43,7 @@ describe('explanations of pods', () => {
     assert.deepEqual(stdout.match(/^\S+ shop\/.*$/gm), [
       'Rollout shop/web (spec.template): denied, violates PodSecurity "baseline:latest"',
       'Service shop/hello (spec.template): admitted',
+      'AdvancedCronJob shop/report (spec.template.jobTemplate.spec.template): admitted',
       'AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template): denied, violates PodSecurity "baseline:latest"',
       'Pod shop/p: denied, violates PodSecurity "baseline:latest"',
     ]);

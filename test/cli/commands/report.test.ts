@@ -63,3 +63,19 @@ for (const [name, text, target] of CASES) {
     assert.ok(notes?.some((note) => note.includes('image')));
   });
 }
+
+test('patches apply the version of a pinned level', async () => {
+  const spec = `{ template: { spec: { securityContext: { runAsNonRoot: true, seccompProfile: { type: RuntimeDefault }, sysctls: [{ name: net.ipv4.tcp_rmem, value: '4096' }] }, containers: [{ name: a, image: i, securityContext: { allowPrivilegeEscalation: false } }] } } }`;
+  const items = [
+    parse(NAMESPACE.replace('restricted }', 'restricted, pod-security.kubernetes.io/enforce-version: v1.20 }')),
+    parse(workload('Deployment', spec)),
+  ] as object[];
+  const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+  const { stdout } = await runProgram(['report', '-f', '-', '-o', 'json'], { stdin });
+  const [one] = (JSON.parse(stdout) as ReportData).namespaces[0]?.workloads ?? [];
+  // The newest version allows the sysctl, and requires that all capabilities are dropped.
+  assert.equal(
+    one?.patch?.command,
+    `kubectl patch deployment.apps/web -n shop --type=json -p '[{"op":"remove","path":"/spec/template/spec/securityContext/sysctls"}]'`,
+  );
+});

@@ -74,7 +74,7 @@ describe('the plan is printed', () => {
       '  Pod p                                                                      denied',
       '  Rollout web (spec.template)                                                denied',
       '  Service hello (spec.template)                                              restricted-v2',
-      '  AdvancedCronJob report (spec.template.jobTemplate.spec.template)           ignored: Windows pod, or no pod template',
+      '  AdvancedCronJob report (spec.template.jobTemplate.spec.template)           restricted-v2',
       '  AdvancedCronJob report (spec.template.broadcastJobTemplate.spec.template)  denied',
     ]);
   });

@@ -1,7 +1,7 @@
 import { celList } from '../../../kube/cel.ts';
 import { DEFAULT_CAPABILITIES } from '../../pod/allowed-values.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { correctCapability, LOST } from '../../pod/repair.ts';
 import { celNames, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
 import { type Check, distinct, findContainers, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
 
@@ -48,7 +48,9 @@ export const capabilitiesBaseline: Check = {
   violation: ['spec.containers[0].securityContext.capabilities.add', ['NET_ADMIN']],
   cis: '5.2.9',
   nsa: 'no insecure capabilities',
-  repairs: [{ remove: 'values', rename: DEFAULT_CAPABILITIES, note: LOST.capabilities, explicit: true }],
+  repairs: [
+    { remove: 'values', correct: correctCapability(DEFAULT_CAPABILITIES), note: LOST.capabilities, explicit: true },
+  ],
   versions: [{ since: 'v1.0', check: onlyDefaultCapabilities, cel: CEL }],
 };
 

@@ -1,6 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { correctCapability, LOST } from '../../pod/repair.ts';
 import { celNames, type CelRule, offendingNames } from '../cel.ts';
 import {
   type Check,
@@ -48,7 +48,7 @@ export const capabilitiesRestricted: Check = {
   nsa: 'no insecure capabilities',
   repairs: [
     { field: /\.drop$/, append: 'ALL' },
-    { remove: 'values', rename: ALLOWED, note: LOST.capabilities, explicit: true },
+    { remove: 'values', correct: correctCapability(ALLOWED), note: LOST.capabilities, explicit: true },
   ],
   versions: [
     { since: 'v1.22', check: mustDropAll, cel: CEL, overrides },

@@ -1,7 +1,7 @@
 import { celList } from '../../../kube/cel.ts';
 import { SAFE_SYSCTLS } from '../../pod/allowed-values.ts';
 import type { PodFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { SYSCTL_REPAIR } from '../../pod/repair.ts';
 import { type Check, type Finding, forbidden, type Revision } from '../check.ts';
 import { compareVersions, type Version } from '../policy.ts';
 
@@ -21,9 +21,7 @@ export const sysctls: Check = {
   fix: 'Remove unsafe sysctls from spec.securityContext.sysctls.',
   violation: ['spec.securityContext.sysctls', [{ name: 'kernel.msgmax', value: '65536' }]],
   cis: '5.7.3',
-  repairs: [
-    { field: /^(spec\.securityContext\.sysctls\[\d+\])\.name$/, remove: 'field', note: LOST.sysctls, explicit: true },
-  ],
+  repairs: [SYSCTL_REPAIR],
   versions: VERSIONS.map(revision),
 };
 

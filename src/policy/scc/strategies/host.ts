@@ -1,7 +1,7 @@
 import { type FieldError, forbiddenField, invalidValue } from '../../../kube/field-error.ts';
 import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/allowed-values.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, SYSCTL_REPAIR } from '../../pod/repair.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './strategy.ts';
 
 /** The host namespaces that pods can share, with their SCC fields and their names in messages. */
@@ -73,7 +73,7 @@ const SAFE: ReadonlySet<string> = new Set(
 
 /** @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go */
 export const sysctls: PodStrategy = {
-  repairs: [{ field: /^(spec\.securityContext\.sysctls\[\d+\])/, remove: 'field', note: LOST.sysctls, explicit: true }],
+  repairs: [SYSCTL_REPAIR],
   validate({ scc, pod, maxErrors }, errors) {
     for (const [index, name] of pod.sysctls.entries()) {
       if (errors.length >= maxErrors) return;
