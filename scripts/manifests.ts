@@ -145,6 +145,7 @@ function editorSchema(): JsonObject {
 
 const files: Files = [
   ['install.yaml', yamlFile(buildManifests(SETTINGS))],
+  ['install-scc.yaml', yamlFile(buildManifests({ ...SETTINGS, ...PROFILES.scc }))],
   ['portcullis-configuration.schema.json', jsonFile(editorSchema())],
   ...componentFiles(),
   ...(await chartFiles()).map(([path, text]) => [`${CHART}/${path}`, text] as const),

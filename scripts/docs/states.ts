@@ -3,7 +3,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import type { NamespaceFact } from '../../src/cli/doctor/facts.ts';
 import type { Request } from '../../src/cli/doctor/matching.ts';
 import { findEffect, ONLY_PRIVILEGED } from '../../src/cli/doctor/outage.ts';
-import { defaultSettings } from '../../src/install/settings.ts';
+import { defaultSettings, PROFILES } from '../../src/install/settings.ts';
 import { expectedConfigurations } from '../../src/install/webhook-comparison.ts';
 import {
   ENFORCE_LABEL,
@@ -42,16 +42,21 @@ function formatPods(): string {
   const columns = ['replicas', 'namespace', 'default level', 'level', 'SCCs'] as const;
   return formatTable(columns, FLOORS, ['replicas', 'namespace', 'SCCs', 'level', 'default level'], (situation) =>
     FLOORS.map((floor) => {
-      const [result, ...others] = new Set(listNamespaces(situation).map((one) => podResult(situation, floor, one)));
+      const installed = situation.SCCs === 'off' ? [true, false] : [true];
+      const [result, ...others] = new Set(
+        listNamespaces(situation).flatMap((one) =>
+          installed.map((hasSccs) => podResult(situation, floor, one, hasSccs)),
+        ),
+      );
       if (result === undefined || others.length > 0) throw new Error(`ambiguous: ${JSON.stringify(situation)}`);
       return result;
     }),
   );
 }
 
-function podResult(situation: Situation, floor: string, namespace: NamespaceFact): string {
+function podResult(situation: Situation, floor: string, namespace: NamespaceFact, hasSccs: boolean): string {
   const request: Request = { operation: 'CREATE', group: '', resource: 'pods', namespace };
-  const effect = findEffect(findConfigurations(situation, floor), request);
+  const effect = findEffect(findConfigurations(situation, floor, hasSccs, hasSccs), request);
   if (effect === 'unaffected') return 'not reviewed';
   if (situation.replicas === 'respond') return 'reviewed';
   if (situation.replicas === 'overloaded') return 'reviewed or rejected';
@@ -83,8 +88,9 @@ function formatOthers(): string {
   });
 }
 
-function findConfigurations(situation: Situation, floor: string, someSccs = true) {
-  const settings = { ...defaultSettings(packageJson.version), policy: { scc: { mode: 'report' } } };
+/** Without the SCC feature, the results are those of namespaces in which SCCs are off. */
+function findConfigurations(situation: Situation, floor: string, someSccs = true, hasSccs = true) {
+  const settings = { ...defaultSettings(packageJson.version), ...(hasSccs ? PROFILES.scc : {}) };
   return expectedConfigurations(settings, {
     podSecurity: situation['default level'] === 'set',
     floor: floor === FLOORS[2],

@@ -127,10 +127,14 @@ export interface OlmSettings {
   readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
 }
 
-/** Names that the settings may refer to, and the installation namespace, which SCC admission exempts by default. */
+/** The installation that the settings belong to. */
 export interface DecodeOptions {
+  /** Names that the settings may refer to. */
   readonly controllers: readonly string[];
+  /** Installation namespace, which SCC admission exempts by default. */
   readonly namespace: string;
+  /** False if the SCC feature is not installed, so SCC admission is off regardless of the settings. */
+  readonly hasSccs?: boolean;
 }
 
 /** The default settings, which enforce only namespace labels. */
@@ -309,9 +313,9 @@ function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptio
   };
 }
 
-function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions): SccAdmissionSettings {
+function toScc(scc: Spec['scc'] = {}, { namespace, hasSccs = true }: DecodeOptions): SccAdmissionSettings {
   return {
-    mode: scc.mode ?? 'report',
+    mode: hasSccs ? (scc.mode ?? 'report') : 'off',
     exemptNamespaces: withKubeSystem(scc.exemptNamespaces ?? defaultExemptNamespaces(namespace)),
     compatibility: scc.compatibility ?? 'portcullis',
     preferUserNamespaces: scc.preferUserNamespaces ?? false,

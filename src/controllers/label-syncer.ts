@@ -45,7 +45,7 @@ export const labelSyncer: ControllerDefinition = {
     },
   ],
   // Enabled even if there is no rollout, to remove the labels of the previous rollout.
-  isEnabled: ({ scc, rollout }) => scc || !rollout,
+  isEnabled: ({ scc }) => scc,
   create: createReconciler,
 };
 

@@ -3,8 +3,7 @@ import type { V1PolicyRule } from '@kubernetes/client-node';
 import type { Kind } from '../kube/kinds.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { Wire } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, configurationFeature, INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
-import { OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
+import { CONFIGURATION_KINDS, INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
 
 /** The features of an installation, which determine which controllers run and which permissions they need. */
 export interface Features {
@@ -78,20 +77,12 @@ export const ACCESS_REVIEW_RULE: PolicyRule = {
   verbs: ['create'],
 };
 
-/** RBAC rules for the webhook configurations of the features that satisfy the predicate. */
-export function configurationRules(
-  verbs: readonly string[],
-  includes: (feature: string | undefined) => boolean,
-): readonly PolicyRule[] {
-  return CONFIGURATION_KINDS.flatMap((kind) => {
-    const names = INSTALLED_CONFIGURATIONS[kind].filter((name) => includes(configurationFeature(name)));
-    return names.length === 0 ? [] : [rule(verbs, [kind], names)];
-  });
-}
-
-/** Returns true for features that are off by default and whose permissions are in separate roles. */
-export function isOptionalFeature(feature: string | undefined): feature is OptionalFeature {
-  return OPTIONAL_FEATURES.some((one) => one === feature);
+/**
+ * RBAC rules for all webhook configurations of Portcullis, even those of features that are not installed, so the leader
+ * can delete the configurations of a feature that is no longer installed.
+ */
+export function configurationRules(verbs: readonly string[]): readonly PolicyRule[] {
+  return CONFIGURATION_KINDS.map((kind) => rule(verbs, [kind], INSTALLED_CONFIGURATIONS[kind]));
 }
 
 /** An RBAC rule for the status subresource of a kind. */

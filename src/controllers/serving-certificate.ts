@@ -11,14 +11,7 @@ import {
   type RegisteredWebhook,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
-import {
-  COMPONENT_LABEL,
-  INSTALLATION,
-  OPTIONAL_FEATURES,
-  PART_OF,
-  PART_OF_LABEL,
-  ROTATE_ANNOTATION,
-} from '../kube/well-known.ts';
+import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, ROTATE_ANNOTATION } from '../kube/well-known.ts';
 import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
 import {
   formatKeyring,
@@ -42,7 +35,7 @@ import {
   type Reconciler,
   watch,
 } from './controller.ts';
-import { configurationRules, type Features, isOptionalFeature, rule, WATCH_VERBS } from './permissions.ts';
+import { configurationRules, rule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 import { createStopwatch } from './stopwatch.ts';
 
@@ -55,18 +48,13 @@ export const servingCertificate: ControllerDefinition = {
   permissions: [
     {
       role: 'serving-certificate',
-      clusterRules: configurationRules(['patch'], (feature) => feature !== 'scc' && !isOptionalFeature(feature)),
+      clusterRules: configurationRules(['patch']),
       namespaceRules: [
         // RBAC cannot restrict a POST by name and type. The policy for the service account does.
         rule(['create'], ['Secret']),
         rule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],
     },
-    ...(['scc', ...OPTIONAL_FEATURES] as const).map((name) => ({
-      role: `serving-certificate-${name}`,
-      clusterRules: configurationRules(['patch'], (feature) => feature === name),
-      isNeeded: (features: Features) => features[name],
-    })),
   ],
   isEnabled: ({ managedCertificate }) => managedCertificate,
   create: createReconciler,

@@ -86,7 +86,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const status: Status = {
         observedGeneration: generation,
         ...findApplied(object, settingsStatus()),
-        sccMode: settings.value.scc.mode,
+        ...(features.scc ? { sccMode: settings.value.scc.mode } : {}),
         rolloutPhase: settings.value.rollout.phase,
         conditions: withTransitionTimes(states, object.status?.conditions, time),
         replicas,
@@ -177,7 +177,14 @@ function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserv
 function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
   const { observedGeneration, applied, sccMode, rolloutPhase, replicas, conditions = [] } = status;
   const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
-  return { observedGeneration, ...(applied ? { applied } : {}), sccMode, rolloutPhase, conditions: own, replicas };
+  return {
+    observedGeneration,
+    ...(applied ? { applied } : {}),
+    ...(sccMode === undefined ? {} : { sccMode }),
+    rolloutPhase,
+    conditions: own,
+    replicas,
+  };
 }
 
 /** Records the settings in force, which replicas use at startup while the object is invalid. */

@@ -19,7 +19,7 @@ import {
   isKnownConfiguration,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
-import { BREAK_GLASS_ANNOTATION, INSTALLATION, OPTIONAL_FEATURES, WEBHOOK_LABELS } from '../kube/well-known.ts';
+import { BREAK_GLASS_ANNOTATION, INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import { SCC_MODE_LABEL } from '../policy/scc/mode.ts';
 import { PRIVILEGED_SCC } from '../policy/scc/standard.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
@@ -34,7 +34,7 @@ import {
   watchValue,
   withOwner,
 } from './controller.ts';
-import { configurationRules, type Features, isOptionalFeature, rule } from './permissions.ts';
+import { configurationRules, rule } from './permissions.ts';
 import {
   AKS_ANNOTATIONS,
   currentEnforcement,
@@ -61,15 +61,10 @@ export const webhookConfigurations: ControllerDefinition = {
       clusterRules: [
         // RBAC cannot restrict a POST by name. The policy for the service account does.
         rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
-        ...configurationRules(['update', 'delete'], (feature) => !isOptionalFeature(feature)),
+        ...configurationRules(['update', 'delete']),
         rule(['get'], ['ClusterRole'], [OWNER]),
       ],
     },
-    ...OPTIONAL_FEATURES.map((name) => ({
-      role: `webhook-configurations-${name}`,
-      clusterRules: configurationRules(['update', 'delete'], (feature) => feature === name),
-      isNeeded: (features: Features) => features[name],
-    })),
   ],
   isEnabled: ({ managedWebhooks }) => managedWebhooks,
   create: createReconciler,

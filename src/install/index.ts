@@ -34,6 +34,7 @@ export {
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
+  type PolicySettings,
   type Profile,
 } from './settings.ts';
 export { DEV_CLUSTER_ENFORCEMENT, type Enforcement, webhookConfigurations } from './webhooks.ts';

@@ -45,15 +45,6 @@ export const DEFINITION_RULE: PolicyRule = {
   verbs: WATCH_VERBS,
 };
 
-const SCC_RULES: readonly PolicyRule[] = [
-  // SCCs and their grants.
-  rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
-  rule(WATCH_VERBS, ['SecurityContextConstraints']),
-  DEFINITION_RULE,
-  // To read the current pod on exec and attach requests.
-  rule(['get'], ['Pod']),
-];
-
 /** Rules for leader election and for publishing the state of each replica. */
 const LEASE_RULES: readonly PolicyRule[] = [rule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
 
@@ -86,12 +77,18 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['ServiceAccount', 'PodTemplate', 'ReplicationController']),
   rule(WATCH_VERBS, ['DaemonSet', 'Deployment', 'ReplicaSet', 'StatefulSet']),
   rule(WATCH_VERBS, ['CronJob', 'Job']),
-  rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
-  rule(WATCH_VERBS, ['SecurityContextConstraints']),
 ];
 
-/** Rules that every replica needs for an optional feature, to watch its kinds. */
+/** Rules that every replica needs for an optional feature. */
 const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
+  scc: [
+    // SCCs and their grants.
+    rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
+    rule(WATCH_VERBS, ['SecurityContextConstraints']),
+    DEFINITION_RULE,
+    // To read the current pod on exec and attach requests.
+    rule(['get'], ['Pod']),
+  ],
   kubelet: [
     rule(WATCH_VERBS, ['Node']),
     rule(WATCH_VERBS, ['NodesConfig']),
@@ -158,7 +155,6 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
     VIEW_SETTINGS,
     ...EXCEPTION_ROLES,
     ...boundRole('ClusterRole', `${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
-    ...(installed.scc ? [...boundRole('ClusterRole', `${name}-scc`, SCC_RULES, namespace), VIEW_SCCS] : []),
     ...(installed.rollout
       ? [
           ...boundRole('Role', `${name}-rollout`, PUBLISHED_RULES, namespace),
@@ -169,6 +165,7 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
     ...OPTIONAL_FEATURES.filter((feature) => installed[feature]).flatMap((feature) =>
       boundRole('ClusterRole', `${name}-${feature}`, OPTIONAL_RULES[feature], namespace),
     ),
+    ...(installed.scc ? [VIEW_SCCS] : []),
     ...controllerRoles(settings),
   ];
 }

@@ -8,6 +8,7 @@ import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
   COMPONENT_LABEL,
   CONFIGURATION_NAME,
+  DEFAULT_FEATURES,
   type Feature,
   INSTALLATION,
   PART_OF,
@@ -69,27 +70,31 @@ function withProperties<T extends { readonly properties: object }, P extends obj
   return { ...schema, properties: { ...schema.properties, ...properties } };
 }
 
+/** Policy settings, and the installation that applies them. Without features, all features are assumed. */
+export type PolicySettings = Pick<ManifestSettings, 'namespace' | 'policy'> &
+  Partial<Pick<ManifestSettings, 'features'>>;
+
 /**
  * Returns the policy settings of an installation.
  * @throws {UserError} if the settings are invalid
  */
-export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings, 'namespace' | 'policy'>): Settings {
+export function decodePolicy({ namespace, policy: spec, features }: PolicySettings): Settings {
   const object = { metadata: { name: CONFIGURATION_NAME }, spec };
-  return settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
+  const options = { controllers: CONTROLLER_NAMES, namespace };
+  return settingsFromObject(object, features ? { ...options, hasSccs: features.scc } : options);
 }
 
-const INSTALLED_BY_DEFAULT = { scc: true, rollout: true, kubelet: false, olm: false } as const;
+const INSTALLED_BY_DEFAULT = parseFeatures([DEFAULT_FEATURES.join()]);
 
 /** Parses and combines the `--features` values. Returns the default features if there are none. */
 export function parseFeatures(values: readonly string[]): InstalledFeatures {
-  if (values.length === 0) return INSTALLED_BY_DEFAULT;
-  const names = values.join().split(',');
+  const names: readonly string[] = values.length === 0 ? DEFAULT_FEATURES : values.join().split(',');
   const has = (name: Feature): boolean => names.includes(name);
-  return { scc: has('scc'), rollout: has('rollout'), kubelet: has('kubelet'), olm: has('olm') };
+  return { rollout: has('rollout'), scc: has('scc'), kubelet: has('kubelet'), olm: has('olm') };
 }
 
 /** All features, for manifests that are shared by installations with different features. */
-export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
+export const ALL_FEATURES = { rollout: true, scc: true, kubelet: true, olm: true } as const;
 
 /** The settings of a default installation. */
 export function defaultSettings(version: string): ManifestSettings {
@@ -113,8 +118,8 @@ export function defaultSettings(version: string): ManifestSettings {
 /** Named changes to the default settings. Each profile except the default is a kustomize component. */
 export const PROFILES = {
   default: {},
-  /** OpenShift has its own SCC admission, label syncer and readiness controller. */
-  openshift: { features: { ...INSTALLED_BY_DEFAULT, scc: false, rollout: false }, policy: { scc: { mode: 'off' } } },
+  scc: { features: { ...INSTALLED_BY_DEFAULT, scc: true } },
+  /** For OpenShift, among others, which has its own label syncer and readiness controller. */
   'without-rollout': { features: { ...INSTALLED_BY_DEFAULT, rollout: false } },
   kubelet: { features: { ...INSTALLED_BY_DEFAULT, kubelet: true } },
   olm: { features: { ...INSTALLED_BY_DEFAULT, olm: true } },
@@ -136,8 +141,9 @@ export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [C
 /** Labels on all objects of an installation. */
 export const LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_OF } as const;
 
-/** Labels on the CRDs, roles and policies, which users do not customize. */
-const PREREQUISITE_LABELS = { ...LABELS, [COMPONENT_LABEL]: 'prerequisites' } as const;
+/** Component of the CRDs, roles and policies, which users do not customize. */
+export const PREREQUISITES = 'prerequisites';
+const PREREQUISITE_LABELS = { ...LABELS, [COMPONENT_LABEL]: PREREQUISITES } as const;
 
 /** Metadata of a CRD, role or policy. */
 export function prerequisiteMetadata(name: string, namespace?: string): Manifest['metadata'] {

@@ -173,7 +173,7 @@ export interface PortcullisConfiguration extends KubeObject {
      * The last valid spec and its generation. Generation 0 means the initial settings from before the object existed.
      */
     readonly applied?: { readonly generation: number; readonly spec: JsonObject };
-    /** The default SCC mode and the rollout phase in force. */
+    /** The default SCC mode in force, absent without the SCC feature, and the rollout phase. */
     readonly sccMode?: string;
     readonly rolloutPhase?: string;
     readonly conditions?: readonly Condition[];

@@ -150,14 +150,18 @@ export const EXEMPTION_USES_ANNOTATION = 'portcullis.dev/exemption-uses';
 export const FORMER_LEADER_ANNOTATION = 'portcullis.dev/former-leader-renewed';
 
 /** Features that are installed by default. */
-export const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
+export const DEFAULT_FEATURES = ['rollout'] as const;
 
-/** Optional features. Their permissions, webhooks and controllers are installed only with the feature. */
-export const OPTIONAL_FEATURES = ['kubelet', 'olm'] as const;
+/**
+ * Optional features: SCC admission, the minimum kubelet version, and the Operator Lifecycle Manager. Their CRDs,
+ * permissions, webhooks and controllers are installed only with the feature.
+ */
+export const OPTIONAL_FEATURES = ['scc', 'kubelet', 'olm'] as const;
 export type OptionalFeature = (typeof OPTIONAL_FEATURES)[number];
 
 /** Names and field managers of the controllers that write the status of an optional feature. */
 export const FEATURE_STATUS_CONTROLLERS = {
+  scc: [],
   kubelet: ['kubelet-minimum-controller', 'kubelet-enforcement-controller'],
   olm: [OLM_AUTO_LABELER],
 } as const satisfies Readonly<Record<OptionalFeature, readonly string[]>>;

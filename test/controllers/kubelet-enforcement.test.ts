@@ -249,7 +249,7 @@ suite('the KubeletMinimumEnforced condition', () => {
       assert.match(condition() ?? '', /^False AuthorizerNotCalled: /);
       await running?.stop();
       const controller = createController(settingsStatus, {
-        features: { kubelet: false, olm: false },
+        features: { scc: true, kubelet: false, olm: false },
         date: () => date,
       });
       const metrics = createMetrics({ version: '0.0.0' });

@@ -77,7 +77,7 @@ suite('the enabled controllers', () => {
     [
       'rollout not installed',
       { rollout: false, evaluation: false, scc: false },
-      [RANGES, STANDBY, SCCS, GRANTS, RUN_LEVEL_ZERO, READINESS],
+      [RANGES, STANDBY, SCCS, GRANTS, LABELS, RUN_LEVEL_ZERO, READINESS],
     ],
     ['standard SCCs ignored', { standardSccs: false, rollout: false }, [SCCS, RUN_LEVEL_ZERO]],
     [
@@ -148,12 +148,12 @@ suite('the enabled controllers', () => {
       controllerRoles({ ...defaultSettings('1.0.0'), ...settings }, registry)
         .map(({ kind, metadata }) => `${kind} ${metadata.name}`)
         .filter((one) => one.includes('example'));
-    assert.equal(roles({}).length, 4);
-    assert.deepEqual(roles(PROFILES['without-rollout']), [
+    assert.equal(roles(PROFILES.scc).length, 4);
+    assert.deepEqual(roles({ features: { ...PROFILES.scc.features, rollout: false } }), [
       'ClusterRole portcullis-example',
       'ClusterRoleBinding portcullis-example',
     ]);
-    assert.deepEqual(roles(PROFILES.openshift), []);
+    assert.deepEqual(roles({}), []);
   });
 });
 

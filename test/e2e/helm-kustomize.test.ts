@@ -262,15 +262,15 @@ suite('a change of components', { skip: needed }, () => {
     return lines.filter((line) => line !== '').map((name) => name.replace(/^.*\//, ''));
   };
 
-  const ROLES = names('ClusterRole', 'openshift').toSorted();
+  const ROLES = names('ClusterRole', 'default').toSorted();
   const REGISTERED = [
-    ...names('ValidatingWebhookConfiguration', 'openshift'),
-    ...names('MutatingWebhookConfiguration', 'openshift'),
+    ...names('ValidatingWebhookConfiguration', 'default'),
+    ...names('MutatingWebhookConfiguration', 'default'),
   ];
 
   test('leaves webhooks and roles, which doctor reports with the commands that delete them', async () => {
+    await apply(['scc']);
     await apply([]);
-    await apply(['openshift']);
     const remaining = async () => {
       const { stdout } = await runProgram(['doctor', '-o', 'json', `--kubeconfig=${kubeconfig}`]);
       const { findings } = JSON.parse(stdout) as { readonly findings: readonly Record<'message' | 'fix', string>[] };
@@ -288,12 +288,12 @@ suite('a change of components', { skip: needed }, () => {
 
   test('deletes them through an ApplySet, as docs/how-to/install.md describes', async () => {
     const set = ['--namespace=portcullis', '--prune', '--applyset=portcullis-objects'];
-    await apply([], ...set);
+    await apply(['scc'], ...set);
     assert.ok((await list('clusterroles')).length > ROLES.length);
-    await apply(['openshift'], ...set);
+    await apply([], ...set);
     assert.deepEqual(await list('clusterroles'), ROLES);
     assert.deepEqual(await list(CONFIGURATIONS), REGISTERED);
-    const definitions = names('CustomResourceDefinition', 'openshift').toSorted();
+    const definitions = names('CustomResourceDefinition', 'default').toSorted();
     assert.deepEqual(await list('customresourcedefinitions'), definitions);
   });
 });

@@ -182,13 +182,9 @@ const CHOICES: readonly (readonly Choice[])[] = [
 function combine(bits: number, index: number): Choice {
   const features = Object.fromEntries(FEATURES.map((name, bit) => [name, (bits & (1 << bit)) !== 0]));
   const all = CHOICES.map((choices) => choices[index % choices.length] ?? assert.fail());
-  const settings = Object.assign({ features }, ...all.map((one) => one.settings)) as ManifestSettings;
-  const { policy } = settings;
-  const required =
-    features['scc'] === true ? policy : { ...policy, scc: { ...(policy['scc'] as object | undefined), mode: 'off' } };
   return {
     values: Object.assign({ features }, ...all.map((one) => one.values)) as JsonObject,
-    settings: { ...settings, policy: required },
+    settings: Object.assign({ features }, ...all.map((one) => one.settings)) as ManifestSettings,
   };
 }
 

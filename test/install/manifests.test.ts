@@ -26,7 +26,7 @@ const STATIC: Partial<ManifestSettings> = { policy: { webhooks: { management: 's
 const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSettings])[] = [
   ...Object.entries(PROFILES).map(([name, profile]) => [name, { ...DEFAULTS, ...profile }] as const),
   ['another namespace', { ...DEFAULTS, namespace: 'security' }],
-  ['enforcing', { ...DEFAULTS, policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } } }],
+  ['enforcing', { ...DEFAULTS, ...PROFILES.scc, policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } } }],
   ['a provided certificate', { ...DEFAULTS, certificates: 'others' }],
   ['static webhooks', { ...DEFAULTS, ...STATIC }],
 ];
@@ -140,12 +140,13 @@ test('the leader creates the settings object of the installation', () => {
 
 const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
-test('without SCCs and the rollout, no manifest refers to SCCs', () => {
-  const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
+test('without the SCC feature, no manifest refers to SCCs', () => {
+  const manifests = buildManifests(DEFAULTS);
   // These objects refer to SCCs even if the features are off: the leader must be able to delete the webhook
   // configurations and policies of disabled features, and the service account policy covers all features.
   const others = [
-    ...['portcullis-webhook-configurations', 'portcullis-admission-policies', 'portcullis-service-account'],
+    ...['portcullis-webhook-configurations', 'portcullis-serving-certificate', 'portcullis-admission-policies'],
+    'portcullis-service-account',
     SETTINGS,
   ];
   const named = ['Deployment', 'ConfigMap'];
@@ -170,8 +171,8 @@ suite('the roles of the replicas', () => {
     ...['portcullis-rollout', 'portcullis-view-enforcement', 'portcullis-config-observer'],
     'portcullis-readiness',
   ];
-  const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler', 'portcullis-serving-certificate-scc'];
-  const byDefault = [...base, ...webhooks, ...certificate, ...scc, ...rollout, ...both];
+  const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler'];
+  const byDefault = [...base, ...webhooks, ...certificate, ...rollout];
   const kubelet = [
     ...byDefault,
     ...['', '-minimum', '-enforcement', '-reporter'].map((suffix) => `portcullis-kubelet${suffix}`),
@@ -179,39 +180,25 @@ suite('the roles of the replicas', () => {
   const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
     ['by default', {}, byDefault],
     [
-      'without the rollout',
-      PROFILES['without-rollout'],
-      [...base, ...webhooks, ...certificate, ...scc, 'portcullis-serving-certificate-scc'],
+      'with SCCs and without the rollout',
+      { features: { ...PROFILES.scc.features, rollout: false } },
+      [...base, ...webhooks, ...certificate, ...scc],
     ],
-    [
-      'without SCC admission',
-      { features: { ...DEFAULTS.features, scc: false } },
-      [...base, ...webhooks, ...certificate, ...rollout],
-    ],
+    ['with SCCs', PROFILES.scc, [...byDefault, ...scc, ...both]],
+    ['without the rollout', PROFILES['without-rollout'], [...base, ...webhooks, ...certificate]],
     ['with kubelet', PROFILES.kubelet, kubelet],
     [
       'with a taint',
       { ...PROFILES.kubelet, policy: { kubelet: { taint: true } } },
       [...kubelet, 'portcullis-kubelet-taint'],
     ],
-    [
-      'with OLM',
-      PROFILES.olm,
-      [
-        ...byDefault,
-        'portcullis-olm',
-        'portcullis-olm-auto-labeler',
-        'portcullis-serving-certificate-olm',
-        'portcullis-webhook-configurations-olm',
-      ],
-    ],
+    ['with OLM', PROFILES.olm, [...byDefault, 'portcullis-olm', 'portcullis-olm-auto-labeler']],
     [
       'with defaults',
       { policy: { defaults: { mode: 'apply' } } },
       [...byDefault, 'portcullis-admission-policies-defaults'],
     ],
-    ['on OpenShift', PROFILES.openshift, [...base, ...webhooks, ...certificate]],
-    ['static webhooks', { ...STATIC, certificates: 'others' }, [...base, ...scc, ...rollout, ...both.slice(0, 2)]],
+    ['static webhooks', { ...STATIC, certificates: 'others' }, [...base, ...rollout]],
   ];
   for (const [name, settings, roles] of cases) {
     test(name, () => {
@@ -265,7 +252,7 @@ test('the roles for exceptions are not bound', () => {
 });
 
 test('aggregated roles grant only read access', () => {
-  const aggregated = buildManifests(DEFAULTS).filter(({ metadata }) =>
+  const aggregated = buildManifests({ ...DEFAULTS, ...PROFILES.scc }).filter(({ metadata }) =>
     Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
   ) as readonly ManifestOf<V1ClusterRole>[];
   assert.deepEqual(
@@ -278,8 +265,8 @@ test('aggregated roles grant only read access', () => {
     [
       'portcullisconfigurations: get,list,watch',
       'podsecurityexceptions: get,list,watch',
-      'securitycontextconstraints: get,list,watch',
       'psaenforcementconfigs: get,list,watch',
+      'securitycontextconstraints: get,list,watch',
     ],
   );
 });

@@ -81,11 +81,12 @@ const COMBINATIONS: readonly (readonly Profile[])[] = [
   [],
   ...COMPONENTS.map((one) => [one]),
   ['without-rollout', 'olm'],
-  ['openshift', 'cert-manager'],
+  ['scc', 'without-rollout'],
+  ['scc', 'cert-manager'],
   ['kubelet', 'olm'],
   ['olm', 'cert-manager'],
-  ['openshift', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
-  ['without-rollout', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
+  ['scc', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
+  ['scc', 'without-rollout', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
 ];
 
 suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {

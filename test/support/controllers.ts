@@ -151,7 +151,7 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
       source: 'provided',
     },
     webhooks: { registrations: WEBHOOK_REGISTRATIONS, url: undefined, annotations: {} },
-    features: { kubelet: true, olm: true },
+    features: { scc: true, kubelet: true, olm: true },
     metrics: createMetrics({ version: '0.0.0' }),
     date: () => new Date(),
     random: () => 0.5,

@@ -81,7 +81,7 @@ export const ALL_WEBHOOKS: SccRigOptions = {
 /** Returns the inputs of reviews of the settings. */
 export function settingsDeps(store: Store): Pick<WebhooksOptions, 'readSettings' | 'createFailsClosed'> {
   const service = { namespace: 'portcullis', name: 'portcullis' };
-  const scope = { store, service, version: '0.0.0', features: { kubelet: false, olm: false } };
+  const scope = { store, service, version: '0.0.0', features: { scc: true, kubelet: false, olm: false } };
   return {
     readSettings(object) {
       const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };

@@ -84,7 +84,7 @@ export async function gatherFacts(
   const known = (factValue(namespaces) ?? [])
     .filter((namespace) => !isTerminating(namespace))
     .map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
-  const requests = planProbes(installed, known);
+  const requests = planProbes(installed, settings, known);
   const [
     otherInstallations,
     certificate,
@@ -270,6 +270,7 @@ const IMAGE = 'registry.k8s.io/pause:3.10';
 /** Plans one request for each kind of object that webhooks review, and for each tier of namespaces. */
 function planProbes(
   { namespace: installation, configurations, groups }: InstalledObjects,
+  { features }: ManifestSettings,
   namespaces: readonly NamespaceFact[],
 ): readonly ProbeRequest[] {
   const byTier = Map.groupBy(namespaces, (namespace) => namespaceTier(configurations, namespace));
@@ -279,7 +280,7 @@ function planProbes(
   return [
     ...selected.map((namespace) => podProbe('a pod', namespace, RESTRICTED_POD)),
     ...(own && hasEnforceLevel(own) ? [podProbe('a violating pod', own, VIOLATING_POD)] : []),
-    ...(groups.includes('security.openshift.io') ? [SCC_PROBE] : []),
+    ...(features.scc && groups.includes('security.openshift.io') ? [SCC_PROBE] : []),
   ];
 }
 
@@ -367,7 +368,7 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
     // Before the leader registers webhooks, an installation without a Deployment is assumed to be of this profile.
     ...(deployment || configurations.some(isPartOfPortcullis) ? {} : PROFILES.local),
     ...(url === undefined ? {} : { webhooks: { url } }),
-    ...(deployment ? deploymentSettings(deployment) : { features: { scc, rollout, kubelet: false, olm: false } }),
+    ...(deployment ? deploymentSettings(deployment) : { features: { rollout, scc, kubelet: false, olm: false } }),
     policy: spec ?? {},
   };
 }

@@ -3,10 +3,10 @@ import type { ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { createFailsClosed } from '../../controllers/required-webhooks.ts';
-import { buildManifests, decodePolicy, type ManifestSettings } from '../../install/index.ts';
+import { buildManifests, decodePolicy, type ManifestSettings, type PolicySettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { objectName } from '../../kube/resources.ts';
-import { type JsonObject, valueAt } from '../../kube/types.ts';
+import { valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { printNewlyClosed } from '../../kube/webhooks.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
@@ -21,7 +21,7 @@ import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
 import { divideSettings, type Installation, readInstallation } from './installation.ts';
-import { gatherFacts, planForCluster, type PlanValues, requestedChanges } from './plan.ts';
+import { gatherFacts, planForCluster, type PlanValues } from './plan.ts';
 import { checkServerless, printPolicies } from './without-server.ts';
 
 interface Upgrade {
@@ -51,24 +51,22 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
     const values = { ...options, image, set: [...carried, ...options.set] };
     const plan = planForCluster(await gatherFacts(client), installation.settings, values);
-    const { policy } = plan.settings;
+    const { policy, features } = plan.settings;
     const { namespace } = options;
+    const current = installation.settings.policy;
+    const installed = { namespace, policy: current ?? policy, features: installation.settings.features ?? features };
     checkWeakenings(
       [
-        ...(deployment || !serverless ? findWeakenings(namespace, installation.settings.policy ?? policy, policy) : []),
+        ...(deployment || !serverless ? findWeakenings(installed, plan.settings) : []),
         ...(serverless ? findWeakerThanPolicies(namespace, serverless.spec, policy) : []),
       ],
       options['allow-weaker'],
     );
-    const current = installation.settings.policy ?? {};
-    const changes = requestedChanges(values, plan.settings.features.scc).filter(
-      ({ path, value }) => !deepEqual(valueAt(current, path), value),
-    );
+    const changes = values.set.filter(({ path, value }) => !deepEqual(valueAt(current ?? {}, path), value));
     const { initial, object, removal } = divideSettings(installation, changes);
     const manifests = buildManifests({ ...plan.settings, ...(deployment ? { initial } : {}) });
     const obsolete = await findObsolete(client, plan.settings);
-    const { policy: before } = installation.settings;
-    const closed = deployment && before ? await findNewlyClosed(client, plan.settings, before) : [];
+    const closed = deployment && current ? await findNewlyClosed(client, plan.settings, installed) : [];
     const lines = [
       ...plan.notes.map((note) => `Note: ${note}`),
       ...(closed.length === 0 ? [] : [`Note: ${printNewlyClosed(closed)}`]),
@@ -90,19 +88,19 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
  */
 async function findNewlyClosed(
   client: ClusterClient,
-  settings: ManifestSettings,
-  before: JsonObject,
+  { namespace, policy, features }: ManifestSettings,
+  before: Required<PolicySettings>,
 ): Promise<readonly string[]> {
-  const { namespace, features, policy } = settings;
-  if (deepEqual(before, policy)) return [];
+  const after = { namespace, policy, features };
+  if (deepEqual(before, after)) return [];
   const store = await readRolloutState(client, namespace, ['Namespace']).catch((error: unknown) => {
     if (error instanceof UserError) return undefined;
     throw error;
   });
   if (!store) return [];
-  const scope = { store, service: { namespace, name: INSTALLATION.name }, version: VERSION, features };
-  const [old, next] = [before, policy].map((one) =>
-    createFailsClosed(WEBHOOK_REGISTRATIONS, decodePolicy({ namespace, policy: one }), scope),
+  const scope = { store, service: { namespace, name: INSTALLATION.name }, version: VERSION };
+  const [old, next] = [before, after].map((one) =>
+    createFailsClosed(WEBHOOK_REGISTRATIONS, decodePolicy(one), { ...scope, features: one.features }),
   );
   return store.list('Namespace').flatMap((one) => (next?.(one) && !old?.(one) ? [objectName(one)] : []));
 }

@@ -57,8 +57,9 @@ Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
   kubectl -n portcullis rollout status deployment/portcullis
 
-  portcullis install --set=scc.mode=enforce | kubectl diff --server-side -f -
-  portcullis install --profile=openshift > portcullis.yaml
+  portcullis install --set=rollout.phase=Enforce | kubectl diff --server-side -f -
+  portcullis install --scc | kubectl apply --server-side -f -
+  portcullis install --profile=without-rollout > portcullis.yaml
   portcullis install --profile=control-plane --output-dir=authorizer
   portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \\
     --set=podSecurity.defaults.enforce=baseline | kubectl apply -f -

@@ -8,7 +8,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
+import { FEATURES, OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions, ignoreApiError } from '../cluster.ts';
 import { VERSION } from '../command.ts';
 import { CHART_CONSEQUENCE, isOpenShift } from '../installed/settings.ts';
@@ -62,14 +62,14 @@ export const planOptions = {
   replicas: option('N', integer(1, 15), undefined, {
     help: `Replicas. Default: the current number, or ${DEFAULTS.replicas}`,
   }),
-  scc: choice({ help: 'Install the CRDs and permissions for SCC admission. Default: true, or false on OpenShift' }),
   rollout: choice({ help: 'Install the CRDs and permissions for the rollout. Default: true, or false on OpenShift' }),
+  scc: choice({ help: 'Install the CRDs, webhooks and controllers for security context constraints. Default: false' }),
   kubelet: choice({ help: 'Install webhooks and controllers for the minimum kubelet version. Default: false' }),
   olm: choice({ help: 'Install webhooks and controllers for the Operator Lifecycle Manager. Default: false' }),
   'nodes-config': choice({ help: `Install the CRD ${NODES_CONFIG} for the minimum kubelet version. Default: false` }),
   set: {
     value: 'PATH=VALUE',
-    help: 'Policy setting in the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
+    help: 'Policy setting in the spec of the PortcullisConfiguration, such as rollout.phase=Enforce. The value is YAML. Can be repeated',
     resolve: (texts: readonly string[]) => texts.map(setting),
   },
   'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
@@ -83,18 +83,13 @@ export const planOptions = {
 
 export type PlanValues = Values<typeof planOptions>;
 
-/** Policy settings from the options. */
-export function requestedChanges({ set }: Pick<PlanValues, 'set'>, hasSccs: boolean): readonly Setting[] {
-  return hasSccs ? set : [{ path: ['scc', 'mode'], value: 'off' }, ...set];
-}
-
 /** Applies the options to the settings of a profile or cluster. Throws a UserError for contradictory options. */
 export function applyOptions(base: ManifestSettings, values: PlanValues): ManifestSettings {
-  const { scc = base.features.scc, rollout = base.features.rollout } = values;
-  const { kubelet = base.features.kubelet, olm = base.features.olm } = values;
+  const features = Object.fromEntries(
+    FEATURES.map((name) => [name, values[name] ?? base.features[name]]),
+  ) as ManifestSettings['features'];
   const { namespace, image = base.image, replicas = base.replicas, monitoring, 'cert-manager': certManager } = values;
-  const features = { scc, rollout, kubelet, olm };
-  const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
+  const policy = values.set.reduce(withSetting, base.policy);
   const settings: ManifestSettings = {
     ...base,
     namespace,
@@ -103,16 +98,13 @@ export function applyOptions(base: ManifestSettings, values: PlanValues): Manife
     runbook: values['runbook-url'] ?? base.runbook,
     features,
     policy,
-    nodesConfig: (values['nodes-config'] ?? base.nodesConfig) && kubelet,
+    nodesConfig: (values['nodes-config'] ?? base.nodesConfig) && features.kubelet,
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
-  const { scc: admission, rollout: phases } = decodePolicy(settings);
-  if (!scc && admission.mode !== 'off') {
-    throw new UserError(`--set=scc.mode=${admission.mode} requires the CRDs of SCC admission: remove --scc=false`);
-  }
-  if (!rollout && phases.phase !== 'Disabled') {
-    throw new UserError(`--set=rollout.phase=${phases.phase} requires the CRDs of the rollout: remove --rollout=false`);
+  const { phase } = decodePolicy(settings).rollout;
+  if (!features.rollout && phase !== 'Disabled') {
+    throw new UserError(`--set=rollout.phase=${phase} requires the CRDs of the rollout: remove --rollout=false`);
   }
   const missing = OPTIONAL_FEATURES.find((feature) => !features[feature] && policy[feature] != null);
   if (missing !== undefined) {
@@ -120,7 +112,7 @@ export function applyOptions(base: ManifestSettings, values: PlanValues): Manife
       values[missing] === false ? `remove --${missing}=false, or add --set=${missing}=null` : `add --${missing}`;
     throw new UserError(`spec.${missing} requires the ${missing} feature: ${fix}`);
   }
-  if (values['nodes-config'] === true && !kubelet) {
+  if (values['nodes-config'] === true && !features.kubelet) {
     throw new UserError('--nodes-config requires the kubelet feature: add --kubelet');
   }
   return settings;
@@ -129,7 +121,7 @@ export function applyOptions(base: ManifestSettings, values: PlanValues): Manife
 /** Parses a `--set` argument. */
 function setting(argument: string): Setting {
   const [, path = '', text = ''] = /^([\w.]+)=(.*)$/s.exec(argument) ?? [];
-  if (path === '') throw new UserError(`${quote(argument)} must be a setting such as scc.mode=enforce`);
+  if (path === '') throw new UserError(`${quote(argument)} must be a setting such as rollout.phase=Enforce`);
   if (text.trim() === '') throw new UserError(`${path} has no value: use ${path}=null for the default`);
   const { documents, errors } = readDocuments(text, '--set');
   const [error] = errors;
@@ -159,7 +151,7 @@ const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 export function planForCluster(facts: ClusterFacts, installed: Partial<ManifestSettings>, values: PlanValues) {
   const base: ManifestSettings = {
     ...DEFAULTS,
-    ...(isOpenShift(facts) ? PROFILES.openshift : {}),
+    ...(isOpenShift(facts) ? PROFILES['without-rollout'] : {}),
     ...(facts.groups.includes(PROMETHEUS_OPERATOR) ? PROFILES.monitoring : {}),
     ...installed,
   };
@@ -175,7 +167,7 @@ function findProblem(facts: ClusterFacts, settings: ManifestSettings): string | 
     return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required`;
   }
   if (isOpenShift(facts) && settings.features.scc) {
-    return '--scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: use --scc=false';
+    return '--scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: remove --scc';
   }
   if (settings.nodesConfig && hasForeignNodesConfig) {
     return `--nodes-config: another product has defined ${NODES_CONFIG}, and Portcullis reads its object: remove the option`;
@@ -200,7 +192,7 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
   if (isOpenShift(facts)) notes.push('detected OpenShift, which manages SCCs, their CRDs and ranges');
   else if (settings.features.scc) {
     if (!groups.includes(RESOURCES.SecurityContextConstraints.group))
-      notes.push(`the cluster will serve security.openshift.io: ${CHART_CONSEQUENCE}; --scc=false does not install it`);
+      notes.push(`the cluster will serve security.openshift.io: ${CHART_CONSEQUENCE}`);
     if (hasForeignSccs) notes.push('the SCC CRD belongs to another product and is replaced');
   }
   if (settings.nodesConfig) {

@@ -150,7 +150,7 @@ async function findWeaker(
   after: JsonObject,
 ): Promise<readonly string[]> {
   const { namespace } = INSTALLATION;
-  if (installed) return findWeakenings(namespace, installed.spec, after);
+  if (installed) return findWeakenings({ namespace, policy: installed.spec }, { namespace, policy: after });
   if (!configuration) return [];
   const { spec = {} } = configuration;
   const { phase } = decodePolicy({ namespace, policy: spec }).rollout;

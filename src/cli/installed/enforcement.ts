@@ -70,7 +70,7 @@ export function findLostEnforcement(
   const { exemptions, defaults: levels } = decodePolicy({ namespace, policy: policies }).podSecurity;
   const lowered = namespaces.filter((one) => !exemptions.namespace(objectName(one)) && isRaised(one, levels));
   return [
-    ...findWeakenings(namespace, before, after),
+    ...findWeakenings({ namespace, policy: before }, { namespace, policy: after }),
     ...(labeled.length === 0 ? [] : [`no SCCs in ${summarizeNames(labeled.map(objectName))}`]),
     ...(lowered.length === 0 ? [] : [`no label ${ENFORCE_LABEL} in ${summarizeNames(lowered.map(objectName))}`]),
   ];

@@ -1,16 +1,18 @@
 /** Finds and names objects of an installation. */
 import type { ClusterClient } from '../../cluster/client.ts';
 import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import { PREREQUISITES } from '../../install/settings.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { CONFIGURATION_KINDS, configurationFeature } from '../../kube/webhooks.ts';
-import { FEATURES, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
+import { COMPONENT_LABEL, FEATURES, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 
 const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
+const POLICY_KINDS = ['ValidatingAdmissionPolicyBinding', 'ValidatingAdmissionPolicy'] as const;
 
 /**
- * Returns roles, bindings and webhook configurations that the settings do not require, such as
+ * Returns roles, policies, bindings and webhook configurations that the settings do not require, such as
  * `clusterroles/portcullis-olm`, in deletion order. Roles come first, because the leader cannot restore webhooks
  * without them.
  */
@@ -21,12 +23,19 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
     const feature = FEATURES.find((one) => one === configurationFeature(name));
     return feature === undefined || settings.features[feature];
   };
-  const lists = [...ROLE_KINDS, ...CONFIGURATION_KINDS].map(async (kind) => {
+  const list = async (kind: Kind, labels: string): Promise<readonly string[]> => {
     const { namespace } = settings;
-    const objects = await client.list(RESOURCES[kind], { namespace, labels: `${PART_OF_LABEL}=${PART_OF}` });
+    const objects = await client.list(RESOURCES[kind], { namespace, labels });
     const obsolete = objects.filter(({ metadata: { name } }) => !isNeeded(kind, name));
     return obsolete.map(({ metadata: { name } }) => `${RESOURCES[kind].resource}/${name}`);
-  });
+  };
+  const own = `${PART_OF_LABEL}=${PART_OF}`;
+  const lists = [
+    ...ROLE_KINDS.map((kind) => list(kind, own)),
+    // The leader and serverless installations have other policies.
+    ...POLICY_KINDS.map((kind) => list(kind, `${own},${COMPONENT_LABEL}=${PREREQUISITES}`)),
+    ...CONFIGURATION_KINDS.map((kind) => list(kind, own)),
+  ];
   return (await Promise.all(lists)).flat();
 }
 

@@ -6,7 +6,7 @@ import { kubectl, type ShellCommand } from '../output/shell.ts';
 
 /** Consequence of installing the SCC CRDs without enforcing SCCs. "This group" is the API group of SCCs. */
 export const CHART_CONSEQUENCE =
-  'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
+  'charts that detect OpenShift by this group, such as those of Bitnami, omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs. Their value global.compatibility.openshift.adaptSecurityContext=disabled keeps both fields';
 
 /**
  * True for OpenShift. Other clusters do not serve this API group, but can serve other OpenShift groups through CRDs.

@@ -1,6 +1,6 @@
 /** Finds changes to settings that weaken enforcement. */
 import type { Settings } from '../../config/settings.ts';
-import { decodePolicy } from '../../install/index.ts';
+import { decodePolicy, type PolicySettings } from '../../install/index.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
@@ -37,9 +37,12 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
   ['controllers.disabled', ({ disabledControllers }) => disabledControllers],
 ];
 
-/** Describes settings of optional features that are missing in `after`. */
+/**
+ * Describes settings of optional features that are missing in `after`. Without its section, the SCC feature has default
+ * settings, which are compared like all others.
+ */
 function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
-  const removed = OPTIONAL_FEATURES.filter((name) => before[name] != null && after[name] == null);
+  const removed = OPTIONAL_FEATURES.filter((name) => name !== 'scc' && before[name] != null && after[name] == null);
   return removed.map((name) => `spec.${name} is removed`);
 }
 
@@ -47,9 +50,8 @@ function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly st
  * Describes the settings that `after` enforces less strictly than `before`. Each description starts with the path of
  * the setting.
  */
-export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
-  const from = decodePolicy({ namespace, policy: before });
-  const to = decodePolicy({ namespace, policy: after });
+export function findWeakenings(before: PolicySettings, after: PolicySettings): readonly string[] {
+  const [from, to] = [decodePolicy(before), decodePolicy(after)];
   const [oldVersion, newVersion] = [enforcedVersion(from), enforcedVersion(to)];
   const isLower = oldVersion && newVersion && compareVersions(newVersion, oldVersion) < 0;
   return [
@@ -60,7 +62,7 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
       const added = read(to).filter((name) => !read(from).includes(name));
       return added.length === 0 ? [] : [`${path} with ${added.join(', ')} in addition`];
     }),
-    ...findRemovedFeatures(before, after),
+    ...findRemovedFeatures(before.policy, after.policy),
     ...(isLower ? [`podSecurity.defaults.enforceVersion from ${oldVersion} to ${newVersion}`] : []),
   ];
 }
@@ -77,7 +79,9 @@ export function checkWeakenings(weakenings: readonly string[], isAllowed: boolea
  * prefixes.
  */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
-  return findWeakenings(namespace, policies, server).filter((one) => /^(?:podSecurity|defaults)\./.test(one));
+  return findWeakenings({ namespace, policy: policies }, { namespace, policy: server }).filter((one) =>
+    /^(?:podSecurity|defaults)\./.test(one),
+  );
 }
 
 /** Returns the version of the default enforced level, or `undefined` if the level is `privileged`. */

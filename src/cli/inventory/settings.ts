@@ -4,6 +4,7 @@ import { settingsFromObject, settingsInForce } from '../../config/configuration.
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
+import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
 import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../installed/serverless.ts';
@@ -38,13 +39,14 @@ export async function findSettings({
   readonly store: Store;
   readonly namespace?: string;
 }) {
+  const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const decode = { controllers: CONTROLLER_NAMES, namespace };
   const policies = readServerless(store.list('ValidatingAdmissionPolicy'));
   const isServerless = policies !== undefined;
   if (config !== undefined) {
-    return { settings: (await loadSettings(config, decode)).settings, source: config, isServerless };
+    const { settings } = await loadSettings(config, decode);
+    return { settings: withoutUnusedSccs(settings, undefined, store), source: config, isServerless };
   }
-  const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
   // The object may remain from an uninstalled server. If a server is still installed, it enforces the object in
   // addition to the policies.
@@ -57,7 +59,18 @@ export async function findSettings({
   }
   const { settings, isLastValid } = settingsInForce(object, decode);
   const source = object && (isLastValid ? `the last valid settings, because ${name} is invalid` : name);
-  return { settings, source, isServerless };
+  return { settings: withoutUnusedSccs(settings, object, store), source, isServerless };
+}
+
+/**
+ * Turns SCC admission off in the settings if the SCC feature is not installed. The status of the object contains an SCC
+ * mode only with the feature. Without a status, report mode has no effect in a cluster without SCCs.
+ */
+function withoutUnusedSccs(settings: Settings, object: PortcullisConfiguration | undefined, store: Store): Settings {
+  const isUnused = object?.status
+    ? object.status.sccMode === undefined
+    : settings.scc.mode === 'report' && store.list('SecurityContextConstraints').length === 0;
+  return isUnused ? { ...settings, scc: { ...settings.scc, mode: 'off' } } : settings;
 }
 
 /**
@@ -68,8 +81,8 @@ export function expectedSettings(
   { settings, source }: { readonly settings: Settings; readonly source: string | undefined },
   mode: SccMode | undefined,
 ) {
-  const isAssumed = mode === undefined && source === undefined;
   const scc = { ...settings.scc, mode: mode ?? settings.scc.mode };
+  const isAssumed = mode === undefined && source === undefined && scc.mode !== 'off';
   return {
     ...scc,
     source,

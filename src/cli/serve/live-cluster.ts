@@ -12,12 +12,7 @@ import { startControllers } from '../../controllers/runtime.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
-import {
-  INSTALLATION,
-  OPTIONAL_FEATURES,
-  type OptionalFeature,
-  POD_SECURITY_CONFIG_MAP,
-} from '../../kube/well-known.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
@@ -163,11 +158,7 @@ const EVALUATION_KINDS: readonly Kind[] = [
   ...POD_SOURCES.filter((kind) => kind !== 'Pod'),
 ];
 
-/** Kinds that are watched only for optional features. */
-const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]>> = {
-  kubelet: ['Node', 'NodesConfig', 'MachineConfigPool'],
-  olm: [CSV_SCOPE],
-};
+const KUBELET_KINDS: readonly Kind[] = ['Node', 'NodesConfig', 'MachineConfigPool'];
 
 /** Kinds needed to harden OLM pods. If the cluster has SCCs, hardening leaves the users of pods to SCC admission. */
 const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
@@ -233,8 +224,9 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     { kind: 'Lease', namespace },
     ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),
     ...(settings !== undefined && settings.exceptions.mode !== 'off' ? (['PodSecurityException'] as const) : []),
-    ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
-    ...OPTIONAL_FEATURES.filter((name) => values.features.includes(name)).flatMap((name) => OPTIONAL_KINDS[name]),
+    ...(isScc ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
+    ...(values.features.includes('kubelet') ? KUBELET_KINDS : []),
+    ...(values.features.includes('olm') ? [CSV_SCOPE] : []),
     ...(isHardening ? HARDENING_KINDS : []),
     ...(isRollout || (settings !== undefined && values.features.includes('rollout')) ? EVALUATION_KINDS : []),
     ...(isRollout ? (['PSAEnforcementConfig', 'FeatureGate', published] as const) : []),

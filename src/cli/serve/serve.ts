@@ -71,12 +71,16 @@ export const command = defineCommand({
   details: DETAILS,
   options: serveOptions,
   async run(values, _operands, io) {
-    const decode = { controllers: CONTROLLER_NAMES, namespace: values.namespace ?? INSTALLATION.namespace };
+    const live = isLive(values, io.env);
+    const decode = {
+      controllers: CONTROLLER_NAMES,
+      namespace: values.namespace ?? INSTALLATION.namespace,
+      hasSccs: optionalFeatures({ values, live }).scc,
+    };
     const loaded = await loadSettings(values.config, decode);
     const initial = values['initial-settings'] ?? {};
     const object = { metadata: { name: CONFIGURATION_NAME }, spec: initial };
     const settings = values.config === undefined ? settingsFromObject(object, decode) : loaded.settings;
-    const live = isLive(values, io.env);
     const certificates = await readCertificateFiles(values);
     return await serve({ values, decode, loaded: { ...loaded, settings }, live, certificates }, io);
   },
@@ -96,13 +100,14 @@ interface Inputs {
 /** Returns the installed optional features. The development cluster has all of them. */
 function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pick<Features, OptionalFeature> {
   const has = (name: OptionalFeature): boolean => !live || values.features.includes(name);
-  return { kubelet: has('kubelet') || values.authorizer, olm: has('olm') };
+  return { scc: has('scc'), kubelet: has('kubelet') || values.authorizer, olm: has('olm') };
 }
 
 /** Returns the features that determine which controllers run. */
 function serverFeatures({ values, live }: Inputs, settings: Settings): Features {
   const { scc, rollout, kubelet, webhooks, defaults } = settings;
   return {
+    ...optionalFeatures({ values, live }),
     scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
     evaluation: !live || values.features.includes('rollout') || rollout.phase !== 'Disabled',
@@ -114,7 +119,6 @@ function serverFeatures({ values, live }: Inputs, settings: Settings): Features 
     kubeletTaint: kubelet.taint,
     exceptions: settings.exceptions.mode !== 'off',
     podDefaults: defaults.mode !== 'off',
-    ...optionalFeatures({ values, live }),
   };
 }
 
@@ -363,7 +367,7 @@ function createAdmissionWebhooks(parts: Parts) {
     readSettings(object) {
       // With a file, the settings object has no effect.
       if (values.config !== undefined) return undefined;
-      const decoded = decodeSettings(object, { controllers: CONTROLLER_NAMES, namespace: service.namespace });
+      const decoded = decodeSettings(object, { ...parts.decode, namespace: service.namespace });
       return 'settings' in decoded ? decoded.settings : undefined;
     },
     createFailsClosed: (value) =>

@@ -20,6 +20,7 @@ import {
   defaultSettings,
   DEV_CLUSTER_ENFORCEMENT,
   type ManifestSettings,
+  PROFILES,
   webhookConfigurations,
 } from '../../../src/install/index.ts';
 import { parseWebhookConfiguration } from '../../../src/install/live-webhooks.ts';
@@ -37,9 +38,11 @@ import { createInstaller, type Installer } from '../../support/installer.ts';
 import { type Outcome, runProgram } from '../../support/memory-io.ts';
 
 const PATHS = new Set(WEBHOOK_REGISTRATIONS.map(({ path }) => path));
+/** A default installation with SCCs. */
+const WITH_SCCS: ManifestSettings = { ...defaultSettings(VERSION), ...PROFILES.scc };
 /** An installation with static webhooks that enforces everything. */
 const SETTINGS: ManifestSettings = {
-  ...defaultSettings(VERSION),
+  ...WITH_SCCS,
   policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
 };
 const INSTALLED = webhookConfigurations(SETTINGS);
@@ -435,8 +438,8 @@ const HEALTHY: Facts = {
 
 /** The default settings with the webhooks that the leader registers for them. */
 const MANAGED = {
-  settings: defaultSettings(VERSION),
-  webhookConfigurations: registered(undefined, webhookConfigurations(defaultSettings(VERSION), { someSccs: false })),
+  settings: WITH_SCCS,
+  webhookConfigurations: registered(undefined, webhookConfigurations(WITH_SCCS, { someSccs: false })),
 };
 
 const NOTHING: Partial<Facts> = {
@@ -515,7 +518,7 @@ function withFloor(
     floor: { mode: 'enforce' },
     webhooks: { failurePolicy },
   };
-  const settings = { ...defaultSettings(VERSION), policy };
+  const settings = { ...WITH_SCCS, policy };
   const { podSecurity } = decodePolicy(settings);
   const versions = { emulationVersion: 'v1.36', serverVersion: 'v1.36' } as const;
   const required = requiredPolicies({ podSecurity, ...versions, namespace: 'portcullis' });
@@ -765,7 +768,7 @@ test('an outage is simulated by tier', () => {
     policy: ManifestSettings['policy'],
     state: Parameters<typeof webhookConfigurations>[1],
   ): Partial<Facts> => {
-    const settings = { ...defaultSettings(VERSION), policy };
+    const settings = { ...WITH_SCCS, policy };
     return { settings, webhookConfigurations: registered(undefined, webhookConfigurations(settings, state)) };
   };
   const everything = [

@@ -34,9 +34,10 @@ const UNSEEN = (profile: string): string =>
 describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
     [['--profile=default'], {}],
-    [['--profile=openshift'], PROFILES.openshift],
+    [['--profile=scc'], PROFILES.scc],
+    [['--profile=default', '--scc'], PROFILES.scc],
     [['--profile=without-rollout'], PROFILES['without-rollout']],
-    [['--profile=default', '--scc=false', '--rollout=false'], PROFILES.openshift],
+    [['--profile=scc', '--scc=false', '--rollout=false'], PROFILES['without-rollout']],
     [['--profile=default', '--kubelet'], PROFILES.kubelet],
     [['--profile=kubelet', '--kubelet=false', '--olm'], PROFILES.olm],
     [['--profile=kubelet', '--nodes-config'], { ...PROFILES.kubelet, nodesConfig: true }],
@@ -57,18 +58,24 @@ describe('install without a cluster', () => {
     [['--profile=default', '--cert-manager=false'], {}],
     [['--profile=high-availability', '--replicas=7'], { replicas: 7, spread: 'required' }],
     [
-      ['--profile=default', '--namespace=security', '--image=r.example.com/p:1', '--set=scc.authorization=sar'],
-      { namespace: 'security', image: 'r.example.com/p:1', policy: { scc: { authorization: 'sar' } } },
+      ['--profile=scc', '--namespace=security', '--image=r.example.com/p:1', '--set=scc.authorization=sar'],
+      {
+        ...PROFILES.scc,
+        ...{ namespace: 'security', image: 'r.example.com/p:1', policy: { scc: { authorization: 'sar' } } },
+      },
     ],
     [
       [
-        '--profile=default',
+        '--profile=scc',
         '--set',
         'scc.mode=off',
         '--set=scc.exemptNamespaces=[a, b]',
         '--set=webhooks.management=static',
       ],
-      { policy: { scc: { mode: 'off', exemptNamespaces: ['a', 'b'] }, webhooks: { management: 'static' } } },
+      {
+        ...PROFILES.scc,
+        policy: { scc: { mode: 'off', exemptNamespaces: ['a', 'b'] }, webhooks: { management: 'static' } },
+      },
     ],
     [
       ['--profile=monitoring', '--runbook-url=https://wiki.example.com/runbook'],
@@ -80,8 +87,7 @@ describe('install without a cluster', () => {
       const { code, stdout, stderr } = await runProgram(['install', ...args]);
       assert.deepEqual(read(stdout), printed(settings));
       const profile = args[0]?.slice('--profile='.length) ?? '';
-      const replicas =
-        'Replicas run as processes: portcullis serve --kubeconfig=replica.kubeconfig --features=scc,rollout';
+      const replicas = 'Replicas run as processes: portcullis serve --kubeconfig=replica.kubeconfig --features=rollout';
       const initial = settings.policy ? ` '--initial-settings=${JSON.stringify(settings.policy)}'` : '';
       const next = profile === 'local' ? `${replicas} --webhook-url=https://127.0.0.1:8443${initial}\n` : '';
       assert.equal(stderr, `${UNSEEN(profile)}${next}`);
@@ -92,7 +98,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, control-plane',
+      'invalid argument "production" for "--profile" flag: must be one of default, scc, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, control-plane',
     ],
     [['--profile=default', '--kubeconfig=x'], '--profile cannot be combined with --kubeconfig and --context'],
     [
@@ -115,6 +121,11 @@ describe('install without a cluster', () => {
     [
       ['--profile=default', '--set=kubelet.minimumVersion=1.33.0'],
       'spec.kubelet requires the kubelet feature: add --kubelet',
+    ],
+    [['--profile=default', '--set=scc.mode=enforce'], 'spec.scc requires the scc feature: add --scc'],
+    [
+      ['--profile=scc', '--scc=false', '--set=scc.mode=enforce'],
+      'spec.scc requires the scc feature: remove --scc=false, or add --set=scc=null',
     ],
     [
       ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
@@ -233,14 +244,21 @@ describe('install for a cluster', () => {
   };
   const install = (...args: readonly string[]) => runProgram(['install', `--kubeconfig=${kubeconfig}`, ...args]);
   const CHARTS =
-    'Note: the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs; --scc=false does not install it\n';
+    'Note: the cluster will serve security.openshift.io: charts that detect OpenShift by this group, such as those of Bitnami, omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs. Their value global.compatibility.openshift.adaptSecurityContext=disabled keeps both fields\n';
   const seen = (notes: string): RegExp =>
     new RegExp(`^Note: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}$`);
 
   test('a cluster without operators', async () => {
     const { code, stdout, stderr } = await install();
-    assert.match(stderr, seen(CHARTS));
+    assert.match(stderr, seen(''));
     assert.deepEqual(read(stdout), printed({}));
+    assert.equal(code, 0);
+  });
+
+  test('SCCs in a cluster that does not serve their API group', async () => {
+    const { code, stdout, stderr } = await install('--scc');
+    assert.match(stderr, seen(CHARTS));
+    assert.deepEqual(read(stdout), printed(PROFILES.scc));
     assert.equal(code, 0);
   });
 
@@ -252,7 +270,7 @@ describe('install for a cluster', () => {
     const { status, text } = await cluster.admin.send('POST', deployments, other);
     assert.equal(status, 201, text);
     const { code, stderr } = await install();
-    assert.match(stderr, seen(CHARTS));
+    assert.match(stderr, seen(''));
     assert.equal(code, 0);
     await cluster.admin.send('DELETE', `${deployments}/portcullis`);
   });
@@ -326,12 +344,12 @@ describe('install for a cluster', () => {
     await define('routes.route.openshift.io', 'Route');
     const { stdout, stderr } = await install('--monitoring=false', '--cert-manager');
     assert.match(stderr, seen('Note: detected OpenShift, which manages SCCs, their CRDs and ranges\n'));
-    assert.deepEqual(read(stdout), printed({ ...PROFILES.openshift, certificates: 'cert-manager' }));
+    assert.deepEqual(read(stdout), printed({ ...PROFILES['without-rollout'], certificates: 'cert-manager' }));
     const { code, stderr: refusal } = await install('--scc');
     assert.equal(code, 2);
     assert.equal(
       refusal.split('\n')[0],
-      'error: --scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: use --scc=false',
+      'error: --scc: OpenShift has its own SCC admission, which conflicts with Portcullis SCC admission: remove --scc',
     );
   });
 });
@@ -394,7 +412,8 @@ describe('weaker settings', () => {
   ];
   for (const [before, after, expected] of cases) {
     test(`${JSON.stringify(before)} to ${JSON.stringify(after)}`, () => {
-      assert.deepEqual(findWeakenings('portcullis', before, after), expected);
+      const settings = (policy: JsonObject) => ({ namespace: 'portcullis', policy });
+      assert.deepEqual(findWeakenings(settings(before), settings(after)), expected);
     });
   }
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
+import { buildManifests, defaultSettings, PROFILES, webhookConfigurations } from '../../../src/install/index.ts';
 import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
 import type { KubeObject, Namespace, Node, PortcullisConfiguration } from '../../../src/kube/types.ts';
@@ -27,7 +27,7 @@ function of(apiVersion: string, kind: string, name: string, labels: Readonly<Rec
 
 const SCC = STANDARD_SCCS[0]?.scc;
 
-const SETTINGS = defaultSettings('1.2.3');
+const SETTINGS = { ...defaultSettings('1.2.3'), ...PROFILES.scc };
 /** The leader has registered the webhooks. */
 const INSTALLED: readonly KubeObject[] = [...buildManifests(SETTINGS), ...webhookConfigurations(SETTINGS)];
 
@@ -54,7 +54,6 @@ const WRITERS = [
   'run-level-zero-labeler',
   'scc-grant-expiry',
   'serving-certificate',
-  'serving-certificate-scc',
   'uid-range-allocator',
   'webhook-configurations',
 ];

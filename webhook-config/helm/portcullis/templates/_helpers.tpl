@@ -119,14 +119,8 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{/* Comma-separated features of the installation. */}}
 {{- define "portcullis.features" -}}
 {{- $features := list }}
-{{- range list "scc" "rollout" "kubelet" "olm" }}{{ if index $.Values.features . }}{{ $features = append $features . }}{{ end }}{{ end }}
+{{- range list "rollout" "scc" "kubelet" "olm" }}{{ if index $.Values.features . }}{{ $features = append $features . }}{{ end }}{{ end }}
 {{- join "," $features }}
-{{- end }}
-
-{{/* The initial policy settings as JSON. Without the scc feature, SCC admission is off. */}}
-{{- define "portcullis.settings" -}}
-{{- $required := ternary (dict) (dict "scc" (dict "mode" "off")) .Values.features.scc }}
-{{- mergeOverwrite (deepCopy .Values.settings) $required | toJson }}
 {{- end }}
 
 {{/* Names of the CRDs that the release contains. */}}
