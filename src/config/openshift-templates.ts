@@ -19,7 +19,8 @@ interface TemplateObject {
 
 /**
  * Returns the objects of a template. A reference to a parameter without a value remains, because `oc process` generates
- * the value or requires it as an argument. Fixed namespaces are replaced by the namespace of the template.
+ * the value or requires it as an argument. Fixed namespaces are replaced by the namespace of the template, and its labels
+ * are added.
  */
 export function processTemplate(template: JsonObject): readonly TemplateObject[] {
   const { objects, parameters } = template;
@@ -30,10 +31,18 @@ export function processTemplate(template: JsonObject): readonly TemplateObject[]
       .filter(([, value]) => value !== ''),
   );
   const { namespace } = objectMember(template, 'metadata');
+  const labels = substitute(objectMember(template, 'labels'), values);
   return (Array.isArray(objects) ? (objects as readonly unknown[]) : []).map((object) => {
     const value = substitute(withNamespace(object, namespace), values);
-    return { value, isProcessed: !deepEqual(value, object) };
+    return { value: withLabels(value, labels), isProcessed: !deepEqual(value, object) };
   });
+}
+
+/** The labels of a template replace those of its objects. */
+function withLabels(object: unknown, labels: unknown): unknown {
+  if (!isObject(labels) || Object.keys(labels).length === 0 || !isObject(object)) return object;
+  const own = objectMember(objectMember(object, 'metadata'), 'labels');
+  return withValueAt(object, ['metadata', 'labels'], { ...own, ...labels });
 }
 
 /** Values that are not strings are written as JSON. */

@@ -85,7 +85,11 @@ export const command = defineCommand({
     if (output !== undefined) printObjects(io, output, [written]);
     else {
       io.stdout.write(`${resourceName('SecurityContextConstraints')}/${name} created${dryRunSuffix(dryRun)}\n`);
-      io.stderr.write(`${printDifferences(custom)}\nNext: ${grant(name)}\n`);
+      io.stderr.write(`${printDifferences(custom)}\n`);
+      if (custom.corrections.length > 0) {
+        io.stderr.write(printable(`It admits ${resource} only after you ${custom.corrections.join(', ')}`) + '\n');
+      }
+      io.stderr.write(`Next: ${grant(name)}\n`);
     }
     return EXIT.passed;
   },

@@ -37,6 +37,15 @@ export interface CustomKind {
 
 const TASK = [['steps', 'stepTemplate'], 'sidecars'] as const;
 
+/** Maximum depth of pipelines in pipelines. Deeper containers are reported as not evaluated. */
+const MAX_PIPELINES = 3;
+
+/** Returns the paths of the tasks in a Tekton pipeline and in its nested pipelines. */
+function pipelineTasks(spec: FieldPattern, depth = MAX_PIPELINES): readonly FieldPattern[] {
+  const tasks = depth === 0 ? [] : [`${spec}.tasks.*`, `${spec}.finally.*`];
+  return tasks.flatMap((task) => [`${task}.taskSpec`, ...pipelineTasks(`${task}.pipelineSpec`, depth - 1)]);
+}
+
 /** A Strimzi component. Only the containers that the template configures are known. */
 function strimzi(at: FieldPattern, containers: readonly string[]): PodFieldMap {
   return { at: [at], otherwise: [at], also: ['pod'], containers };
@@ -136,11 +145,11 @@ export const CUSTOM_KINDS: Readonly<Record<string, CustomKind>> = {
   'OpenTelemetryCollector.opentelemetry.io': {
     pods: [OTEL, { ...OTEL, at: ['spec.targetAllocator'], if: 'enabled' }],
   },
-  'Pipeline.tekton.dev': { pods: [{ at: ['spec.tasks.*.taskSpec', 'spec.finally.*.taskSpec'], containers: TASK }] },
+  'Pipeline.tekton.dev': { pods: [{ at: pipelineTasks('spec'), containers: TASK }] },
   'PipelineRun.tekton.dev': {
     pods: [
       {
-        at: ['spec.pipelineSpec.tasks.*.taskSpec', 'spec.pipelineSpec.finally.*.taskSpec'],
+        at: pipelineTasks('spec.pipelineSpec'),
         otherwise: ['spec'],
         also: ['/spec.taskRunTemplate.podTemplate', '/spec.podTemplate', '/spec.taskRunTemplate'],
         containers: TASK,

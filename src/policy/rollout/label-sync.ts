@@ -148,13 +148,17 @@ export function createSccAccess(
   };
 }
 
-/** Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. */
-export type SccLevels = (namespace: Namespace) => readonly { readonly scc: PreparedScc; readonly level: Level }[];
+/**
+ * Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. The level is unknown
+ * for an SCC that OpenShift cannot map.
+ */
+export type SccLevels = (namespace: Namespace) => readonly { readonly scc: PreparedScc; readonly level?: Level }[];
 
 /**
- * One UID range that excludes root, and one that includes it. No other property of a namespace affects an SCC's level.
+ * A UID range that excludes root, one that includes it, and an invalid range. No other property of a namespace affects
+ * an SCC's level.
  */
-const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
+const EXAMPLES: readonly Namespace[] = ['1/1', '0/1', 'invalid'].map((range) => ({
   metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
 }));
 
@@ -163,16 +167,25 @@ export function sccLevelProfile(compatibility: Compatibility): SccLevelOptions['
   return compatibility === 'openshift' ? 'upstream' : 'accurate';
 }
 
+/**
+ * The order in which the label syncer evaluates SCCs. OpenShift stops at the first privileged SCC and otherwise fails for
+ * an SCC whose level is unknown.
+ */
+const BY_PERMISSIVENESS: readonly (Level | undefined)[] = ['privileged', undefined, 'baseline', 'restricted'];
+
 /** Computes the SCC levels once for all namespaces. */
 export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
-  const [withoutRoot = [], withRoot = []] = EXAMPLES.map((namespace) =>
-    sccs
-      .map((scc) => ({ scc: prepareScc(scc), level: psaLevel(scc, namespace, options).level ?? 'privileged' }))
-      .sort((a, b) => Number(isStricter(a.level, b.level)) - Number(isStricter(b.level, a.level))),
+  const getLevel = (scc: SecurityContextConstraints, namespace: Namespace): { readonly level?: Level } => {
+    const { level, error } = psaLevel(scc, namespace, options);
+    return level === undefined || (error !== undefined && options.profile === 'upstream') ? {} : { level };
+  };
+  const rank = ({ level }: { readonly level?: Level }): number => BY_PERMISSIVENESS.indexOf(level);
+  const [withoutRoot = [], withRoot = [], invalid = []] = EXAMPLES.map((namespace) =>
+    sccs.map((scc) => ({ scc: prepareScc(scc), ...getLevel(scc, namespace) })).sort((a, b) => rank(a) - rank(b)),
   );
   return (namespace) => {
     const { uidRange } = readNamespaceRanges(namespace);
-    return 'value' in uidRange && uidRange.value.min > 0 ? withoutRoot : withRoot;
+    return !('value' in uidRange) ? invalid : uidRange.value.min > 0 ? withoutRoot : withRoot;
   };
 }
 
@@ -196,8 +209,9 @@ export interface LabelSyncInput {
 
 /**
  * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
- * restricted if they may not use any SCC, and unknown in OpenShift compatibility mode. Returns `undefined` until the
- * namespace has a UID range and a service account. Yields at least once for each service account.
+ * restricted if they may not use any SCC. In OpenShift compatibility mode, the level is unknown in this case, and if an
+ * SCC cannot be mapped. Returns `undefined` for an unknown level, and until the namespace has a UID range and a service
+ * account. Yields at least once for each service account.
  */
 export function* findNeededLevel(
   input: Omit<LabelSyncInput, 'mode' | 'settings'> & Pick<SccSettings, 'compatibility'>,
@@ -218,7 +232,7 @@ export function* findNeededLevel(
     const found = index < first ? levels[index] : undefined;
     if (found) {
       first = index;
-      needed = { level: found.level, cause: { serviceAccount, scc: found.scc.name } };
+      needed = found.level && { level: found.level, cause: { serviceAccount, scc: found.scc.name } };
     }
     yield;
   }

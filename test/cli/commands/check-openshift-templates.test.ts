@@ -67,6 +67,17 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
     0,
     ['Pod default/x-text-given: unknownField'],
   ],
+  [
+    'labels, which are added to all objects',
+    template(
+      '- {apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {pod-security.kubernetes.io/enforce: privileged}}}\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: []}}\n',
+    ).replace(
+      'objects:',
+      'labels: {"pod-security.kubernetes.io/${TEXT}": a, pod-security.kubernetes.io/enforce: "x-${TEXT}"}\nobjects:',
+    ),
+    1,
+    ['Namespace /team: labels,labels', 'Pod default/a: hostNamespaces,labels,labels'],
+  ],
   ['a typed number', container('securityContext: {runAsUser: "${{NUMBER}}"}'), 0, ['Pod default/a: ']],
   [
     'a parameter without a value',

@@ -333,6 +333,15 @@ describe('scc create', () => {
     });
   }
 
+  test('names the correction of the pod without which the copy does not admit it', async () => {
+    const sysctls = [{ name: 'net/core/somaxconn', value: '1' }];
+    const { stderr } = await create({ securityContext: { sysctls } }, OFFLINE);
+    assert.match(
+      stderr,
+      /^It is a copy of SCC "restricted-v2" with: allowedUnsafeSysctls=\["net.core.somaxconn"\]\nIt admits pod\/web only after you write net.core.somaxconn instead of net\/core\/somaxconn in spec.securityContext.sysctls\[0\].name\nNext: portcullis scc grant own -z default -n shop\n$/m,
+    );
+  });
+
   const rejected: readonly (readonly [name: string, spec: object, context: object, message: string])[] = [
     ['an admitted pod', {}, {}, 'SCC "restricted-v2" admits it'],
     [

@@ -1,6 +1,6 @@
 /** Tests the planned Pod Security labels of a namespace with cases and with random sequences of writes. */
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { describe, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
@@ -372,6 +372,33 @@ suite('namespaces whose level is unknown', () => {
   test('an invalid range is treated as a range that includes root', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': 'odd' };
     assert.deepEqual(state(synced({ metadata: { ...metadata, annotations } })), labelsFor('baseline'));
+  });
+
+  describe('OpenShift does not label a namespace if it cannot map an SCC', () => {
+    const standard = ['restricted-v2', 'privileged'].map(
+      (name) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc ?? {},
+    );
+    const [restricted = {}, privileged = {}] = standard;
+    const unknown = { ...restricted, volumes: ['warp'] };
+    const invalid = { metadata: { ...metadata, annotations: { 'openshift.io/sa.scc.uid-range': 'odd' } } };
+    const levels: readonly (readonly [name: string, sccs: readonly object[], namespace: Namespace, level?: string])[] =
+      [
+        ['no unknown SCC', [restricted], namespaceWith(), 'restricted'],
+        ['an unknown volume type', [restricted, unknown], namespaceWith()],
+        ['an unknown volume type and a privileged SCC', [unknown, privileged], namespaceWith(), 'privileged'],
+        ['an invalid range', [restricted], invalid],
+      ];
+    for (const [name, sccs, namespace, level] of levels) {
+      test(name, () => {
+        const sccLevels = createSccLevels(sccs, { profile: 'upstream' });
+        const { need } = plan({
+          ...inputFor(namespace, { compatibility: 'openshift' }),
+          sccLevels,
+          canUse: () => true,
+        });
+        assert.equal(need?.level, level);
+      });
+    }
   });
 });
 

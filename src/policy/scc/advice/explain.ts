@@ -169,10 +169,19 @@ export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
 export function createCustomScc(
   input: PodInput & { readonly sccs: readonly SecurityContextConstraints[] },
   name: string,
-): { readonly scc: SecurityContextConstraints; readonly original: SecurityContextConstraints } | undefined {
+): CustomScc | undefined {
   const { search, result } = evaluateCreation(input);
-  const copy = search && result && findSuggestedCopy(search, result);
-  return copy && { scc: createCopy(copy, name), original: copy.original };
+  const found = search && result && findSuggestedCopy(search, result);
+  if (!found) return undefined;
+  const { copy, corrections } = found;
+  return { scc: createCopy(copy, name), original: copy.original, corrections: corrections?.changes ?? [] };
+}
+
+interface CustomScc {
+  readonly scc: SecurityContextConstraints;
+  readonly original: SecurityContextConstraints;
+  /** Changes of the pod without which the SCC does not admit it, as verb phrases. */
+  readonly corrections: readonly string[];
 }
 
 /** Returns the pod fields and values that an SCC would not allow if the pod were created now. */

@@ -89,17 +89,29 @@ function findGrantable(search: Search, denied: readonly PreparedScc[]): Prepared
   return denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
 }
 
-/** Returns the copy of an SCC that `findSuggestion` suggests. Returns `undefined` if there is no suggestion. */
-export function findSuggestedCopy(search: Search, { rejections }: SearchResult): SccCopy | undefined {
+/**
+ * Returns the copy of an SCC that `findSuggestion` suggests, and the corrections that the pod needs in addition. Returns
+ * `undefined` if there is no suggestion.
+ */
+export function findSuggestedCopy(search: Search, { rejections }: SearchResult): SuggestedCopy | undefined {
   const denied = deniedSccs(rejections);
-  return findCustomScc(search, denied, findGrantable(search, denied))?.copy;
+  return findCustomScc(search, denied, findGrantable(search, denied));
+}
+
+interface SuggestedCopy {
+  readonly copy: SccCopy;
+  readonly corrections: Corrections | undefined;
 }
 
 /**
  * Finds a copy with one changed field, or with any number if no other SCC than one that allows everything would admit the
  * pod. A copy does not help a pod that requires an SCC by its name.
  */
-function findCustomScc(search: Search, denied: readonly PreparedScc[], grantable: PreparedScc | undefined) {
+function findCustomScc(
+  search: Search,
+  denied: readonly PreparedScc[],
+  grantable: PreparedScc | undefined,
+): SuggestedCopy | undefined {
   if ((search.pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '') return undefined;
   const isLimited = grantable !== undefined && !grantable.fields.allowPrivilegedContainer;
   const isUsable = (scc: PreparedScc): boolean => !denied.includes(scc);
