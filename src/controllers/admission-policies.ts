@@ -47,7 +47,7 @@ import {
 } from './controller.ts';
 import { rule } from './permissions.ts';
 import { isReplicaLease } from './replica-leases.ts';
-import { createStopwatch } from './stopwatch.ts';
+import { createStateAge } from './state-age.ts';
 
 const NAME = 'admission-policy-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -258,16 +258,16 @@ function createReconciler(context: ControllerContext): Reconciler {
 
 /** Creates a function that returns true while policies must remain although the settings no longer require them. */
 function createRetention(namespace: string) {
-  const off = createStopwatch();
-  const unused = createStopwatch();
+  const offAge = createStateAge();
+  const unusedAge = createStateAge();
   return (required: readonly PolicyObject[], { cluster: { store }, now }: ReconcileContext): boolean => {
     const isOff = required.length === 0 && isRunning(store, namespace) && !isBreakGlassOn(store);
     const isUsed = CONFIGURATION_KINDS.some((kind) =>
       store.list(kind).some(({ metadata }) => metadata?.annotations?.[FLOOR_ANNOTATION] !== undefined),
     );
     const hasPolicies = isOff && listFloorPolicies(store).length > 0;
-    const offMs = off.elapsedMs(hasPolicies ? 'off' : undefined, now());
-    const unusedMs = unused.elapsedMs(hasPolicies && !isUsed ? 'unused' : undefined, now()) ?? 0;
+    const offMs = offAge(hasPolicies ? 'off' : undefined, now());
+    const unusedMs = unusedAge(hasPolicies && !isUsed ? 'unused' : undefined, now()) ?? 0;
     return offMs !== undefined && offMs < MAX_REMAINING_MS && unusedMs < SETTLE_MS;
   };
 }
@@ -276,7 +276,7 @@ function createRetention(namespace: string) {
 function createStandbyReconciler(context: ControllerContext): Reconciler {
   const { settings, service, apiServerVersion } = context;
   const getRequired = createFloorRequirements(context);
-  const silence = createStopwatch();
+  const silenceAge = createStateAge();
   const printLease = (store: Store): string =>
     JSON.stringify(store.list('Lease', service.namespace).flatMap((one) => (isReplicaLease(one) ? [] : one.spec)));
   const findMissing = ({ store }: ReconcileContext['cluster']): readonly PolicyObject[] => {
@@ -296,7 +296,7 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
     async reconcile(_key, reconcileContext) {
       const { cluster, now } = reconcileContext;
       const policies = findMissing(cluster);
-      const silentMs = silence.elapsedMs(policies.length === 0 ? undefined : printLease(cluster.store), now());
+      const silentMs = silenceAge(policies.length === 0 ? undefined : printLease(cluster.store), now());
       if (silentMs === undefined) return undefined;
       if (silentMs < STANDBY_MS) return { requeueAfterMs: STANDBY_MS - silentMs };
       for (const policy of policies) await write(policy, reconcileContext);

@@ -44,7 +44,7 @@ import {
 } from './controller.ts';
 import { rule, statusRule } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
-import { createStopwatch } from './stopwatch.ts';
+import { createStateAge } from './state-age.ts';
 
 const NAME = 'pod-security-config-observer';
 const OPTIONS = { fieldManager: NAME };
@@ -164,17 +164,17 @@ function createReconciler({ settings, service, version, date }: ControllerContex
 
 /** Measures how long all namespaces have been labeled and how long enforcement has been desired. */
 function createTiming() {
-  const labeled = createStopwatch();
-  const wanted = createStopwatch();
+  const labeledAge = createStateAge();
+  const wantedAge = createStateAge();
   let observedMs: number | undefined;
   return {
     since(labels: NamespaceLabels, want: boolean, nowMs: number) {
       if (observedMs === undefined || nowMs - observedMs > MAX_PAUSE_MS) {
-        for (const watch of [labeled, wanted]) watch.elapsedMs(undefined, nowMs);
+        for (const age of [labeledAge, wantedAge]) age(undefined, nowMs);
       }
       observedMs = nowMs;
-      const labeledMs = labeled.elapsedMs(labels.unlabeled.length === 0 ? 'all' : undefined, nowMs);
-      const wantedMs = wanted.elapsedMs(want ? 'yes' : undefined, nowMs);
+      const labeledMs = labeledAge(labels.unlabeled.length === 0 ? 'all' : undefined, nowMs);
+      const wantedMs = wantedAge(want ? 'yes' : undefined, nowMs);
       return {
         labeledSinceMs: labeledMs === undefined ? undefined : nowMs - labeledMs,
         decidedAtMs: wantedMs === undefined ? undefined : nowMs - wantedMs,

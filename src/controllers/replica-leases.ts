@@ -1,7 +1,7 @@
 /** Reads the Leases in which replicas publish their state. */
 import type { Lease } from '../kube/types.ts';
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
-import { createStopwatch, type Stopwatch } from './stopwatch.ts';
+import { createStateAge } from './state-age.ts';
 
 /** Lease duration of a replica, and the maximum duration accepted from other replicas. */
 export const REPLICA_LEASE_MS = 60_000;
@@ -27,16 +27,16 @@ export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs: number):
  * it never compares the clocks of different machines.
  */
 export function createReplicaObserver() {
-  let watches = new Map<string, Stopwatch>();
+  let ages = new Map<string, ReturnType<typeof createStateAge>>();
   return (leases: readonly Lease[], nowMs: number) => {
-    const known = watches;
-    watches = new Map();
+    const known = ages;
+    ages = new Map();
     return leases.filter(isReplicaLease).map((lease) => {
       const { name = '', annotations = {} } = lease.metadata ?? {};
-      const watch = known.get(name) ?? createStopwatch();
-      watches.set(name, watch);
+      const age = known.get(name) ?? createStateAge();
+      ages.set(name, age);
       // The time since the Lease last changed.
-      const silentMs = watch.elapsedMs(JSON.stringify(lease.spec ?? {}), nowMs) ?? 0;
+      const silentMs = age(JSON.stringify(lease.spec ?? {}), nowMs) ?? 0;
       const seconds = lease.spec?.leaseDurationSeconds;
       const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
       // SHA-256 fingerprint of the certificate that the replica serves. Empty if unknown.

@@ -42,7 +42,7 @@ import { acquiredSpec } from './leadership.ts';
 import { rule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS, REPLICA_RENEW_MS } from './replica-leases.ts';
 import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts';
-import { createStopwatch } from './stopwatch.ts';
+import { createStateAge } from './state-age.ts';
 
 const NAME = 'replica-controller';
 
@@ -167,7 +167,7 @@ function createLeaseWriter(context: ControllerContext) {
  */
 function createCertificateLoader({ service, certificate: { served }, date }: ControllerContext) {
   const { namespace, name } = secretRef(service);
-  const trust = createStopwatch();
+  const trustAge = createStateAge();
   let reported = '';
   const report = (problem: string, exists: boolean, { logger }: ReconcileContext): void => {
     // On first startup, the Secret does not exist yet.
@@ -180,7 +180,7 @@ function createCertificateLoader({ service, certificate: { served }, date }: Con
   return (context: ReconcileContext): ReconcileResult => {
     const { store } = context.cluster;
     const configurations = installedConfigurations(store);
-    const unchangedMs = trust.elapsedMs(trustDigest(configurations), context.now()) ?? 0;
+    const unchangedMs = trustAge(trustDigest(configurations), context.now()) ?? 0;
     const secret = store.get('Secret', name, namespace);
     const offered = readPair(secret, date());
     if ('problem' in offered) {

@@ -37,7 +37,7 @@ import {
 } from './controller.ts';
 import { configurationRules, rule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
-import { createStopwatch } from './stopwatch.ts';
+import { createStateAge } from './state-age.ts';
 
 const NAME = 'serving-certificate-controller';
 
@@ -90,8 +90,8 @@ function createReconciler({ service, certificate, date }: ControllerContext): Re
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
   const { names } = certificate;
   const logDamage = createDamageLog();
-  const trusted = createStopwatch();
-  const served = createStopwatch();
+  const trustedAge = createStateAge();
+  const servedAge = createStateAge();
   const observeReplicas = createReplicaObserver();
 
   return {
@@ -111,7 +111,7 @@ function createReconciler({ service, certificate, date }: ControllerContext): Re
 
       const current = authorities(keyring);
       const isTrusted = decisiveBundles(configurations).every((bundle) => bundleIncludes(bundle, current));
-      const trustedMs = trusted.elapsedMs(isTrusted ? current.map(pemFingerprint).join() : undefined, nowMs);
+      const trustedMs = trustedAge(isTrusted ? current.map(pemFingerprint).join() : undefined, nowMs);
       const asked = requestedRotation(secret);
       const plan = planKeyring({ keyring, problems, names, requested: asked, trustedMs, settleMs: SETTLE_MS, now });
       const next = plan.step === undefined ? keyring : takeKeyringStep(plan.step, { keyring, names, now });
@@ -122,7 +122,7 @@ function createReconciler({ service, certificate, date }: ControllerContext): Re
       const live = observeReplicas(store.list('Lease', ref.namespace), nowMs).filter(({ isLive }) => isLive);
       const serving = pemFingerprint(next.serving?.cert ?? '');
       const isServed = live.length > 0 && live.every((replica) => replica.serving === serving);
-      const servedMs = served.elapsedMs(isServed ? serving : undefined, nowMs);
+      const servedMs = servedAge(isServed ? serving : undefined, nowMs);
       const isOursServed = servedMs !== undefined && servedMs >= SETTLE_MS;
       const bundle = planBundle({
         required: authorities(next),

@@ -43,7 +43,7 @@ import {
   requiredConfigurations,
   type Webhook,
 } from './required-webhooks.ts';
-import { createStopwatch } from './stopwatch.ts';
+import { createStateAge } from './state-age.ts';
 
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -92,7 +92,7 @@ const KEYS: readonly string[] = CONFIGURATION_KINDS.flatMap((kind) =>
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const getRequired = createRequirements(context);
-  const trusted = new Map(KEYS.map((key) => [key, createStopwatch()]));
+  const trusted = new Map(KEYS.map((key) => [key, createStateAge()]));
   const observePolicies = createPolicyObserver(context);
 
   return {
@@ -119,7 +119,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const isReady = !context.certificate.served.isTemporary() && hasEndpoint(store, context);
       if (!current && !isReady) return CHECK_AGAIN;
       const isTrusted = isReady && current !== undefined && isTrustedBy(current, context);
-      const settledMs = trusted.get(key)?.elapsedMs(isTrusted ? key : undefined, now()) ?? 0;
+      const settledMs = trusted.get(key)?.(isTrusted ? key : undefined, now()) ?? 0;
       const next = settledMs >= SETTLE_MS ? required : openUnlessClosed(required, current);
       // While webhooks still fail open, the policies must remain in force.
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
@@ -202,15 +202,15 @@ interface ObservedPolicies {
 /** Creates a function that returns which policies in the cluster replace webhooks in a configuration. */
 function createPolicyObserver({ settings, apiServerVersion, ...context }: ControllerContext) {
   const getState = createFloorState({ ...context, settings, apiServerVersion });
-  const watches = { floor: createStopwatch(), defaults: createStopwatch() };
+  const watches = { floor: createStateAge(), defaults: createStateAge() };
   return (store: Store, current: WebhookConfiguration | undefined, nowMs: number): ObservedPolicies => {
     const recorded = current?.metadata?.annotations?.[FLOOR_ANNOTATION];
     // Until the API server's version is known, the policies cannot be compared with the settings.
     const state = apiServerVersion.value === undefined ? recorded : getState(store);
     const floor = settings.value.webhooks.failurePolicy === 'Ignore' ? state : undefined;
-    const floorMs = watches.floor.elapsedMs(floor, nowMs);
+    const floorMs = watches.floor(floor, nowMs);
     const uids = DEFAULTS_KINDS.map((kind) => store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
-    const defaults = watches.defaults.elapsedMs(uids.includes(undefined) ? undefined : uids.join(), nowMs);
+    const defaults = watches.defaults(uids.includes(undefined) ? undefined : uids.join(), nowMs);
     // The webhook configuration has the same name as the policy.
     const hasWebhook = store.get('MutatingWebhookConfiguration', DEFAULTS_POLICY) !== undefined;
     const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
