@@ -90,11 +90,11 @@ export function getRolloutView(scope: RolloutScope, settings: RolloutSettings): 
 }
 
 function computeView({ store, namespace, version }: RolloutScope, settings: RolloutSettings): RolloutView {
-  const { phase, featureGates } = settings;
+  const { phase } = settings;
   const gate = isFeatureOn(store.get('FeatureGate', 'cluster'), {
     name: ENFORCEMENT_GATE,
     version,
-    fallback: featureGates.get(ENFORCEMENT_GATE) ?? phase === 'Enforce',
+    fallback: phase === 'Enforce',
   });
   const { spec, status } = readEnforcement(store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
   const want = isEnforcementDesired({ phase, gate, spec, status });

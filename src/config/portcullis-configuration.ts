@@ -28,7 +28,6 @@ import {
 import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
 import type { ExceptionSettings } from '../policy/psa/exceptions.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
-import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
 import { defaultExemptNamespaces, type SccSettings, withKubeSystem } from '../policy/scc/mode.ts';
 import {
@@ -87,8 +86,6 @@ interface WebhookSettings {
 interface SccAdmissionSettings extends SccSettings {
   /** `rbac` evaluates the roles and bindings in the store. `sar` sends SubjectAccessReviews to the API server. */
   readonly authorization: 'rbac' | 'sar';
-  /** With `install`, the leader creates and restores the standard SCCs. */
-  readonly standardSccs: 'install' | 'ignore';
 }
 
 /** The minimum kubelet version and its enforcement. */
@@ -97,15 +94,12 @@ export interface KubeletSettings {
   readonly isOn: boolean;
   /** If absent, there is no minimum. The `nodes.config.openshift.io` object takes precedence if it exists. */
   readonly minimumVersion?: string;
-  readonly authorizer: { readonly mode: 'recoverable' | 'strict' };
+  /**
+   * With `openshift`, upgraded nodes regain no access, no new node can join, nodes that have not reported a version
+   * count as below the minimum, and updates to `nodes.config.openshift.io` that keep the minimum are also checked.
+   */
+  readonly compatibility: 'portcullis' | 'openshift';
   readonly admission: {
-    /**
-     * If true, updates to `nodes.config.openshift.io` that do not change the minimum are allowed even while nodes are
-     * below it.
-     */
-    readonly ratchet: boolean;
-    /** If true, nodes that have not reported a version are treated as below the minimum. */
-    readonly strictNodes: boolean;
     /** If true, deny certificate requests from nodes below the minimum. */
     readonly certificates: boolean;
     /** If true, deny Leases and mirror pods of nodes below the minimum. */
@@ -122,7 +116,6 @@ export interface OlmSettings {
   readonly autoLabeler: {
     /** Defaults to `managed`, or `off` in clusters that run OpenShift's labeler. */
     readonly mode?: LabelerMode;
-    readonly exemptNamespaces: readonly string[];
   };
   readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
 }
@@ -168,28 +161,25 @@ interface Spec {
     readonly workloadResources?: readonly (Omit<WorkloadResource, 'version'> & { readonly version?: string })[];
     readonly emulationVersion?: string;
   };
-  readonly defaults?: Partial<PodDefaults>;
+  readonly defaults?: Partial<Omit<PodDefaults, 'exemptNamespaces'>>;
   readonly scc?: {
     readonly mode?: SccSettings['mode'];
     readonly exemptNamespaces?: readonly string[];
     readonly compatibility?: SccSettings['compatibility'];
     readonly preferUserNamespaces?: boolean;
     readonly authorization?: 'rbac' | 'sar';
-    readonly standardSCCs?: 'install' | 'ignore';
   };
   readonly namespaceRanges?: {
     readonly uidRange?: string;
     readonly mcsRange?: string;
-    readonly mcsLabelsPerBlock?: number;
   };
   readonly rollout?: Partial<
-    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy'> &
-      Readonly<Record<'evaluationInterval' | 'maxEvaluationAge' | 'raiseSettleTime', string>> &
-      Readonly<Record<'clientQPS' | 'clientBurst', number>>
+    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'inconclusivePolicy'> &
+      Readonly<Record<'evaluationInterval' | 'raiseSettleTime', string>>
   >;
   readonly kubelet?: {
     readonly minimumVersion?: string;
-    readonly authorizer?: Partial<KubeletSettings['authorizer']>;
+    readonly compatibility?: KubeletSettings['compatibility'];
     readonly admission?: Partial<KubeletSettings['admission']>;
     readonly taint?: boolean;
     readonly exemptNodes?: LabelSelector;
@@ -201,7 +191,6 @@ interface Spec {
   readonly controllers?: { readonly disabled?: readonly string[] };
   readonly webhooks?: Partial<WebhookSettings>;
   readonly floor?: Partial<FloorSettings>;
-  readonly featureGates?: Readonly<Record<string, boolean>>;
 }
 
 /** Maps the fields of `spec.podSecurity.defaults` to the fields in upstream's PodSecurityConfiguration. */
@@ -302,14 +291,14 @@ function toWorkloadResources(
   return workloadResources.map((resource) => ({ version: '*', ...resource }));
 }
 
-function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptions, errors: FieldError[]): PodDefaults {
+function toDefaults(given: Spec['defaults'] = {}, { namespace }: DecodeOptions, errors: FieldError[]): PodDefaults {
   errors.push(...findSelectorErrors('spec.defaults.namespaceSelector', given.namespaceSelector ?? {}));
   return {
     mode: 'off',
     fields: DEFAULT_FIELDS,
     namespaceSelector: {},
     ...given,
-    exemptNamespaces: withKubeSystem(given.exemptNamespaces ?? [KUBE_SYSTEM, namespace]),
+    exemptNamespaces: [KUBE_SYSTEM, namespace],
   };
 }
 
@@ -320,7 +309,6 @@ function toScc(scc: Spec['scc'] = {}, { namespace, hasSccs = true }: DecodeOptio
     compatibility: scc.compatibility ?? 'portcullis',
     preferUserNamespaces: scc.preferUserNamespaces ?? false,
     authorization: scc.authorization ?? 'rbac',
-    standardSccs: scc.standardSCCs ?? 'install',
   };
 }
 
@@ -336,7 +324,7 @@ function toRanges(ranges: Spec['namespaceRanges'] = {}, errors: FieldError[]): R
   const settings: RangeSettings = {
     uidRange: read('uidRange', parseUidRange, DEFAULT_RANGES.uidRange),
     mcsRange: read('mcsRange', parseMcsRange, DEFAULT_RANGES.mcsRange),
-    labelsPerBlock: ranges.mcsLabelsPerBlock ?? DEFAULT_RANGES.labelsPerBlock,
+    labelsPerBlock: DEFAULT_RANGES.labelsPerBlock,
   };
   const problem = validateRangeSettings(settings);
   if (problem !== undefined) errors.push(invalidValue('spec.namespaceRanges', ranges, problem));
@@ -348,7 +336,7 @@ const MINIMUM_VERSION = /^(?:(?:0|[1-9]\d*)\.){2}(?:0|[1-9]\d*)$/;
 const VERSION_FORMAT = 'must be in a semver compatible format of x.y.z, or empty';
 
 function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSettings {
-  const { minimumVersion = '', exemptNodes, authorizer, admission, taint = false } = kubelet ?? {};
+  const { minimumVersion = '', compatibility = 'portcullis', exemptNodes, admission, taint = false } = kubelet ?? {};
   if (minimumVersion !== '' && !MINIMUM_VERSION.test(minimumVersion)) {
     errors.push(invalidValue('spec.kubelet.minimumVersion', minimumVersion, VERSION_FORMAT));
   }
@@ -363,8 +351,8 @@ function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSetti
   return {
     isOn: kubelet !== undefined,
     ...(minimumVersion === '' ? {} : { minimumVersion }),
-    authorizer: { mode: 'recoverable', ...authorizer },
-    admission: { ratchet: true, strictNodes: false, certificates: false, nodeWrites: false, ...admission },
+    compatibility,
+    admission: { certificates: false, nodeWrites: false, ...admission },
     taint,
     ...(exemptNodes ? { exemptNodes } : {}),
   };
@@ -390,7 +378,7 @@ function findSelectorErrors(path: string, { matchLabels = {}, matchExpressions =
 
 function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}): OlmSettings {
   return {
-    autoLabeler: { exemptNamespaces: [...UNMANAGED_NAMESPACES], ...autoLabeler },
+    autoLabeler,
     hardening: { mode: 'off', ...hardening },
   };
 }
@@ -398,27 +386,22 @@ function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}): OlmSettings {
 const MIN_INTERVAL_MS = 60_000;
 const MAX_SETTLE_MS = 3_600_000;
 
-function toRollout({ rollout = {}, featureGates = {} }: Spec, errors: FieldError[]): RolloutSettings {
-  const { evaluationInterval, maxEvaluationAge, raiseSettleTime, ...given } = rollout;
+function toRollout({ rollout = {} }: Spec, errors: FieldError[]): RolloutSettings {
+  const { evaluationInterval, raiseSettleTime, ...given } = rollout;
+  const evaluationIntervalMs = durationMs(evaluationInterval) ?? DEFAULT_ROLLOUT.evaluationIntervalMs;
   const invalid = (field: keyof typeof rollout, detail: string): void =>
     void errors.push(invalidValue(`spec.rollout.${field}`, rollout[field], detail));
   const settings: RolloutSettings = {
     ...DEFAULT_ROLLOUT,
     ...given,
-    evaluationIntervalMs: durationMs(evaluationInterval) ?? DEFAULT_ROLLOUT.evaluationIntervalMs,
-    maxEvaluationAgeMs: durationMs(maxEvaluationAge) ?? DEFAULT_ROLLOUT.maxEvaluationAgeMs,
+    evaluationIntervalMs,
+    maxEvaluationAgeMs: 2 * evaluationIntervalMs,
     raiseSettleMs: durationMs(raiseSettleTime) ?? DEFAULT_ROLLOUT.raiseSettleMs,
-    featureGates: new Map(Object.entries(featureGates)),
   };
   if (given.enforcementDate !== undefined && !isDate(given.enforcementDate)) {
     invalid('enforcementDate', 'must be a date such as 2027-01-31');
   }
   if (settings.evaluationIntervalMs < MIN_INTERVAL_MS) invalid('evaluationInterval', 'must be at least 1m');
-  if (settings.maxEvaluationAgeMs < settings.evaluationIntervalMs) {
-    const detail =
-      'maxEvaluationAge (default: 8h) must not be less than evaluationInterval (default: 4h), because results would expire before the next evaluation';
-    invalid(maxEvaluationAge === undefined ? 'evaluationInterval' : 'maxEvaluationAge', detail);
-  }
   if (settings.raiseSettleMs > MAX_SETTLE_MS) invalid('raiseSettleTime', 'must be at most 1h');
   return settings;
 }

@@ -115,7 +115,7 @@ function* reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): G
     confirmed: object.metadata?.annotations?.[RENDERED_MINIMUM_ANNOTATION],
   });
   yield;
-  const plan = planMinimum({ ...request, state, nodes, strictNodes: kubelet.admission.strictNodes, pools });
+  const plan = planMinimum({ ...request, state, nodes, strictNodes: kubelet.compatibility === 'openshift', pools });
   yield;
   const progress = describeProgress({ ...request, plan, confirmation: confirmation(plan.state.rendered) });
   const conditions = [

@@ -26,6 +26,7 @@ import {
   labelingPatch,
   OPENSHIFT_OLM,
 } from '../policy/olm/auto-labeler.ts';
+import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -73,7 +74,7 @@ const RESYNC_MS = 600_000;
  */
 const SETTLE_MS = 10_000;
 
-type Active = Pick<LabelerInput, 'mode' | 'exemptNamespaces'>;
+type Active = Pick<LabelerInput, 'mode'>;
 type Triggers = ReturnType<typeof createTriggers>;
 
 function createReconciler({ settings, date }: ControllerContext): Reconciler {
@@ -86,9 +87,9 @@ function createReconciler({ settings, date }: ControllerContext): Reconciler {
   const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, enqueue } = context;
     const isInstalled = cluster.serves(KIND);
-    const { mode, exemptNamespaces } = settings.value.olm.autoLabeler;
+    const { mode } = settings.value.olm.autoLabeler;
     const hasLabeler = isInstalled && mode === undefined && (await hasOpenShiftLabeler(context));
-    const next = isInstalled ? { mode: labelerMode(mode, hasLabeler), exemptNamespaces } : undefined;
+    const next = isInstalled ? { mode: labelerMode(mode, hasLabeler) } : undefined;
     const isChanged = !deepEqual(next, active);
     if (isChanged) logger.info({ mode: next?.mode ?? 'idle', isInstalled }, 'auto-labeler mode');
     if (next && isChanged) {
@@ -153,7 +154,13 @@ function createLabeler(triggers: Triggers) {
       }
       const { mode } = active;
       const csvs = cluster.store.list(KIND, name);
-      const decision = decideLabeling({ ...active, namespace, csvs, triggers: triggers.get(name) });
+      const decision = decideLabeling({
+        ...active,
+        exemptNamespaces: UNMANAGED_NAMESPACES,
+        namespace,
+        csvs,
+        triggers: triggers.get(name),
+      });
       const { action, row, reason } = decision;
       const delayMs = findDelayMs(name, decision, now());
       if (delayMs > 0) {

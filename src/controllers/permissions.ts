@@ -13,8 +13,6 @@ export interface Features {
   readonly rollout: boolean;
   /** True if the rollout permissions are installed, so workloads are evaluated in every phase. */
   readonly evaluation: boolean;
-  /** True if the leader manages the standard SCCs (`spec.scc.standardSCCs: install`). */
-  readonly standardSccs: boolean;
   /** True if the replicas create their serving certificate and distribute its CA. */
   readonly managedCertificate: boolean;
   /** True if the settings come from the PortcullisConfiguration in the cluster rather than a file. */

@@ -59,7 +59,7 @@ export const standardSccs: ControllerDefinition = {
       ],
     },
   ],
-  isEnabled: ({ scc, standardSccs }) => scc && standardSccs,
+  isEnabled: ({ scc }) => scc,
   create: ({ settings }) => ({
     initialKeys: [...OBJECTS.keys()],
     sources: [
@@ -84,7 +84,7 @@ export const standardSccs: ControllerDefinition = {
 
 /** Returns true if this controller creates missing standard SCCs and the bindings that grant them. */
 export function restoresStandardSccs({ scc, disabledControllers }: Settings): boolean {
-  return scc.mode !== 'off' && scc.standardSccs === 'install' && !disabledControllers.includes(NAME);
+  return scc.mode !== 'off' && !disabledControllers.includes(NAME);
 }
 
 function names(objects: readonly Kinds[Kind][]): readonly string[] {

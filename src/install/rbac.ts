@@ -116,7 +116,6 @@ function installedFeatures(settings: ManifestSettings): Features {
   return {
     ...features,
     evaluation: features.rollout,
-    standardSccs: features.scc,
     managedCertificate: settings.certificates === 'self-managed',
     kubeletTaint: decodePolicy(settings).kubelet.taint,
     exceptions: true,

@@ -47,7 +47,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
   const decide = (request: AccessRequest): AuthorizerDecision =>
     authorizeKubelet(request, {
       minimum: kubelet.store.synced() ? getMinimum() : 'unknown',
-      mode: kubelet.settings().authorizer.mode,
+      mode: kubelet.settings().compatibility === 'openshift' ? 'strict' : 'recoverable',
       findNode: (name) => findNodeState(kubelet, name),
     });
   const handle = (request: FastifyRequest<{ Body: ReceivedBody | undefined }>, reply: FastifyReply): FastifyReply => {

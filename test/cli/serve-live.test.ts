@@ -32,9 +32,9 @@ before(async () => {
 after(() => rm(folder, { recursive: true }));
 
 /** Writes a configuration file. Returns the option with its path. */
-async function configuration(scc: object): Promise<string> {
+async function configuration(spec: object): Promise<string> {
   const file = join(folder, 'config.yaml');
-  await writeFile(file, formatSettings({ scc }));
+  await writeFile(file, formatSettings(spec));
   return `--config=${file}`;
 }
 
@@ -66,7 +66,7 @@ suite('a server with a live cluster', () => {
     // The Lease requires its namespace.
     running = await serve([
       `--kubeconfig=${await cluster.kubeconfig()}`,
-      await configuration({ standardSCCs: 'ignore' }),
+      await configuration({ controllers: { disabled: ['standard-scc-controller'] } }),
       ...certificate,
     ]);
     await running.logged('cluster synced');
@@ -289,7 +289,7 @@ test('reviews do not wait for kinds that only controllers read', async () => {
   const file = join(folder, 'alice.kubeconfig');
   const admin = await readFile(await cluster.kubeconfig(), 'utf8');
   await writeFile(file, admin.replace('    client-key-data:', '    as: alice\n    client-key-data:'));
-  const running = await serve([`--kubeconfig=${file}`, await configuration({ mode: 'off' }), ...certificate]);
+  const running = await serve([`--kubeconfig=${file}`, await configuration({ scc: { mode: 'off' } }), ...certificate]);
   await running.logged('cluster synced');
   assert.deepEqual(await ask(running, 'default'), { status: 200, verdict: true });
   const note = /^\[\+\]informer-sync ok: the controllers are waiting for .*Lease.* is forbidden/m;
@@ -341,7 +341,7 @@ suite('an outage of the API server', () => {
     await writeFile(file, kubeconfig);
     const running = await serve([
       `--kubeconfig=${file}`,
-      await configuration({ mode: 'off' }),
+      await configuration({ scc: { mode: 'off' } }),
       '--leader-elect=false',
       ...certificate,
     ]);
@@ -356,7 +356,7 @@ suite('an outage of the API server', () => {
     );
     assert.equal((await running.stop()).code, 0);
 
-    const cold = await serve([await configuration({ mode: 'off' }), ...certificate], { KUBECONFIG: file });
+    const cold = await serve([await configuration({ scc: { mode: 'off' } }), ...certificate], { KUBECONFIG: file });
     assert.match(
       await probe(cold, '/readyz/informer-sync'),
       /^informer-sync failed: not synced: Namespace: .*connection refused\n$/,

@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 import { getRolloutView } from '../../src/cluster/rollout.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
+import { GATE_OFF } from '../support/feature-gate.ts';
 
 const NAMESPACE = 'portcullis';
 
@@ -30,9 +31,8 @@ function enforcedBy({
   });
   const annotations = { 'portcullis.dev/pod-security-default': published };
   store.put('ConfigMap', { metadata: { name: 'portcullis-pod-security', namespace: NAMESPACE, annotations } });
-  const featureGates = new Map([['OpenShiftPodSecurityAdmission', gate]]);
-  return getRolloutView({ store, namespace: NAMESPACE, version: '0.0.0' }, { ...DEFAULT_ROLLOUT, phase, featureGates })
-    .enforce;
+  if (!gate) store.put('FeatureGate', GATE_OFF);
+  return getRolloutView({ store, namespace: NAMESPACE, version: '0.0.0' }, { ...DEFAULT_ROLLOUT, phase }).enforce;
 }
 
 suite('the default level of a replica', () => {

@@ -22,12 +22,11 @@ interface Fixture {
 const { valid, invalid } = readFixture<Fixture>('config/portcullis-configurations.yaml');
 
 /** Returns the settings in a form that YAML can express. */
-function print({ podSecurity, emulationVersion, rollout, ...rest }: Settings): object {
+function print({ podSecurity, emulationVersion, ...rest }: Settings): object {
   const { defaults, configuration } = podSecurity;
   return {
     podSecurity: { defaults: MODES.map((mode) => printPolicy(defaults[mode])), exemptions: configuration.exemptions },
     emulationVersion: emulationVersion ?? 'auto',
-    rollout: { ...rollout, featureGates: Object.fromEntries(rollout.featureGates) },
     ...rest,
   };
 }

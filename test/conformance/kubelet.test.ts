@@ -253,7 +253,7 @@ const OPTIONS = { controllers: [], namespace: 'portcullis' };
 /** Reviews the node configuration with the webhook. A server that has not synced does not call the webhook. */
 async function reviewConfig(input: ConfigInput): Promise<Decision> {
   const { objectName: name = 'cluster', ratchet } = input;
-  const kubelet = input.featureEnabled ? { admission: { ratchet, strictNodes: true } } : undefined;
+  const kubelet = input.featureEnabled ? { compatibility: ratchet ? 'portcullis' : 'openshift' } : undefined;
   const decoded = decodeSettings({ spec: { kubelet } }, OPTIONS);
   assert.ok('settings' in decoded);
   const store = createStore();

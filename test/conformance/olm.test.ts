@@ -80,7 +80,7 @@ function toObject({ status, ...metadata }: RecordedObject): ClusterServiceVersio
 
 /** Returns the row, and the label and annotation after the patch. */
 function decide(input: Omit<LabelerInput, 'exemptNamespaces'>) {
-  const decision = decideLabeling({ ...input, exemptNamespaces: [...UNMANAGED_NAMESPACES] });
+  const decision = decideLabeling({ ...input, exemptNamespaces: UNMANAGED_NAMESPACES });
   const { labels, annotations } = (labelingPatch(input.namespace, decision)?.['metadata'] ?? {}) as {
     readonly labels?: Readonly<Record<string, string | null>>;
     readonly annotations?: Readonly<Record<string, string | null>>;

@@ -1,6 +1,7 @@
 /** Tests that the default level is raised after all namespaces are labeled, and lowered immediately. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import { configObserver } from '../../src/controllers/config-observer.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { EnforcementMode } from '../../src/kube/psa-enforcement-config.ts';
@@ -13,6 +14,7 @@ import {
   type TestSettings,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { definition, GATE_OFF } from '../support/feature-gate.ts';
 
 const NAMESPACE = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
@@ -170,7 +172,9 @@ plugins:
     [
       'the feature gate',
       async () => {
-        settings.rollout = { ...settings.rollout, featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]) };
+        const crd = definition('config.openshift.io', 'v1', 'featuregates', 'FeatureGate', 'Cluster');
+        await createAll(cluster, [{ value: crd, origin: 'FeatureGate' }]);
+        await cluster.create('FeatureGate', GATE_OFF, BY_TEST);
         await running.pass(5_000);
       },
       'FeatureGateDisabled: the feature gate is off',

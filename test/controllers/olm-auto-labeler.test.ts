@@ -170,9 +170,6 @@ suite('the OLM auto-labeler', () => {
     }
     await settle();
     assert.deepEqual(new Set(names.map((name) => state(name))), new Set(['- -']));
-    setMode({ exemptNamespaces: [] });
-    await settle();
-    assert.equal(state('openshift-marketplace'), 'true true');
   });
 
   test('an operator that becomes a copy is treated as removed', async () => {

@@ -19,7 +19,6 @@ const ALL: Features = {
   scc: true,
   rollout: true,
   evaluation: true,
-  standardSccs: true,
   managedCertificate: true,
   settingsObject: true,
   replicas: true,
@@ -79,7 +78,6 @@ suite('the enabled controllers', () => {
       { rollout: false, evaluation: false, scc: false },
       [RANGES, STANDBY, SCCS, GRANTS, LABELS, RUN_LEVEL_ZERO, READINESS],
     ],
-    ['standard SCCs ignored', { standardSccs: false, rollout: false }, [SCCS, RUN_LEVEL_ZERO]],
     [
       'settings from a file, static webhooks',
       { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },

@@ -169,22 +169,22 @@ suite(
       assert.equal((await send('GET', '/api/v1/nodes/old', undefined, 'old')).status, 200);
     });
 
-    test('in recoverable mode, an upgraded kubelet reports its version and recovers', async () => {
+    test('an upgraded kubelet reports its version and recovers', async () => {
       const answer = await reportVersion('old', 'v1.33.1');
       assert.equal(answer.status, 200, answer.text);
       await eventually(async () => assert.equal((await readSecret('old')).status, 200));
     });
 
-    test('in recoverable mode, a new node registers', async () => {
+    test('a new node registers', async () => {
       const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'joining' } };
       const answer = await send('POST', '/api/v1/nodes', node, 'joining');
       assert.equal(answer.status, 201, answer.text);
     });
 
-    test('in strict mode, no node joins, and an upgraded kubelet stays locked out, as in upstream', async () => {
+    test('with compatibility openshift, no node joins, and an upgraded kubelet stays locked out, as in upstream', async () => {
       await createNode('late', 'v1.29.8');
-      await send('PATCH', SETTINGS, { spec: { kubelet: { authorizer: { mode: 'strict' } } } });
-      // The Node does not exist, so the patch cannot change it while the mode is still recoverable.
+      await send('PATCH', SETTINGS, { spec: { kubelet: { compatibility: 'openshift' } } });
+      // The Node does not exist, so the patch cannot change it while the previous setting still applies.
       await eventually(async () => assert.equal((await reportVersion('absent', 'v1.33.1')).status, 403));
       const report = await reportVersion('late', 'v1.33.1');
       assert.equal(report.status, 403);

@@ -19,6 +19,7 @@ import {
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedPermissions } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
+import { definition } from '../support/feature-gate.ts';
 import { type RunningPod, type SafetyWatch, watchSafety } from '../support/rollout-safety.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
@@ -60,22 +61,6 @@ function pod(namespace: string, name: string, scc: string, securityContext: Json
     kind: 'Pod',
     metadata: { name, namespace, annotations },
     spec: { containers: [container] },
-  };
-}
-
-/** The CRD for another kind, without a schema. */
-function definition(group: string, version: string, plural: string, kind: string, scope: string): JsonObject {
-  const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
-  return {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: { name: `${plural}.${group}` },
-    spec: {
-      group,
-      scope,
-      names: { plural, kind, singular: kind.toLowerCase(), listKind: `${kind}List` },
-      versions: [{ name: version, served: true, storage: true, schema: { openAPIV3Schema: schema } }],
-    },
   };
 }
 

@@ -414,14 +414,14 @@ const SETTINGS: Readonly<Record<string, JsonObject>> = {
   'enforced SCCs': { scc: { mode: 'enforce' } },
   'no exemptions': {
     scc: { mode: 'enforce', exemptNamespaces: [] },
-    defaults: { mode: 'apply', exemptNamespaces: [] },
+    defaults: { mode: 'apply' },
     podSecurity: { defaults: { enforce: 'restricted' } },
     rollout: { phase: 'Disabled' },
     olm: { hardening: { mode: 'force' } },
     kubelet: { minimumVersion: '1.30.0', admission: { certificates: true, nodeWrites: true } },
   },
   'a selector of namespaces': {
-    defaults: { mode: 'apply', exemptNamespaces: ['shop'], namespaceSelector: { matchLabels: { defaults: 'apply' } } },
+    defaults: { mode: 'apply', namespaceSelector: { matchLabels: { defaults: 'apply' } } },
     scc: { mode: 'report', exemptNamespaces: ['shop'] },
     olm: { hardening: { mode: 'report' } },
   },

@@ -67,11 +67,11 @@ suite('the API server rejects the specs that replicas reject', () => {
     });
   }
 
-  const INTERVAL =
-    'maxEvaluationAge (default: 8h) must not be less than evaluationInterval (default: 4h), because results would expire before the next evaluation';
   const messages: readonly (readonly [spec: JsonObject, message: string])[] = [
-    [{ rollout: { maxEvaluationAge: '1h' } }, `spec.rollout: Invalid value: ${INTERVAL}`],
-    [{ rollout: { evaluationInterval: '12h' } }, `spec.rollout: Invalid value: ${INTERVAL}`],
+    [
+      { rollout: { evaluationInterval: '30s' } },
+      'spec.rollout.evaluationInterval: Invalid value: "30s": must be at least 1m',
+    ],
     [
       { rollout: { phase: 'Evaluate' }, podSecurity: { defaults: { enforce: 'baseline' } } },
       'spec: Invalid value: podSecurity.defaults cannot be set in the rollout phases Evaluate and Enforce, which manage the defaults',
@@ -85,8 +85,8 @@ suite('the API server rejects the specs that replicas reject', () => {
       'spec.namespaceRanges.uidRange: Invalid value: "0-10/1": must not contain the user ID 0 of root',
     ],
     [
-      { namespaceRanges: { uidRange: '1000-1999/1', mcsLabelsPerBlock: 1000 } },
-      'spec.namespaceRanges: Invalid value: mcsRange must have mcsLabelsPerBlock labels for each block of uidRange',
+      { namespaceRanges: { uidRange: '1000-1999/1', mcsRange: 's0:/1' } },
+      'spec.namespaceRanges: Invalid value: mcsRange must have 5 labels for each block of uidRange',
     ],
   ];
   for (const [spec, message] of messages) {
@@ -116,12 +116,11 @@ suite('the API server rejects the specs that replicas reject', () => {
         fc.constantFrom('', ',0', ',3', ',40', ',1024', ',1025'),
       )
       .map((parts) => `${parts[0]}/${parts[1]}${parts[2]}`.replace('//', '/'));
-    const ranges = fc.record({ uidRange, mcsRange, mcsLabelsPerBlock: number(1, 5, 40) }, { requiredKeys: [] });
+    const ranges = fc.record({ uidRange, mcsRange }, { requiredKeys: [] });
     const rollout = fc.record(
       {
         phase: fc.constantFrom('Disabled', 'Evaluate'),
         evaluationInterval: durations,
-        maxEvaluationAge: durations,
         raiseSettleTime: durations,
       },
       { requiredKeys: [] },
@@ -190,7 +189,7 @@ suite('a replica that starts while the settings are invalid', () => {
     const lax = [{ op: 'replace', path: '/spec/versions/0/schema', value: { openAPIV3Schema } }];
     const patched = await plane.admin.send('PATCH', definition, lax, { 'content-type': 'application/json-patch+json' });
     assert.equal(patched.status, 200, patched.text);
-    const invalid = { spec: { rollout: { maxEvaluationAge: '1h' } } };
+    const invalid = { spec: { rollout: { evaluationInterval: '30s' } } };
     await eventually(async () => {
       const type = { 'content-type': 'application/merge-patch+json' };
       const answer = await plane.admin.send('PATCH', `${COLLECTION}/cluster`, invalid, type);

@@ -24,6 +24,7 @@ const PATCH = [
 async function review(spec: JsonObject, change: Parameters<typeof podRequest>[1] = {}) {
   const store = createStore();
   store.put('Namespace', { metadata: { name: 'ns', labels: { team: 'a' } } });
+  store.put('Namespace', { metadata: { name: 'portcullis' } });
   store.markSynced();
   const decoded = decodeSettings({ spec }, { controllers: [], namespace: 'portcullis' });
   assert.ok('settings' in decoded);
@@ -38,7 +39,7 @@ const APPLY = { defaults: { mode: 'apply' } };
 suite('the pod defaults webhook', () => {
   const cases: readonly (readonly [string, JsonObject, Parameters<typeof podRequest>[1]?])[] = [
     ['the mode off', {}],
-    ['an exempt namespace', { defaults: { mode: 'apply', exemptNamespaces: ['ns'] } }],
+    ['the installation namespace', APPLY, { namespace: 'portcullis' }],
     [
       'a namespace that is not selected',
       { defaults: { mode: 'apply', namespaceSelector: { matchLabels: { team: 'b' } } } },

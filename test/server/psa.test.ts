@@ -23,6 +23,7 @@ import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enfor
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { readLines } from '../support/conformance/cases.ts';
+import { GATE_OFF } from '../support/feature-gate.ts';
 import { managedFieldsEntry } from '../support/namespace-writes.ts';
 import {
   compliantPod,
@@ -397,6 +398,7 @@ test('a new configuration applies to the next request', async () => {
 interface PreviewCase {
   readonly settings?: Partial<RolloutSettings>;
   readonly config?: PSAEnforcementConfig;
+  readonly gate?: 'off';
   /** Labels of the namespace `ns`. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly sccMode?: SccMode;
@@ -448,6 +450,7 @@ function fillStore(store: WritableStore, given: PreviewCase): void {
   store.put('Namespace', { metadata: { name: 'ns', labels, annotations: hasRanges ? RANGES : {} } });
   store.put('ServiceAccount', { metadata: { name: 'default', namespace: 'ns' } });
   putStandardSccs(store);
+  if (given.gate === 'off') store.put('FeatureGate', GATE_OFF);
   if (config) store.put('PSAEnforcementConfig', { metadata: { name: 'cluster' }, ...config });
   if (publishedDefault) {
     const annotations = { 'portcullis.dev/pod-security-default': publishedDefault };
@@ -630,13 +633,7 @@ suite('no warning about planned enforcement', () => {
   const CASES: readonly (readonly [name: string, given: PreviewCase])[] = [
     ['a disabled rollout', { settings: { enforcementDate: '2027-01-31' }, request: violating }],
     ['no enforcement planned', { settings: { phase: 'Evaluate' }, request: violating }],
-    [
-      'a disabled feature gate',
-      {
-        settings: { ...ENFORCE, featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]) },
-        request: violating,
-      },
-    ],
+    ['a disabled feature gate', { settings: ENFORCE, gate: 'off', request: violating }],
     [
       'Legacy mode set by a user',
       {

@@ -39,7 +39,7 @@ export function effectiveSpec(store: Store, namespace: string, spec: JsonObject)
 }
 
 function withoutRollout(spec: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== 'rollout' && name !== 'featureGates'));
+  return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== 'rollout'));
 }
 
 /** Input for the enforcement that remains without a server. */

@@ -5,7 +5,6 @@ import type { JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/policy.ts';
-import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 
@@ -17,15 +16,10 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
     ['scc.mode', ({ scc }) => scc.mode, SCC_MODES.toReversed()],
     ['scc.compatibility', ({ scc }) => scc.compatibility, ['portcullis', 'openshift']],
     ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
-    ['kubelet.authorizer.mode', ({ kubelet }) => kubelet.authorizer.mode, ['recoverable', 'strict']],
+    ['kubelet.compatibility', ({ kubelet }) => kubelet.compatibility, ['portcullis', 'openshift']],
     ['floor.mode', ({ floor }) => floor.mode, ['off', 'enforce']],
     ['webhooks.failurePolicy', ({ webhooks }) => webhooks.failurePolicy, ['Ignore', 'Fail']],
     ['olm.hardening.mode', ({ olm }) => olm.hardening.mode, ['off', 'report', 'fill', 'force']],
-    [
-      `featureGates.${ENFORCEMENT_GATE}`,
-      ({ rollout }) => String(rollout.featureGates.get(ENFORCEMENT_GATE) ?? true),
-      ['false', 'true'],
-    ],
   ];
 
 /** Lists in which additional items weaken enforcement. */

@@ -86,7 +86,7 @@ export function reportNodes({ store, settings, nodes }: KubeletFacts, minimum: M
     .map((node) => {
       const { name, kubeletVersion } = node;
       const roles = nodePools(store.get('Node', name)?.metadata?.labels);
-      return { name, roles, kubeletVersion, ...compareNode(node, minimum, settings.admission.strictNodes) };
+      return { name, roles, kubeletVersion, ...compareNode(node, minimum, settings.compatibility === 'openshift') };
     })
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }

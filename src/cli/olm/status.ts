@@ -14,6 +14,7 @@ import {
   labelerMode,
   OPENSHIFT_OLM,
 } from '../../policy/olm/auto-labeler.ts';
+import { UNMANAGED_NAMESPACES } from '../../policy/rollout/label-sync.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { deploymentFeatures } from '../installed/deployment.ts';
 import {
@@ -27,16 +28,18 @@ import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
 /** Describes a namespace and the action of the auto-labeler at the next event. */
-function describeNamespace(
-  namespace: Namespace,
-  store: Store,
-  settings: Pick<LabelerInput, 'mode' | 'exemptNamespaces'>,
-) {
+function describeNamespace(namespace: Namespace, store: Store, mode: LabelerInput['mode']) {
   const name = objectName(namespace);
   const csvs = store.list('ClusterServiceVersion', name);
   const { labels, annotations } = namespace.metadata ?? {};
   const owners = getMetadataOwners(namespace.metadata) ?? [];
-  const decision = decideLabeling({ ...settings, namespace, csvs, triggers: new Set(['namespace']) });
+  const decision = decideLabeling({
+    mode,
+    exemptNamespaces: UNMANAGED_NAMESPACES,
+    namespace,
+    csvs,
+    triggers: new Set(['namespace']),
+  });
   return {
     namespace: name,
     operators: csvs.filter((csv) => !isCopied(csv)).map(objectName),
@@ -129,7 +132,7 @@ export const command = defineCommand({
     const { store, assumptions } = inventory;
     const { settings, source } = await findSettings({ config: options.config, store });
     const isInstalled = hasFeature(store);
-    const { mode: requested, exemptNamespaces } = settings.olm.autoLabeler;
+    const { mode: requested } = settings.olm.autoLabeler;
     const labeler = store.get('Deployment', OPENSHIFT_OLM.name, OPENSHIFT_OLM.namespace);
     const mode = labelerMode(requested, labeler !== undefined);
     const cause =
@@ -137,7 +140,7 @@ export const command = defineCommand({
         ? `, because the Deployment ${OPENSHIFT_OLM.name} in ${OPENSHIFT_OLM.namespace} labels namespaces`
         : '';
     const namespaces = listNamespaces(store, only)
-      .map((namespace) => describeNamespace(namespace, store, { mode, exemptNamespaces }))
+      .map((namespace) => describeNamespace(namespace, store, mode))
       .map((one) => (isInstalled ? one : { ...one, action: 'none' as const }))
       .filter(
         (one) =>

@@ -111,7 +111,6 @@ function serverFeatures({ values, live }: Inputs, settings: Settings): Features 
     scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
     evaluation: !live || values.features.includes('rollout') || rollout.phase !== 'Disabled',
-    standardSccs: scc.standardSccs === 'install',
     managedCertificate: live && values['tls-cert-file'] === undefined,
     settingsObject: values.config === undefined,
     replicas: live || rollout.phase !== 'Disabled',

@@ -55,7 +55,8 @@ export interface LabelerInput {
   /** Events since the last decision for the namespace. */
   readonly triggers: ReadonlySet<LabelerTrigger>;
   readonly mode: LabelerMode;
-  readonly exemptNamespaces: readonly string[];
+  /** Namespaces that are never labeled. */
+  readonly exemptNamespaces: ReadonlySet<string>;
 }
 
 export interface LabelerDecision {
@@ -110,7 +111,7 @@ function readState({ namespace: { metadata }, csvs }: LabelerInput) {
 function ineligibility({ namespace: { metadata }, exemptNamespaces }: LabelerInput): string | undefined {
   const name = metadata?.name ?? '';
   if (!hasLabelerPrefix(name)) return `the name does not start with ${PREFIX}`;
-  return exemptNamespaces.includes(name) ? 'the namespace is exempt' : undefined;
+  return exemptNamespaces.has(name) ? 'the namespace is exempt' : undefined;
 }
 
 /** The decision table. Row 5 takes precedence over rows 3, 4 and 6. */

@@ -12,18 +12,11 @@ export interface RolloutSettings {
   readonly enforcementDate?: string;
   /** Interval between evaluations of all namespaces. */
   readonly evaluationIntervalMs: number;
-  /** Maximum age of an evaluation that decisions use. */
+  /** Maximum age of an evaluation that decisions use: twice the interval. */
   readonly maxEvaluationAgeMs: number;
-  /** Whether a decision to enforce requires a recent evaluation. */
-  readonly recheckBeforeEnforce: boolean;
   readonly inconclusivePolicy: InconclusivePolicy;
   /** How long all namespaces must have their labels before the default level is raised. */
   readonly raiseSettleMs: number;
-  /**
-   * Feature gates by name, for clusters that have no FeatureGate object. Unlisted gates are enabled in the `Enforce`
-   * phase.
-   */
-  readonly featureGates: ReadonlyMap<string, boolean>;
 }
 
 /** Returns true if the day, such as `2027-01-31`, is over in UTC. */
@@ -35,8 +28,6 @@ export const DEFAULT_ROLLOUT: RolloutSettings = {
   phase: 'Disabled',
   evaluationIntervalMs: 4 * 3_600_000,
   maxEvaluationAgeMs: 8 * 3_600_000,
-  recheckBeforeEnforce: true,
   inconclusivePolicy: 'Block',
   raiseSettleMs: 30_000,
-  featureGates: new Map(),
 };

@@ -46,13 +46,13 @@ function isConfigWrite({ operation, resource: requested, subResource = '' }: Adm
 
 function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
   const config = readConfig(request.object);
-  const { ratchet, strictNodes } = kubelet.settings().admission;
+  const isOpenShift = kubelet.settings().compatibility === 'openshift';
   const { errors, warnings } = reviewNodesConfig({
     config,
     old: request.operation === 'UPDATE' ? readConfig(request.oldObject) : undefined,
     nodes: listNodeStates(kubelet),
-    ratchet,
-    strictNodes,
+    ratchet: !isOpenShift,
+    strictNodes: isOpenShift,
   });
   return errors.length > 0 ? deny(invalid({ group, kind }, config.name, errors), { warnings }) : allow({ warnings });
 }

@@ -94,7 +94,7 @@ function decide(request: AdmissionRequest, minimum: MinimumVersion, kubelet: Kub
   const user = nodeName(request.userInfo);
   const node = user === undefined ? undefined : findNodeState(kubelet, user);
   if (node === undefined) return allow();
-  const { violations } = compareNodes([node], minimum, kubelet.settings().admission.strictNodes);
+  const { violations } = compareNodes([node], minimum, kubelet.settings().compatibility === 'openshift');
   const [violation] = violations;
   if (violation === undefined) return allow();
   const { type, message } = violation.problem;
