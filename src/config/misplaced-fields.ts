@@ -27,7 +27,7 @@ interface UnknownField {
 export function findUnknownFields(object: ManifestObject): readonly UnknownField[] {
   const root = builtInShape(object);
   return findFieldProblems(object).unknown.map((path) => {
-    const place = root && findPlace(path, root, valueAt(object.value, path));
+    const place = root && findPlace(path, root, object.value);
     return place === undefined ? { path } : { path, place };
   });
 }
@@ -54,10 +54,11 @@ function samePath(a: Path, b: Path): boolean {
 
 /**
  * Finds the place of an unknown field: the same name in other capitalization, or else the nearest object that has a
- * field with this name, in any capitalization, and the type of the value, or else a similar name in the same object.
+ * field with this name, in any capitalization, and the type of the value, or else a similar name in the same object. An
+ * absent object beside the one that contains the field is not considered, except for a security context.
  * Several places at the same distance are ambiguous.
  */
-function findPlace(path: Path, root: FieldShapes, value: unknown): Place | undefined {
+function findPlace(path: Path, root: FieldShapes, object: unknown): Place | undefined {
   const name = String(path.at(-1));
   const owners = ownersOf(path.slice(0, -1), root);
   const own = owners[0];
@@ -69,15 +70,22 @@ function findPlace(path: Path, root: FieldShapes, value: unknown): Place | undef
   const names = Object.keys(own.shape);
   return (
     rename(names.find((known) => known.toLowerCase() === name.toLowerCase())) ??
-    findNearest(name, owners, value) ??
+    findNearest(path, owners, object) ??
     rename(findSimilar(name, names))
   );
 }
 
-function findNearest(name: string, owners: readonly Owner[], value: unknown): Place | undefined {
+function findNearest(field: Path, owners: readonly Owner[], object: unknown): Place | undefined {
+  const value = valueAt(object, field);
+  // For example, the field of a volume source does not belong to another source, which the volume does not have.
+  const isAbsent = (below: Path, owner: Path): boolean => {
+    const steps = below.slice(0, -1).map((step) => (step === '*' ? 0 : step));
+    const missing = steps.find((_, index) => valueAt(object, [...owner, ...steps.slice(0, index + 1)]) == null);
+    return typeof missing === 'string' && missing !== 'securityContext';
+  };
   const places = owners.flatMap(({ path, shape }, distance) =>
-    (placesBelow(shape).get(name.toLowerCase()) ?? [])
-      .filter((place) => isOfKind(value, place.shape))
+    (placesBelow(shape).get(String(field.at(-1)).toLowerCase()) ?? [])
+      .filter((place) => isOfKind(value, place.shape) && (distance === 0 || !isAbsent(place.path, path)))
       .map((place) => ({ path: [...path, ...place.path], shape: place.shape, distance: distance + place.depth })),
   );
   const distance = Math.min(...places.map((place) => place.distance));

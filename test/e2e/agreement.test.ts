@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
+import { PROFILES } from '../../src/install/index.ts';
 import { createPod } from '../../src/kube/controller-pod.ts';
 import { hasFinished } from '../../src/kube/pod.ts';
 import type { JsonObject, KubeObject } from '../../src/kube/types.ts';
@@ -22,7 +23,7 @@ import {
   startControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
-import { create, resolvePaths } from '../support/control-plane/installation.ts';
+import { create, localObjects, resolvePaths } from '../support/control-plane/installation.ts';
 import { runDashboard } from '../support/dashboard-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
@@ -88,7 +89,7 @@ suite('all readers agree with the API server', { skip }, () => {
 
   before(async () => {
     plane = await startControlPlane();
-    system = await createSystem(plane);
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, PROFILES.scc) });
     await system.install();
     const { 'openreports.io': definition } = readFixture<Record<string, JsonObject>>('reports/crds.yaml');
     assert.ok(definition);

@@ -1,5 +1,6 @@
 /** Finds combinations of pod fields that API servers reject, as far as a repair can create them. */
 import { CONTAINER_LISTS } from '../../kube/pod.ts';
+import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 
 interface FieldConflict {
@@ -46,6 +47,7 @@ export function findConflicts(pod: unknown): readonly FieldConflict[] {
   return [
     ...containers.flatMap(([path, context]) => escalationConflicts(path, context)),
     ...contexts.flatMap(([path, context]) => profileConflicts(path, context)),
+    ...annotationConflicts(pod),
     ...hostProcessConflicts(spec, containers),
     ...(objectMember(spec, 'os')['name'] === 'windows' ? windowsConflicts(spec, contexts) : []),
   ];
@@ -78,6 +80,32 @@ function profileConflicts(path: string, context: JsonObject): readonly FieldConf
     return [{ fields: [`${path}.${profile}.type`], choice }];
   });
 }
+
+/** API servers require the annotations that preceded the fields of seccomp profiles to equal the fields. */
+function annotationConflicts(pod: unknown): readonly FieldConflict[] {
+  const annotations = objectMember(objectMember(pod, 'metadata'), 'annotations');
+  const spec = objectMember(pod, 'spec');
+  const owners = CONTAINER_LISTS.flatMap((list) => {
+    const items: readonly unknown[] = Array.isArray(spec[list]) ? spec[list] : [];
+    return items.filter(isObject).map((item, index) => {
+      return [`spec.${list}[${index}]`, SECCOMP_CONTAINER_ANNOTATION_PREFIX + String(item['name']), item] as const;
+    });
+  });
+  return [['spec', SECCOMP_POD_ANNOTATION, spec] as const, ...owners].flatMap(([path, annotation, owner]) => {
+    const { type, localhostProfile } = objectMember(securityContext(owner), 'seccompProfile');
+    const value = annotations[annotation];
+    if (typeof value !== 'string' || typeof type !== 'string') return [];
+    const allowed = type === 'Localhost' ? [`localhost/${String(localhostProfile)}`] : (SECCOMP_TYPES[type] ?? []);
+    if (allowed.includes(value)) return [];
+    const choice = `remove the annotation ${annotation}, whose value API servers require to match the field`;
+    return [{ fields: [`${path}.securityContext.seccompProfile`], choice }];
+  });
+}
+
+const SECCOMP_TYPES: Readonly<Record<string, readonly string[]>> = {
+  RuntimeDefault: ['runtime/default', 'docker/default'],
+  Unconfined: ['unconfined'],
+};
 
 function windowsConflicts(
   spec: JsonObject,

@@ -387,6 +387,11 @@ describe('--fix does not move an unknown field', () => {
       unfixed('5:21', 'spec.securityContext.privileged', `${place}.privileged has another value: keep one of them`),
     ],
     [
+      'to an object of another type that does not exist',
+      `${POD}${CONTAINERS}  volumes: [{name: v, emptyDir: {secretName: a}}]\n`,
+      unfixed('8:34', 'spec.volumes[0].emptyDir.secretName', 'correct the name, or remove the field'),
+    ],
+    [
       'that another unknown field contradicts',
       `${POD}  hostNetwork: null\n${CONTAINERS}    hostNetwork: true\n  - {name: b, image: i, hostNetwork: false}\n`,
       [

@@ -201,6 +201,19 @@ describe('API servers accept the fixed pods', () => {
       ],
     ],
     [
+      'an annotation excludes another seccomp profile',
+      '--level=restricted',
+      spec(`  containers: [{name: c, securityContext: {${SAFE.replace('RuntimeDefault', 'Unconfined')}}}}]\n`).replace(
+        '{name: p}',
+        '{name: p, annotations: {container.seccomp.security.alpha.kubernetes.io/c: unconfined}}',
+      ),
+      1,
+      '',
+      [
+        'not fixed: stdin:5:114: seccompProfile_restricted: container "c" must not set securityContext.seccompProfile.type to "Unconfined": remove the annotation container.seccomp.security.alpha.kubernetes.io/c, whose value API servers require to match the field',
+      ],
+    ],
+    [
       'the host network of a HostProcess pod',
       '--level=baseline',
       spec(
