@@ -4,8 +4,10 @@
 import { randomUUID } from 'node:crypto';
 import type { KubeletSettings } from '../config/portcullis-configuration.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
+import { LIMITS } from '../kube/limits.ts';
 import { objectName } from '../kube/resources.ts';
 import { ApiError, ConnectionError } from '../kube/status.ts';
+import { truncate } from '../kube/text.ts';
 import { type AccessReviewStatus, isObject, type Node, type UserInfo } from '../kube/types.ts';
 import { CONFIGURATION_NAME } from '../kube/well-known.ts';
 import type { NodeState } from '../policy/kubelet/admission.ts';
@@ -59,13 +61,16 @@ export function createMinimumReader(scope: KubeletScope): () => MinimumVersion |
   };
 }
 
-/** Returns the state of a node. Fields that have the wrong type are treated as absent. */
+/**
+ * Returns the state of a node. Fields that have the wrong type are treated as absent, and a version that is too long is
+ * truncated, so it is not valid.
+ */
 export function nodeState(node: Node, { exemptNodes }: Pick<KubeletSettings, 'exemptNodes'>): NodeState {
   const { conditions, nodeInfo } = node.status ?? {};
   const version: unknown = nodeInfo?.kubeletVersion;
   return {
     name: objectName(node),
-    kubeletVersion: typeof version === 'string' ? version : '',
+    kubeletVersion: typeof version === 'string' ? truncate(version, LIMITS.kubeletVersionCharacters) : '',
     hasReadyCondition: Array.isArray(conditions) && conditions.some((one) => isObject(one) && one['type'] === 'Ready'),
     isExempt: exemptNodes !== undefined && matchesLabelSelector(exemptNodes, node.metadata?.labels),
   };

@@ -146,6 +146,11 @@ export const LIMITS = {
   storedPodBytes: 32 * KIB,
   /** Relevant fields of any other object that users of a namespace can write. Larger objects are stored without them. */
   storedObjectBytes: 64 * KIB,
+  /**
+   * Kubelet version that a node reports, which responses, conditions and log lines repeat. A node can report up to 1.5
+   * MiB, and API servers cache thousands of responses of the authorization webhook.
+   */
+  kubeletVersionCharacters: 256,
   /** Subjects of a stored binding, and names in a stored rule. The remaining ones have no access. */
   storedNames: 1000,
 

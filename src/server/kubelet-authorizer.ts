@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
 import { LIMITS } from '../kube/limits.ts';
-import { quote } from '../kube/text.ts';
+import { quote, truncate } from '../kube/text.ts';
 import { type AccessReviewStatus, isObject, type JsonObject } from '../kube/types.ts';
 import {
   type AccessRequest,
@@ -66,7 +66,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     metrics.kubelet.authorizations.cell({ decision: decision.decision, cause: decision.cause }).count++;
     const status = accessReviewStatus(decision);
     if (!status) return requestRetry(reply, 503, UNSYNCED);
-    if (status.denied) log.info({ user: access.username, ...access.resource, reason: status.reason }, 'request denied');
+    if (status.denied) log.info(denialFields(access, status), 'request denied');
     return reply.send({ ...type, status });
   };
   void app.register((scope, _options, done) => {
@@ -77,6 +77,12 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     scope.post(AUTHORIZER_PATH, handle);
     done();
   });
+}
+
+/** Returns the fields of the log line. Reviews may contain longer names than objects have. */
+function denialFields({ username: user, resource }: AccessRequest, { reason = '' }: AccessReviewStatus) {
+  const fields = Object.entries({ user, ...resource, reason });
+  return Object.fromEntries(fields.map(([name, text]) => [name, truncate(text, LIMITS.nameCharacters)]));
 }
 
 /** Sends an error. The `retry-after` header makes API servers retry instead of caching the response. */

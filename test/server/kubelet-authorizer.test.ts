@@ -18,6 +18,10 @@ const OUTDATED =
 
 const post = (server: TestServer, path: string, body: string): Promise<Response> =>
   send(server, path, body, 'application/json');
+const LONG_VERSION = `1.33.0+${'x'.repeat(1 << 20)}`;
+const VERSIONS = { old: 'v1.29.8', new: 'v1.33.0', odd: 'v1.33', long: LONG_VERSION };
+const SHOWN_VERSION = `${LONG_VERSION.slice(0, 256)}…`;
+const UNKNOWN_VERSION = `failed to parse node version ${SHOWN_VERSION}: Invalid character(s) found in build meta data "${SHOWN_VERSION.slice('1.33.0+'.length)}"`;
 const PODS = { verb: 'list', resource: 'pods' };
 const as = (node: string) => ({ user: `system:node:${node}`, groups: ['system:nodes'] });
 
@@ -27,7 +31,7 @@ suite('the authorization webhook', () => {
     server = await startAdmissionServer([], {
       createScope: (store) => ({ store, settings: () => settings, hasSettingsObject: false }),
     });
-    for (const [name, kubeletVersion] of Object.entries({ old: 'v1.29.8', new: 'v1.33.0', odd: 'v1.33' })) {
+    for (const [name, kubeletVersion] of Object.entries(VERSIONS)) {
       server.store.put('Node', { metadata: { name }, status: { nodeInfo: { kubeletVersion } } } as never);
     }
   });
@@ -66,6 +70,11 @@ suite('the authorization webhook', () => {
         evaluationError: 'failed to parse node version v1.33: No Major.Minor.Patch elements found',
       },
     ],
+    [
+      'a version that is too long',
+      review({ ...as('long'), resourceAttributes: PODS }),
+      { allowed: false, denied: true, reason: UNKNOWN_VERSION, evaluationError: UNKNOWN_VERSION },
+    ],
     ['another user', review({ user: 'alice', resourceAttributes: PODS }), { allowed: false }],
   ];
   for (const [name, body, status] of answers) {
@@ -76,6 +85,16 @@ suite('the authorization webhook', () => {
       assert.deepEqual(JSON.parse(answer.body), { apiVersion, kind, status });
     });
   }
+
+  test('the log contains the beginning of long names', async () => {
+    const name = 'x'.repeat(20_000);
+    await post(server, PATH, JSON.stringify(review({ ...as(name), resourceAttributes: { ...PODS, name } })));
+    const { user, name: logged, reason } = server.log.at(-1) ?? {};
+    assert.deepEqual(
+      [user, logged, reason],
+      [`system:node:${name.slice(0, 1012)}…`, `${name.slice(0, 1024)}…`, `node "${name.slice(0, 1018)}…`],
+    );
+  });
 
   const OTHER = 'must be a SubjectAccessReview of authorization.k8s.io/v1 or authorization.k8s.io/v1beta1';
   const EITHER = 'spec must have either resourceAttributes or nonResourceAttributes';

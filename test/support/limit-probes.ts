@@ -16,6 +16,7 @@ import { confirm } from '../../src/cli/confirm.ts';
 import { CACHE_ENTRY_BYTES, createCache } from '../../src/cluster/cache.ts';
 import type { Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder, isRecordable } from '../../src/cluster/event-recorder.ts';
+import { nodeState } from '../../src/cluster/kubelet.ts';
 import { readPages } from '../../src/cluster/lists.ts';
 import { createParser, startParseWorker } from '../../src/cluster/parser.ts';
 import { project } from '../../src/cluster/projection.ts';
@@ -27,6 +28,7 @@ import { type AdmissionRequest, allow, type Decision, deny } from '../../src/kub
 import { LIMITS } from '../../src/kube/limits.ts';
 import { createStatus } from '../../src/kube/status.ts';
 import { finishSteps } from '../../src/kube/steps.ts';
+import type { Node } from '../../src/kube/types.ts';
 import { decodePod, findCompletionError } from '../../src/policy/pod/pod.ts';
 import { evaluateStepwise } from '../../src/policy/rollout/evaluation.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
@@ -623,6 +625,16 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       return project('PodSecurityException', exception('x'.repeat(size - JSON.stringify(exception('')).length)))?.[
         'excess'
       ];
+    },
+  },
+  kubeletVersionCharacters: {
+    counted: false,
+    within: 'complete',
+    beyond: 'truncated',
+    send(size) {
+      const status = { nodeInfo: { kubeletVersion: 'x'.repeat(size) } } as NonNullable<Node['status']>;
+      const { kubeletVersion } = nodeState({ metadata: { name: 'n' }, status }, {});
+      return kubeletVersion.endsWith('…') ? 'truncated' : 'complete';
     },
   },
   storedNames: {
