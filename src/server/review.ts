@@ -68,7 +68,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
         turns.start();
         return { envelope: readReview(text), measure: () => text.length + VALUE_BYTES * values };
       } catch (error) {
-        if (error instanceof TooLargeError) return { limit: { code: 413, message: error.message } };
+        if (error instanceof TooLargeError) return tooLarge(error.message);
         if (error instanceof SyntaxError) return { envelope: undecodable(error.message) };
         throw error;
       }
@@ -92,7 +92,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     try {
       if (!isLarge) await queue.wait(request.ip, bytes.length, giveUp);
       if (responses.isDone(source)) return;
-      const read = isLarge ? await readLarge(bytes, request) : readSmall(bytes);
+      const read = isLarge ? await readLarge(bytes, request) : readSmall(bytes, webhook);
       if (responses.isDone(source)) return;
       if ('limit' in read) responses.sendUnreviewed(source, read.limit);
       else if ('error' in read.envelope) responses.sendMalformed(source, read.envelope.error);
@@ -125,7 +125,18 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
 /** A decoded review, and its estimated memory. */
 type ReadReview = { readonly envelope: Envelope; readonly measure?: () => number } | { readonly limit: Limit };
 
-function readSmall(body: Buffer): ReadReview {
+function tooLarge(message: string): ReadReview {
+  return { limit: { code: 413, message } };
+}
+
+/** Whole objects have the same limit of nesting as in large reviews. Otherwise, recursion could overflow the stack. */
+function readSmall(body: Buffer, { readsWholeObjects = false }: Webhook): ReadReview {
+  try {
+    if (readsWholeObjects) checkSize(body, { ...NO_LIMIT, levels: LIMITS.nestingLevels });
+  } catch (error) {
+    if (!(error instanceof TooLargeError)) throw error;
+    return tooLarge(`the fields that decisions read exceed a limit: ${error.message}`);
+  }
   return { envelope: readReview(body), measure: () => body.length + VALUE_BYTES * checkSize(body, NO_LIMIT) };
 }
 

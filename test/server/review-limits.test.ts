@@ -272,6 +272,24 @@ suite('a review that cannot be evaluated because of a limit', () => {
     });
   }
 
+  const small: readonly (readonly [path: string, allowed: boolean])[] = [
+    ['/exceptions/record', false],
+    ['/exceptions/validate', false],
+    ['/psa/settings', true],
+    ['/scc/settings', true],
+    ['/olm/harden', true],
+  ];
+  for (const [path, allowed] of small) {
+    test(`${path} reads whole objects: a small review with 9,000 levels is ${allowed ? 'allowed with a warning' : 'denied'}`, async () => {
+      const body = JSON.stringify(podReview({})).replace(
+        '"labels"',
+        `"f":${'['.repeat(9000)}${']'.repeat(9000)},"labels"`,
+      );
+      const { allowed: isAllowed, status, warnings } = await send(server, path, body);
+      assert.deepEqual([isAllowed, status?.message ?? warnings], [allowed, allowed ? [TOO_DEEP] : TOO_DEEP]);
+    });
+  }
+
   const unfinished = [
     { name: 'where restricted is enforced', namespace: 'restricted', allowed: false },
     { name: 'where restricted only warns', namespace: 'report', allowed: true },
