@@ -18,6 +18,7 @@ const FEATURES: Readonly<Record<string, string>> = {
   rollout: 'rollout of enforcement',
   floor: 'floor',
   policies: 'policies without a server',
+  'static-policies': 'policies in files of API servers',
   defaults: 'defaults of pods',
   'break-glass': 'break-glass',
   settings: 'validation of settings by the CRD',

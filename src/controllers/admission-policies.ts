@@ -30,7 +30,12 @@ import {
   INSTALLATION,
   NAMESPACE_NAME_LABEL,
 } from '../kube/well-known.ts';
-import { generatePolicies, MIN_POLICY_MINOR, type PolicyObject } from '../policy/psa/admission-policies.ts';
+import {
+  generatePolicies,
+  MIN_POLICY_MINOR,
+  type PolicyObject,
+  renamePolicy,
+} from '../policy/psa/admission-policies.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { generateDefaultsPolicy } from '../policy/psa/defaults.ts';
 import { minorVersion } from '../policy/pss/cel-policy.ts';
@@ -122,20 +127,16 @@ type Requirement = Wire<V1LabelSelectorRequirement>;
  * Turns a generated object into a floor object by renaming it. Floor policies, like the webhooks, exclude the
  * installation namespace.
  */
-function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
+function toFloorPolicy(object: PolicyObject, installation: string): PolicyObject {
+  const { metadata, spec, ...renamed } = renamePolicy(object, (name) => `${FLOOR_PREFIX}${name}`);
   return {
-    ...object,
-    kind,
-    metadata: { ...metadata, name: `${FLOOR_PREFIX}${metadata.name}`, labels: FLOOR_LABELS },
-    spec: kind === 'ValidatingAdmissionPolicy' ? excludeNamespace(spec, installation) : rename(spec),
+    ...renamed,
+    metadata: { ...metadata, labels: FLOOR_LABELS },
+    spec: renamed.kind === 'ValidatingAdmissionPolicy' ? excludeNamespace(spec, installation) : spec,
   };
 }
 
 type Spec = PolicyObject['spec'];
-
-function rename(spec: Spec): Spec {
-  return { ...spec, policyName: `${FLOOR_PREFIX}${String(spec['policyName'])}` };
-}
 
 function excludeNamespace(spec: Spec, name: string): Spec {
   const { namespaceSelector, ...constraints } = spec['matchConstraints'] as {

@@ -1,5 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { failureReason } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import {
@@ -18,8 +17,15 @@ import { flag, nonEmpty, oneOf, option, type Sources, type Values } from '../opt
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
 import { printForCluster } from './for-cluster.ts';
+import { printFiles, writeFiles } from './output-files.ts';
 import { applyOptions, DEFAULTS, planOptions } from './plan.ts';
-import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from './without-server.ts';
+import {
+  checkServerless,
+  createStaticFiles,
+  kubernetesVersion,
+  printForVersion,
+  printPolicies,
+} from './without-server.ts';
 
 /** Profile for the authorization webhook. It contains static pods and does not install anything in the cluster. */
 const CONTROL_PLANE = 'control-plane' as const;
@@ -35,8 +41,11 @@ const installOptions = {
   'for-kubernetes': option('VERSION', kubernetesVersion, undefined, {
     help: 'With --without-server, print the policies for this version without reading a cluster. Use the version of the oldest API server',
   }),
+  static: flag({
+    help: 'With --without-server and --for-kubernetes, print files that API servers read when they start, so no client can change the policies',
+  }),
   'output-dir': option('DIR', nonEmpty, undefined, {
-    help: `Write the files of --profile=${CONTROL_PLANE} and the webhook certificates to a directory instead of stdout`,
+    help: `Write the files of --static, or those of --profile=${CONTROL_PLANE} and the webhook certificates, to a directory instead of stdout`,
   }),
 };
 
@@ -51,7 +60,7 @@ By default, the leader registers the webhooks when a replica is ready. With --se
 output contains the webhook configurations, and replicas do not change them. API servers then deny pods until the
 replicas are ready, so apply the objects with the label app.kubernetes.io/component=webhooks last.
 
-With --without-server, the output contains only policies.
+With --without-server, the output contains only policies. With --static, it contains files for the control plane nodes.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
@@ -63,6 +72,7 @@ Examples:
   portcullis install --profile=control-plane --output-dir=authorizer
   portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \\
     --set=podSecurity.defaults.enforce=baseline | kubectl apply -f -
+  portcullis install --without-server --static --for-kubernetes=1.37 --output-dir=static
 `;
 
 export const command = defineCommand({
@@ -71,9 +81,11 @@ export const command = defineCommand({
   async run(options, _operands, io, sources) {
     const { profile, kubeconfig, context } = options;
     if (options['without-server']) return await writeServerless(options, io, sources);
-    if (options['for-kubernetes'] !== undefined) throw new UserError('--for-kubernetes requires --without-server');
+    const serverless = (['for-kubernetes', 'static'] as const).find((name) => sources.typed.has(name));
+    if (serverless !== undefined) throw new UserError(`--${serverless} requires --without-server`);
     if (profile === CONTROL_PLANE) return await writeControlPlane(options, io, sources);
-    if (options['output-dir'] !== undefined) throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE}`);
+    if (options['output-dir'] !== undefined)
+      throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE} or --static`);
     if (profile === undefined) return await printForCluster(options, io);
     if (kubeconfig !== undefined || context !== undefined) {
       throw new UserError('--profile cannot be combined with --kubeconfig and --context');
@@ -101,11 +113,20 @@ function formatProcess({ features, policy, webhooks }: ManifestSettings): string
 }
 
 async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
-  const { kubeconfig, context, 'for-kubernetes': version } = options;
+  const { kubeconfig, context, 'for-kubernetes': version, 'output-dir': folder } = options;
   checkServerless(options, sources);
+  if (folder !== undefined && !options.static) throw new UserError('--output-dir requires --static');
+  if (version === undefined && options.static) {
+    throw new UserError('--static requires --for-kubernetes, because API servers do not list policies from files');
+  }
   if (version === undefined) await withCluster(options, io, (client) => printPolicies(client, options, io));
-  else if (kubeconfig === undefined && context === undefined) await printForVersion(version, options, io);
-  else throw new UserError('--for-kubernetes cannot be combined with --kubeconfig and --context');
+  else if (kubeconfig !== undefined || context !== undefined) {
+    throw new UserError('--for-kubernetes cannot be combined with --kubeconfig and --context');
+  } else if (options.static) {
+    const files = await createStaticFiles(version, options, io);
+    if (folder === undefined) printFiles(files, io);
+    else await writeFiles(files, folder, io);
+  } else await printForVersion(version, options, io);
   return EXIT.passed;
 }
 
@@ -114,28 +135,24 @@ const CONTROL_PLANE_OPTIONS: readonly string[] = ['profile', 'image', 'output-di
 /** Prints the files for the authorization webhook, or writes them and the certificates to a directory. */
 async function writeControlPlane(
   { image = DEFAULTS.image, 'output-dir': folder }: Values<typeof installOptions>,
-  { stdout, stderr }: Io,
+  io: Io,
   { typed }: Sources,
 ): Promise<number> {
   const other = [...typed.keys()].find((name) => !CONTROL_PLANE_OPTIONS.includes(name));
   if (other !== undefined) throw new UserError(`--profile=${CONTROL_PLANE} cannot be combined with --${other}`);
   const files = controlPlaneFiles(image);
   if (folder === undefined) {
-    stdout.write(files.map(({ path, purpose, text }) => `# ${path}: ${purpose}\n${text}`).join('---\n'));
-    stderr.write('The files also need certificates, which --output-dir creates.\n');
+    printFiles(files, io);
+    io.stderr.write('The files also need certificates, which --output-dir creates.\n');
     return EXIT.passed;
   }
+  const certificates = join(folder, 'authz');
   try {
-    const certificates = join(folder, 'authz');
     await ensureCertificates({ folder: certificates, ...CONTROL_PLANE_CERTIFICATES, now: () => new Date() });
-    for (const { path, purpose, text } of files) {
-      await mkdir(dirname(join(folder, path)), { recursive: true });
-      await writeFile(join(folder, path), text);
-      stdout.write(`${printable(join(folder, path))}: ${purpose}\n`);
-    }
-    stdout.write(`${printable(certificates)}/*.crt, *.key: webhook certificates, valid for one year\n`);
   } catch (error) {
     throw new UserError(`cannot write to ${folder}: ${failureReason(error)}`, { cause: error });
   }
+  await writeFiles(files, folder, io);
+  io.stdout.write(`${printable(certificates)}/*.crt, *.key: webhook certificates, valid for one year\n`);
   return EXIT.passed;
 }

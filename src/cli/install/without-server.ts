@@ -13,7 +13,7 @@ import {
   POD_SECURITY_LABELS,
   POLICY_SELECTOR,
 } from '../../kube/well-known.ts';
-import { MIN_POLICY_MINOR } from '../../policy/psa/admission-policies.ts';
+import { MIN_POLICY_MINOR, renamePolicy } from '../../policy/psa/admission-policies.ts';
 import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { newestVersion } from '../../policy/pss/index.ts';
 import type { Version } from '../../policy/pss/policy.ts';
@@ -32,9 +32,19 @@ import { checkWeakenings, findWeakenings } from '../installed/weakening.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
+import type { OutputFile } from './output-files.ts';
 
 /** Options of `install` and `upgrade` that are also valid without a server. */
-const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'allow-weaker', 'set'];
+const OPTIONS = [
+  'without-server',
+  'for-kubernetes',
+  'static',
+  'output-dir',
+  'kubeconfig',
+  'context',
+  'allow-weaker',
+  'set',
+];
 
 /** `spec.podSecurity` fields that policies contain. */
 const POD_SECURITY_FIELDS = ['defaults', 'exemptions', 'emulationVersion'];
@@ -68,7 +78,74 @@ export function kubernetesVersion(value: string): Version {
 }
 
 /** Prints the policies without reading an API server. */
-export async function printForVersion(kubernetes: Version, { set }: Changes, io: Io): Promise<void> {
+export async function printForVersion(kubernetes: Version, changes: Changes, io: Io): Promise<void> {
+  const objects = await createPolicies(kubernetes, changes, io);
+  io.stdout.write(`${printHeader(kubernetes)}${printYaml(objects)}`);
+}
+
+/** Oldest Kubernetes 1.x minor version that reads policies from files by default. */
+const MIN_STATIC_MINOR = 37;
+
+/** Directory on the control plane node. */
+const FOLDER = '/etc/kubernetes/admission';
+
+/** Policy kinds with their binding kinds, and the plugins whose directories contain them. */
+const PLUGINS = [
+  { plugin: 'ValidatingAdmissionPolicy', folder: 'validating' },
+  { plugin: 'MutatingAdmissionPolicy', folder: 'mutating' },
+] as const;
+
+/**
+ * Returns the files with which API servers enforce the policies from their start. No request to the API can change
+ * these policies. API servers reject a directory with objects of the other plugin.
+ * @see https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5793-manifest-based-admission-control-config
+ * @throws {UserError} if the API servers are too old
+ */
+export async function createStaticFiles(kubernetes: Version, changes: Changes, io: Io): Promise<readonly OutputFile[]> {
+  if (minorVersion(kubernetes) < MIN_STATIC_MINOR) {
+    throw new UserError(
+      `--static requires --for-kubernetes=1.${MIN_STATIC_MINOR} or newer, because older API servers do not read policies from files`,
+    );
+  }
+  const objects = (await createPolicies(kubernetes, changes, io)).map((object) =>
+    renamePolicy(object, (name) => `${name}.static.k8s.io`),
+  );
+  const used = PLUGINS.map((one) => ({
+    ...one,
+    own: objects.filter(({ kind }) => kind.startsWith(one.plugin)),
+  })).filter(({ own }) => own.length > 0);
+  const configuration: JsonObject = {
+    apiVersion: 'apiserver.config.k8s.io/v1',
+    kind: 'AdmissionConfiguration',
+    plugins: used.map(({ plugin, folder }) => ({
+      name: plugin,
+      configuration: {
+        apiVersion: 'apiserver.config.k8s.io/v1',
+        kind: `${plugin}Configuration`,
+        staticManifestsDir: `${FOLDER}/${folder}`,
+      },
+    })),
+  };
+  return [
+    ...used.map(({ folder, own }) => ({
+      path: `admission/${folder}/portcullis.yaml`,
+      purpose: `for ${FOLDER}/${folder} of each control plane node`,
+      text: `${printSource(kubernetes)}${printYaml(own)}`,
+    })),
+    {
+      path: 'admission/admission.yaml',
+      purpose: `for ${FOLDER}: the --admission-control-config-file of kube-apiserver`,
+      text: printYaml([configuration]),
+    },
+  ];
+}
+
+/** Generates the policies, and prints the assumed version. */
+async function createPolicies(
+  kubernetes: Version,
+  { set }: Changes,
+  io: Io,
+): Promise<ReturnType<typeof serverlessPolicies>> {
   const spec = set.reduce(withSetting, {});
   const objects = serverlessPolicies(spec, kubernetes);
   await checkSystemNamespace(spec);
@@ -79,15 +156,20 @@ export async function printForVersion(kubernetes: Version, { set }: Changes, io:
       `Kubernetes ${version} is newer than ${newest}, the newest supported version: the checks for ${newest} apply\n`,
     );
   }
-  io.stdout.write(`${printHeader(kubernetes)}${printYaml(objects)}`);
+  return objects;
 }
 
 /** Returns the comment above the policies. */
-function printHeader(kubernetes: Version): string {
-  const kinds = servedKinds(kubernetes).map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
+function printSource(kubernetes: Version): string {
   return `# Pod Security Standards in the API server, generated by ${PROGRAM} v${VERSION} for Kubernetes ${kubernetes} and newer.
 # Differences from the PodSecurity plugin: ${printPage('how-to/policies.md#what-users-see')}
-# To apply them and to delete policies that the settings no longer require:
+`;
+}
+
+/** Returns the comment above the policies, with the command that applies them. */
+function printHeader(kubernetes: Version): string {
+  const kinds = servedKinds(kubernetes).map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
+  return `${printSource(kubernetes)}# To apply them and to delete policies that the settings no longer require:
 #   kubectl apply -f - --prune -l ${POLICY_SELECTOR} \\
 #     ${kinds.join(' ')}
 `;

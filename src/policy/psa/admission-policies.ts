@@ -227,6 +227,19 @@ export function createObject<K extends PolicyKind | DefaultsKind>(
   return withApiDefaults({ apiVersion: 'admissionregistration.k8s.io/v1', kind, metadata, spec });
 }
 
+/** Renames a policy, or a binding together with its reference to the policy. */
+export function renamePolicy<K extends PolicyKind | DefaultsKind>(
+  { metadata, spec, ...object }: PolicyObject<K>,
+  rename: (name: string) => string,
+): PolicyObject<K> {
+  const { policyName } = spec;
+  return {
+    ...object,
+    metadata: { ...metadata, name: rename(metadata.name) },
+    spec: typeof policyName === 'string' ? { ...spec, policyName: rename(policyName) } : spec,
+  };
+}
+
 interface Rule {
   readonly apiGroups: readonly string[];
   readonly apiVersions: readonly string[];

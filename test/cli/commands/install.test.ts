@@ -136,7 +136,7 @@ describe('install without a cluster', () => {
       'invalid argument "nope=" for "--set" flag: nope has no value: use nope=null for the default',
     ],
     [['--profile=control-plane', '--scc'], '--profile=control-plane cannot be combined with --scc'],
-    [['--profile=default', '--output-dir=x'], '--output-dir requires --profile=control-plane'],
+    [['--profile=default', '--output-dir=x'], '--output-dir requires --profile=control-plane or --static'],
     [['--profile=control-plane', '--output-dir=/proc/x'], 'cannot write to /proc/x: there is no such file'],
     [['--profile=default', '--nodes-config'], '--nodes-config requires the kubelet feature: add --kubelet'],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],

@@ -76,15 +76,16 @@ export { REPLICA_USER, startReplica, type Replica, type ReplicaOptions } from '.
 /** The folder with the envtest binaries. If absent, tests use the development cluster. */
 export const ASSETS = process.env['KUBEBUILDER_ASSETS'] || undefined;
 
-/** Reason to skip tests of generated policies, or false if the kube-apiserver accepts them. */
-export const withoutPolicies: string | false = findPolicyProblem();
-
-function findPolicyProblem(): string | false {
+/** Returns the reason to skip tests that need a kube-apiserver of a Kubernetes 1.x minor version, or false. */
+export function findVersionProblem(required: number): string | false {
   if (ASSETS === undefined) return 'needs a kube-apiserver: KUBEBUILDER_ASSETS is not set';
   const { stdout } = spawnSync(join(ASSETS, 'kube-apiserver'), ['--version'], { encoding: 'utf8' });
   const minor = Number(/v1\.(\d+)/.exec(stdout ?? '')?.[1]);
-  return minor < MIN_POLICY_MINOR ? `policies require Kubernetes 1.${MIN_POLICY_MINOR}` : false;
+  return minor < required ? `requires Kubernetes 1.${required}` : false;
 }
+
+/** Reason to skip tests of generated policies, or false if the kube-apiserver accepts them. */
+export const withoutPolicies = findVersionProblem(MIN_POLICY_MINOR);
 
 /** Starts a control plane with the namespaces and roles that every cluster has. */
 export function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
