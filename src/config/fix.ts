@@ -10,7 +10,7 @@ import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/
 import { checkRepairs, type SelectOptions } from '../policy/pss/evaluate.ts';
 import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
 import { checkFix, evaluatePod } from '../policy/pss/index.ts';
-import { findFieldProblems } from './field-types.ts';
+import { findFieldProblems, type WrongType } from './field-types.ts';
 import { type ManifestObject, manifestObjects, readPod, readPods } from './objects.ts';
 import { type FieldValue, rewrite } from './rewrite.ts';
 import { findUnrendered } from './unrendered.ts';
@@ -124,7 +124,7 @@ interface FixOptions {
   /** Returns true for an object that stays unchanged. */
   readonly isSkipped?: (object: ManifestObject) => boolean;
   /** Changes an object before its pods are fixed. */
-  readonly moveFields?: (object: ManifestObject) => Relocated;
+  readonly moveFields?: MoveFields;
 }
 
 const PROCESSED = 'change it in the template, because its parameters have been substituted';
@@ -151,7 +151,7 @@ export function fixText(
   const fixes = read
     .flatMap(({ objects }) => objects)
     .filter((object) => !isSkipped(object) && findUnrendered(object).length === 0)
-    .flatMap((object) => fixObject(moveFields(object), findViolations));
+    .flatMap((object) => fixObject(object, findViolations, moveFields));
   const refused = new Map(
     fixes.flatMap((fix) => {
       const isProcessed = fix.object.template?.isProcessed ?? false;
@@ -176,44 +176,57 @@ export function fixText(
 /** The new value of an object or of a pod in it, with its changes. */
 interface Fix extends FieldValue, Relocated {}
 
-/** Fixes the pods of an object. They are one fix with the object if fields of the object have been moved. */
-function fixObject({ object, changes, unfixed }: Relocated, findPolicyViolations: FindViolations): readonly Fix[] {
-  const { document, value } = object;
+type MoveFields = (object: ManifestObject) => Relocated;
+
+/** Moves the unknown fields of an object and fixes its pods. They are one fix if fields have been moved. */
+function fixObject(
+  given: ManifestObject,
+  findPolicyViolations: FindViolations,
+  moveFields: MoveFields,
+): readonly Fix[] {
+  const before = moveFields(given);
+  const { object } = before;
+  const { document, path: place } = object;
+  const { wrong } = findFieldProblems(object);
   const findViolations: FindViolations = (pod, located) => {
-    const wrong = decodeViolations(located);
+    const undecodable = decodeViolations(wrong, located.path);
     const violations = findPolicyViolations(pod, located);
-    return wrong.length === 0 ? violations : [...wrong, ...violations.filter(({ check }) => check !== 'decode')];
+    return [...undecodable, ...violations.filter(({ check }) => undecodable.length === 0 || check !== 'decode')];
   };
-  const pods = findPodTemplates(value).templates.map((path) => ({ path, ...fixPod({ object, path }, findViolations) }));
-  const fixes = pods.map(({ path, pod, ...fix }) => ({
-    ...fix,
-    object,
-    document,
-    path: [...object.path, ...path],
-    value: pod,
-  }));
-  const all = [...unfixed, ...composedViolations(object, findViolations)];
-  if (changes.length === 0) return [{ object, changes, unfixed: all, document, path: object.path, value }, ...fixes];
-  const fixed = pods.reduce<unknown>(
-    (result, { path, pod, changes: own }) => (own.length === 0 ? result : withValueAt(result, path, pod)),
-    withOwnType(object),
+  const pods = findPodTemplates(object.value).templates.map((path) => {
+    return { path, ...fixPod({ object, path }, findViolations) };
+  });
+  const value = pods.reduce<unknown>(
+    (result, { path, pod, changes }) => (changes.length === 0 ? result : withValueAt(result, path, pod)),
+    object.value,
   );
+  const fixed = { ...object, value: value as ManifestObject['value'] };
+  // The place of a field may have had another value before the pods were fixed.
+  const after = before.unfixed.length > 0 ? moveFields(fixed) : { object: fixed, changes: [], unfixed: [] };
+  const composed = composedViolations(object, findViolations);
+  if (before.changes.length + after.changes.length === 0) {
+    const rest = { object, document, path: place, value: object.value, changes: [] };
+    return [
+      { ...rest, unfixed: [...before.unfixed, ...composed] },
+      ...pods.map(({ path, pod, ...fix }) => ({ ...fix, object, document, path: [...place, ...path], value: pod })),
+    ];
+  }
   return [
     {
       object,
       document,
-      path: object.path,
-      value: fixed,
-      changes: [...changes, ...pods.flatMap((one) => one.changes)],
-      unfixed: [...all, ...pods.flatMap((one) => one.unfixed)],
+      path: place,
+      value: withOwnType(after.object),
+      changes: [...before.changes, ...pods.flatMap(({ changes }) => changes), ...after.changes],
+      unfixed: [...after.unfixed, ...composed, ...pods.flatMap(({ unfixed }) => unfixed)],
     },
   ];
 }
 
-/** Returns the values in a pod that API servers cannot decode. */
-function decodeViolations({ object, path: template }: LocatedPod): readonly RepairableViolation[] {
-  return findFieldProblems(object)
-    .wrong.filter(({ path }) => template.every((step, index) => path[index] === step))
+/** Returns the violations of a pod by values that API servers cannot decode. */
+function decodeViolations(wrong: readonly WrongType[], template: FieldPath): readonly RepairableViolation[] {
+  return wrong
+    .filter(({ path }) => template.every((step, index) => path[index] === step))
     .map(({ path, error, fix }) => ({
       check: 'decode',
       reason: 'wrong type',

@@ -364,7 +364,7 @@ suite('all readers agree with the API server', { skip }, () => {
       const given = realWorld(sample, `w${index}`);
       const workloads = await createWorld(given);
       // API servers and the leader apply changed settings after some seconds.
-      await eventually(() => compare(workloads, given), 120_000);
+      await eventually(() => compare(workloads, given), 300_000);
     });
   }
 

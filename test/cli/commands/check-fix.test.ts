@@ -377,6 +377,16 @@ test('a sysctl that is spelled with slashes is corrected if that suffices', asyn
   ]);
 });
 
+test('a field is moved to a place whose value --fix corrects', async () => {
+  const stdin = `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  securityContext: {privileged: false}\n  containers: [{name: c, securityContext: {privileged: true}}]\n`;
+  const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
+  assert.match(stdout, /^spec:\n {2}containers: \[\{name: c, securityContext: \{privileged: false\}\}\]\n$/m);
+  assert.match(
+    stderr,
+    /^fixed: stdin:5:21: unknownField: spec.securityContext.privileged moved to spec.containers\[0\].securityContext$/m,
+  );
+});
+
 describe('the changes are printed', () => {
   const fixed = `fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\nverify: stdin:5:3: pod: ${HOST_PID}\n`;
   const cases: readonly (readonly [
