@@ -24,6 +24,7 @@ import {
   DATA_AND_TABLE,
   listOptions,
   outputOption,
+  printable,
   printListing,
   printTable,
   withHeader,
@@ -95,10 +96,14 @@ function printCsv(pods: readonly AuditedPod[]): string {
   return [header, ...rows].map((cells) => `${cells.map(printCell).join(',')}\r\n`).join('');
 }
 
-/** Annotations contain arbitrary text, which a spreadsheet must not evaluate as a formula. */
+/**
+ * Annotations contain arbitrary text, which a spreadsheet must not evaluate as a formula, and which must not control the
+ * terminal.
+ */
 function printCell(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const shown = printable(text);
+  const safe = /^[=+\-@]/.test(shown) ? `'${shown}` : shown;
+  return /[",]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 const DETAILS = `

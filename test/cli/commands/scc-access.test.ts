@@ -142,6 +142,12 @@ describe('scc pods notes', () => {
     });
   }
 
+  test('CSV contains neither formulas nor control characters', async () => {
+    const stdin = claiming({}).replace('"restricted-v2"', String.raw`"=\u001b[2J\r\n\u202e"`);
+    const { stdout } = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv'], { stdin });
+    assert.equal(stdout.split('\r\n')[1]?.split(',')[2], String.raw`'=\u001b[2J\r\n\u202e`);
+  });
+
   test('pods without an SCC in report mode', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
     assert.match(stdout, /^shop +old +<none> +<none> +SCC admission only reports here /m);
