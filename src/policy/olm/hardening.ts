@@ -269,6 +269,7 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
   const { emptyDir } = state.data;
   if (emptyDir === undefined) return spec;
   const mounted = new Set<unknown>();
+  const changes = new Set(state.changes);
   const volumes: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
   const name = volumeName(volumes);
   const addMount = (list: List): JsonObject => {
@@ -276,7 +277,7 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
     if (!Array.isArray(containers)) return {};
     return {
       [list]: containers.map((container: JsonObject, index) => {
-        const isChanged = state.changes.includes(`spec.${list}[${index}].securityContext.readOnlyRootFilesystem`);
+        const isChanged = changes.has(`spec.${list}[${index}].securityContext.readOnlyRootFilesystem`);
         const mounts: readonly unknown[] = Array.isArray(container['volumeMounts']) ? container['volumeMounts'] : [];
         const hasMount = mounts.some((one) => isObject(one) && isMountedAt(one, emptyDir));
         if (!isChanged || hasMount) return container;
