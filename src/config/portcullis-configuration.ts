@@ -174,7 +174,7 @@ interface Spec {
     readonly mcsRange?: string;
   };
   readonly rollout?: Partial<
-    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'inconclusivePolicy'> &
+    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy'> &
       Readonly<Record<'evaluationInterval' | 'raiseSettleTime', string>>
   >;
   readonly kubelet?: {

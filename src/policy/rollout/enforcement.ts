@@ -43,6 +43,8 @@ export interface EnforcementInput {
   readonly isSettled: boolean;
   /** The effective default, which is `restricted` if that level is published or any replica runs it. */
   readonly currentEnforce: DefaultLevel;
+  /** `any age` accepts a stale evaluation and ignores later violations. */
+  readonly acceptEvaluations?: 'fresh' | 'any age';
 }
 
 export interface EnforcementPlan {
@@ -77,8 +79,10 @@ function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec
 
 /** As long as no mode is requested, only an evaluation can change the decision. */
 function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
-  const { spec, status, evaluation } = input;
-  if (evaluation === 'clean') return { spec, status: 'Restricted' };
+  const { spec, status, evaluation, acceptEvaluations = 'fresh' } = input;
+  const isAnyAge = acceptEvaluations === 'any age';
+  const isClean = evaluation === 'clean' || (isAnyAge && (evaluation === 'stale' || evaluation === 'violations'));
+  if (isClean) return { spec, status: 'Restricted' };
   return evaluation === 'violations' ? { spec: proposeLegacy(input), status: 'Legacy' } : { spec, status };
 }
 

@@ -336,6 +336,7 @@ export function decideReadiness(input: DecisionInput): Decision {
     }),
     isSettled: false,
     currentEnforce: input.published,
+    acceptEvaluations: settings.recheckBeforeEnforce ? 'fresh' : 'any age',
   };
   const plan = planEnforcement(given);
   const violating = sweep
