@@ -10,7 +10,7 @@ import { after, before, suite, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { VERSION } from '../../src/cli/command.ts';
 import type { PrintedFinding } from '../../src/cli/doctor/command.ts';
-import { buildManifests, defaultSettings, type ManifestSettings } from '../../src/install/index.ts';
+import { buildManifests, defaultSettings, type ManifestSettings, PROFILES } from '../../src/install/index.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
@@ -426,6 +426,7 @@ suite('fixes for webhooks with a Service', { skip: needed }, () => {
   let objects: readonly JsonObject[] = [];
   const SETTINGS: ManifestSettings = {
     ...defaultSettings(VERSION),
+    ...PROFILES.scc,
     policy: { webhooks: { management: 'static' }, scc: { mode: 'report' } },
   };
   before(async () => {
@@ -497,10 +498,10 @@ suite('fixes for webhooks with a Service', { skip: needed }, () => {
     assert.match(fix, /^portcullis install --olm \| kubectl apply --server-side -f - # /);
     shell.execute(fix);
     assert.deepEqual(await fixes(/^(?:PortcullisConfiguration|roles|service account)/), []);
-    assert.equal(await readArguments(), '--features=scc,rollout,olm');
+    assert.equal(await readArguments(), '--features=rollout,scc,olm');
     await admin.send('PATCH', CONFIGURATION, { spec: { olm: null } }, MERGE);
     shell.execute('portcullis install --olm=false | kubectl apply --server-side -f -');
-    assert.equal(await readArguments(), '--features=scc,rollout');
+    assert.equal(await readArguments(), '--features=rollout,scc');
     const [deletion = ''] = await fixes(/^roles/);
     assert.match(deletion, /^kubectl delete --ignore-not-found clusterrolebindings\/portcullis-olm /);
     shell.execute(deletion);

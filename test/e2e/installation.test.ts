@@ -99,7 +99,9 @@ suite('an installation', () => {
     runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
   before(async () => {
     plane = await startControlPlane();
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, PROFILES['without-rollout']) });
+    system = await createSystem(plane, {
+      objectsFor: (port) => localObjects(port, { features: { ...PROFILES.scc.features, rollout: false } }),
+    });
   });
   after(async () => {
     try {
@@ -122,7 +124,7 @@ suite('an installation', () => {
       return;
     }
     const kubectl = createKubectl(await plane.kubeconfigFor('admin', ['system:masters']));
-    const overlay = await copyOverlay(['local', 'without-rollout'], plane.folder, system.port);
+    const overlay = await copyOverlay(['local', 'scc', 'without-rollout'], plane.folder, system.port);
     const results = async (): Promise<readonly string[]> => {
       const { code, stdout, stderr } = await kubectl(['apply', '-k', overlay]);
       assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
@@ -421,8 +423,6 @@ suite('an installation', () => {
       'watch podsecurityexceptions.policy.portcullis.dev',
       // The replicas need these only with spec.scc.authorization sar.
       'create subjectaccessreviews.authorization.k8s.io',
-      // The leader needs these only with spec.defaults on API servers that do not serve MutatingAdmissionPolicies.
-      'patch mutatingwebhookconfigurations.admissionregistration.k8s.io named defaults.portcullis.dev, …',
       ...DELETIONS,
       'patch podsecurityexceptions/status.policy.portcullis.dev',
     ]);

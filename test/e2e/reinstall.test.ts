@@ -33,7 +33,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     plane = await startControlPlane();
     kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     await applyOutput(
-      await run('install', `--image=${IMAGE}`, '--replicas=5', '--rollout=false', '--set=scc.mode=enforce'),
+      await run('install', `--image=${IMAGE}`, '--replicas=5', '--scc', '--rollout=false', '--set=scc.mode=enforce'),
     );
     await applyAsLeader();
     await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(CUSTOMISATION));
@@ -138,7 +138,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     [['--kubelet'], 'scc,kubelet', ['portcullis-kubelet']],
     [['--olm'], 'scc,kubelet,olm', ['portcullis-kubelet', 'portcullis-olm']],
     [[], 'scc,kubelet,olm', ['portcullis-kubelet', 'portcullis-olm']],
-    [['--kubelet=false', '--rollout'], 'scc,rollout,olm', ['portcullis-olm', 'portcullis-rollout']],
+    [['--kubelet=false', '--rollout'], 'rollout,scc,olm', ['portcullis-olm', 'portcullis-rollout']],
     [['--olm=false', '--rollout=false'], 'scc', []],
   ];
   for (const [args, expected, roles] of features) {
@@ -197,7 +197,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
 
   const weaker: readonly (readonly [args: readonly string[], reason: string])[] = [
     [['--set=scc.mode=report'], 'scc.mode from enforce to report'],
-    [['--scc=false'], 'scc.mode from enforce to off'],
+    [['--scc=false', '--set=scc=null'], 'scc.mode from enforce to off'],
     [['--set=scc.exemptNamespaces=[shop]'], 'scc.exemptNamespaces with shop in addition'],
     [
       ['--set=scc.mode=off', '--set=podSecurity.exemptions.usernames=[eve]'],

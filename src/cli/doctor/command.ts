@@ -117,7 +117,8 @@ function formatOutage({ outage, sccWrites, breakGlass }: Diagnosis, style: Style
   const condition = breakGlass === 'off' ? '' : ', after "portcullis break-glass off"';
   const title = `While no replica responds${condition} (the PodSecurity plugin, if enabled, still enforces labels):`;
   const header = ['TIER', 'REASON', 'PODS', 'EXEC, ATTACH', 'NAMESPACE WRITES', 'COUNT', 'NAMESPACES'];
-  return `\n${style('bold', title)}\n${printTable([header, ...rows])}Writes of SCCs: ${sccWrites}\n`;
+  const sccs = sccWrites === undefined ? '' : `Writes of SCCs: ${sccWrites}\n`;
+  return `\n${style('bold', title)}\n${printTable([header, ...rows])}${sccs}`;
 }
 
 /** Formats the number of findings: `2 problems, 1 warning, 3 unknown`. */

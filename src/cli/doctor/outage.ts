@@ -70,8 +70,9 @@ export function simulateOutage(current: Facts): readonly Outage[] {
     );
 }
 
-/** Returns the effect of an outage of all replicas on writes of SCCs. */
-export function simulateSccWrites(facts: Facts): Effect {
+/** Returns the effect of an outage of all replicas on writes of SCCs, or `undefined` without the SCC feature. */
+export function simulateSccWrites(facts: Facts): Effect | undefined {
+  if (!facts.settings.features.scc) return undefined;
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   return findEffect(withoutBreakGlass(facts).webhookConfigurations, { operation: 'UPDATE', group, resource });
 }

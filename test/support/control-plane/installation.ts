@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { VERSION } from '../../../src/cli/command.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
-import { buildManifests, defaultSettings, type ManifestSettings } from '../../../src/install/index.ts';
+import { buildManifests, defaultSettings, type ManifestSettings, PROFILES } from '../../../src/install/index.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
@@ -14,9 +14,14 @@ import { objectMetadata, responseObject } from '../answers.ts';
 import type { ApiClient, ApiResponse } from '../api-client.ts';
 import { MANIFESTS, writeOverlay } from '../kubectl.ts';
 
-/** Returns the objects of an installation whose webhooks use a loopback port. */
+/** Returns the objects of an installation with SCCs whose webhooks use a loopback port. */
 export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {
-  const settings = { ...defaultSettings(VERSION), ...more, webhooks: { url: `https://127.0.0.1:${port}` } };
+  const settings = {
+    ...defaultSettings(VERSION),
+    ...PROFILES.scc,
+    ...more,
+    webhooks: { url: `https://127.0.0.1:${port}` },
+  };
   return JSON.parse(JSON.stringify(buildManifests(settings))) as JsonObject[];
 }
 
