@@ -3,7 +3,7 @@ import type { UnreviewedPod } from '../kube/types.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import type { ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import type { NamespaceCounts, PlannedNamespace } from '../policy/rollout/plan.ts';
-import type { RolloutStep } from '../policy/rollout/state.ts';
+import type { RolloutStatus, RolloutStep } from '../policy/rollout/state.ts';
 import type { SccDenial } from '../policy/scc/advice/denials.ts';
 import type { TemporaryGrant } from '../policy/scc/temporary-grants.ts';
 
@@ -34,13 +34,13 @@ export interface ReportData {
   readonly comparison?: ReportComparison | undefined;
 }
 
-interface ReportRollout {
+interface ReportRollout extends RolloutStatus {
   readonly isInstalled: boolean;
   readonly steps: readonly RolloutStep[];
-  /** The state, as titles and values. */
-  readonly facts: readonly (readonly [title: string, text: string])[];
-  readonly blockers: readonly string[];
-  readonly next: readonly string[];
+  /** The state and the next action. */
+  readonly status: readonly (readonly [title: string, text: string])[];
+  /** The fields of the interface that OpenShift defines. */
+  readonly interface: readonly (readonly [title: string, text: string])[];
 }
 
 export interface ReportNamespace extends PlannedNamespace {

@@ -79,18 +79,11 @@ function Report({ data: all, live }: ReportProps) {
         <Section title="Enforcement rollout">
           {!rollout.isInstalled && <p class="note">Portcullis is not installed in this cluster.</p>}
           <RolloutDiagram steps={rollout.steps} />
-          <div class="columns">
-            <List title="Blocked by" items={rollout.blockers} empty="Nothing: the cluster is enforcing." />
-            <List title="Next" items={rollout.next} empty="Nothing to do." />
-          </div>
-          <dl class="facts">
-            {rollout.facts.map(([title, text]) => (
-              <>
-                <dt>{title}</dt>
-                <dd>{text}</dd>
-              </>
-            ))}
-          </dl>
+          <Rows rows={rollout.status} />
+          <details>
+            <summary>Fields of the interface that OpenShift defines</summary>
+            <Rows rows={rollout.interface} />
+          </details>
         </Section>
         <Comparison data={data} />
         <Checks namespaces={data.namespaces} fixes={data.fixes} view={view} />
@@ -109,6 +102,20 @@ function Report({ data: all, live }: ReportProps) {
         </Section>
       </main>
     </>
+  );
+}
+
+/** Titles and values. */
+function Rows({ rows }: { readonly rows: readonly (readonly [title: string, text: string])[] }) {
+  return (
+    <dl class="facts">
+      {rows.map(([title, text]) => (
+        <>
+          <dt>{title}</dt>
+          <dd>{text}</dd>
+        </>
+      ))}
+    </dl>
   );
 }
 

@@ -255,7 +255,6 @@ describe('a cluster', () => {
       'no psaenforcementconfigs.config.openshift.io: the cluster does not serve them',
       'no portcullisconfigurations.config.portcullis.dev: the cluster does not serve them',
       'no podsecurityexceptions.policy.portcullis.dev: the cluster does not serve them',
-      'no featuregates.config.openshift.io: the cluster does not serve them',
       'no clusterserviceversions.operators.coreos.com: the cluster does not serve them',
       'no catalogsources.operators.coreos.com: the cluster does not serve them',
       'no nodes.config.openshift.io: the cluster does not serve them',

@@ -33,7 +33,7 @@ import {
 import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
-import type { Compatibility } from '../../policy/scc/mode.ts';
+import { type Compatibility, SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { clusterOptions } from '../cluster.ts';
@@ -139,6 +139,8 @@ export interface InventoryNeeds {
    * also adds SCCs to a cluster that has none. Manifests always receive both.
    */
   readonly gaps?: 'fill' | 'ranges';
+  /** True if SCC admission is assumed off unless the objects refer to SCCs. Then no SCCs are assumed. */
+  readonly areSccsOptional?: boolean;
   /** Compatibility mode of the assumed SCCs. */
   readonly compatibility?: Compatibility;
 }
@@ -216,7 +218,7 @@ export function listNamespaces(store: Store, only?: string): readonly Namespace[
 async function readFromCluster(
   { kubeconfig, context, namespace }: InventoryValues,
   { env, signal, stderr }: Io,
-  { kinds, only, gaps, optional = [], workloadResources }: InventoryNeeds,
+  { kinds, only, gaps, areSccsOptional, optional = [], workloadResources }: InventoryNeeds,
 ): Promise<Inventory> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
   const [{ store, unserved }, user, version] = await withProgress(stderr, (show) => {
@@ -238,7 +240,9 @@ async function readFromCluster(
     ...(gaps === undefined ? [] : assumeRanges(store)),
   ];
   const absent = unserved
-    .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
+    .filter((kind) => kind !== 'SecurityContextConstraints' || (gaps !== 'fill' && areSccsOptional !== true))
+    // Only OpenShift serves feature gates.
+    .filter((kind) => kind !== 'FeatureGate')
     .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);
   // Unread settings need only one note.
   const isNoted = unread.some(({ kind }) => kind === configuration.kind);
@@ -297,18 +301,19 @@ function describeUnread({ kind, namespace, name }: Scope): string {
 export function createInventory(
   objects: readonly ManifestObject[],
   namespace = 'default',
-  { kinds, namespaces, optional = [], compatibility }: InventoryNeeds,
+  { kinds, namespaces, optional = [], areSccsOptional, compatibility }: InventoryNeeds,
 ): Inventory {
   const store = createStore();
   failOnErrors(fillStore(store, objects, namespace));
   const { customSources, assumptions: unknown } = findCustomSources(objects, namespace);
   const used = customSources.map(({ object }) => object.metadata?.namespace ?? namespace);
+  const mayUseSccs = areSccsOptional !== true || refersToSccs(store);
   const assumptions = [
-    ...(kinds.includes('SecurityContextConstraints') ? assumeStandardSccs(store, compatibility) : []),
+    ...(mayUseSccs && kinds.includes('SecurityContextConstraints') ? assumeStandardSccs(store, compatibility) : []),
     ...(kinds.includes('ClusterRole') ? assumeClusterAdmin(store) : []),
     ...(kinds.includes('Namespace') ? assumeNamespaces(store, [...used, ...(namespaces ?? [])]) : []),
     ...(kinds.includes('ServiceAccount')
-      ? [...assumeServiceAccounts(store, customSources), ...assumeRanges(store)]
+      ? [...assumeServiceAccounts(store, customSources), ...(mayUseSccs ? assumeRanges(store) : [])]
       : []),
     ...assumeBuilt(objects),
     ...unknown,
@@ -323,6 +328,15 @@ export function createInventory(
   }
   store.markSynced();
   return { store, source: 'manifests', objects, customSources, assumptions, unread: [], namespace };
+}
+
+/** Returns true if the manifests contain SCCs, their settings, or namespaces with an SCC mode. */
+function refersToSccs(store: Store): boolean {
+  return (
+    store.list('SecurityContextConstraints').length > 0 ||
+    store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.spec?.['scc'] != null ||
+    store.list('Namespace').some(({ metadata }) => metadata?.labels?.[SCC_MODE_LABEL] !== undefined)
+  );
 }
 
 /** Kinds in manifests that only the server uses. */

@@ -73,6 +73,7 @@ export async function readRolloutInventory(
   const namespace = values['installation-namespace'];
   return await readInventory(values, io, {
     ...needs,
+    areSccsOptional: values['scc-mode'] === undefined && values.config === undefined,
     // Namespaces have no ranges while SCCs are not enforced.
     ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
     optional: [

@@ -16,7 +16,7 @@ import { resolvePolicies } from '../../policy/psa/policy.ts';
 import { checkFix } from '../../policy/pss/evaluate.ts';
 import type { Level } from '../../policy/pss/policy.ts';
 import { countNamespaces, type PlannedNamespace } from '../../policy/rollout/plan.ts';
-import { rolloutBlockers, rolloutSteps } from '../../policy/rollout/state.ts';
+import { rolloutStatus, rolloutSteps } from '../../policy/rollout/state.ts';
 import { listDenials } from '../../policy/scc/advice/denials.ts';
 import type { AdmissionPlan } from '../../policy/scc/advice/plan.ts';
 import type { DeniedWorkload, ReportData, ReportNamespace, ReportScc, ReportWorkload } from '../../web/report-data.ts';
@@ -28,7 +28,7 @@ import { planSccs } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
 import { countEvaluated, evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
 import { findPatch } from './patch.ts';
-import { describeState } from './state-rows.ts';
+import { describeInterface, describeStatus } from './state-rows.ts';
 
 interface ReportInput {
   readonly facts: RolloutFacts;
@@ -67,6 +67,7 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     workloads: withPatches(one, facts),
     denied: denied.get(one.name),
   }));
+  const current = rolloutStatus(state, evaluated);
   return {
     source,
     time: formatTimestamp(date.getTime()),
@@ -77,8 +78,9 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     rollout: {
       isInstalled,
       steps: rolloutSteps(state, evaluated),
-      facts: describeState(state),
-      ...rolloutBlockers(state, evaluated),
+      status: describeStatus(state, current),
+      interface: describeInterface(state),
+      ...current,
     },
     namespaces,
     fixes: Object.fromEntries(sortedSet(namespaces.flatMap(violatedChecks)).map((check) => [check, checkFix(check)])),

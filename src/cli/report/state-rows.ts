@@ -1,18 +1,40 @@
 /** Formats the state of the rollout as titles and values. */
 import type { EvaluationResult } from '../../policy/rollout/enforcement.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
-import { CONFIG, isEnforcing, type RolloutState } from '../../policy/rollout/state.ts';
+import { CONFIG, type RolloutState, type RolloutStatus } from '../../policy/rollout/state.ts';
 
-export function describeState(state: RolloutState): readonly (readonly [title: string, text: string])[] {
-  const { phase, enforcementDate, gate, conditions, replicas } = state;
-  const isAnnounced = enforcementDate !== undefined && phase !== 'Disabled' && !isEnforcing(state);
+/** Formats the state of the rollout and the next action. */
+export function describeStatus(
+  { phase, enforcementDate, replicas, lastEvaluationTime = '', evaluation, ...state }: RolloutState,
+  { state: name, reasons, next }: RolloutStatus,
+): readonly (readonly [title: string, text: string])[] {
+  const date =
+    enforcementDate === undefined || name === 'Off' || name === 'Enforcing'
+      ? ''
+      : `, enforcement announced for ${enforcementDate}`;
   return [
-    ['Phase', `${phase}${isAnnounced ? `, enforcement announced for ${enforcementDate}` : ''}`],
+    ['State', `${name}${date}${reasons.length === 0 ? '' : `: ${reasons.join('; ')}`}`],
+    ['Next', next ?? 'nothing to do'],
+    ['Default', `${state.default} for namespaces without a label`],
+    ...(phase === 'Disabled'
+      ? []
+      : [['Evaluated', lastEvaluationTime === '' ? 'never' : lastEvaluationTime + EVALUATIONS[evaluation]] as const]),
     ...(replicas === undefined ? [] : [['Replicas', printReplicas(replicas)] as const]),
+  ];
+}
+
+/**
+ * Formats the fields of the interface that OpenShift defines: the phase, the PSAEnforcementConfig, the feature gate and
+ * the labels of the label syncer.
+ */
+export function describeInterface(state: RolloutState): readonly (readonly [title: string, text: string])[] {
+  const { phase, gate, conditions, sccMode } = state;
+  return [
+    ['Phase', phase],
     ...(phase === 'Enforce' ? [['Feature', `${ENFORCEMENT_GATE} ${gate ? 'on' : 'off'}`] as const] : []),
     ...(phase === 'Disabled' ? [] : decisionRows(state)),
-    ['Default', printDefault(state)],
-    ['Labels', printLabels(state)],
+    ['Published', printPublished(state)],
+    ...(sccMode === 'off' ? [] : [['Labels', printLabels(state)] as const]),
     ...conditions
       .filter(({ type }) => SHOWN_CONDITIONS.has(type))
       .map(({ type, status, reason, message }): [string, string] => [
@@ -37,7 +59,7 @@ const EVALUATIONS: Readonly<Record<EvaluationResult, string>> = {
 };
 
 function decisionRows(state: RolloutState): readonly (readonly [string, string])[] {
-  const { requested, requestedBy, decided, lastEvaluationTime = '', evaluation } = state;
+  const { requested, requestedBy, decided } = state;
   const owner = { rollout: ', proposed by Portcullis', others: '' }[requestedBy ?? 'others'];
   return [
     [
@@ -45,14 +67,12 @@ function decisionRows(state: RolloutState): readonly (readonly [string, string])
       requested === undefined ? 'no PSAEnforcementConfig' : requested === '' ? 'nothing' : requested + owner,
     ],
     ['Decided', decided || 'nothing'],
-    ['Evaluated', lastEvaluationTime === '' ? 'never' : lastEvaluationTime + EVALUATIONS[evaluation]],
   ];
 }
 
-function printDefault({ phase, default: level, published, generation }: RolloutState): string {
-  if (phase === 'Disabled') return `${level}, from spec.podSecurity.defaults in the settings`;
-  if (generation === 0) return `${level}, not published`;
-  return `${level}, generation ${generation}${published === level ? '' : `; ${published} is still published`}`;
+function printPublished({ phase, published, generation }: RolloutState): string {
+  if (phase === 'Disabled' || generation === 0) return 'no default level';
+  return `${published}, generation ${generation}`;
 }
 
 const LABELS: Readonly<Record<RolloutState['syncer'], string>> = {
@@ -63,7 +83,6 @@ const LABELS: Readonly<Record<RolloutState['syncer'], string>> = {
 
 function printLabels({ phase, sccMode, syncer, generation }: RolloutState): string {
   if (phase === 'Disabled') return 'not managed in the Disabled phase';
-  if (sccMode === 'off') return 'not managed: SCC mode off';
   if (generation === 0) return 'not managed yet';
   return `${LABELS[syncer]}${sccMode === 'enforce' ? '' : ', only in namespaces that enforce SCCs'}`;
 }

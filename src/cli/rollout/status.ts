@@ -1,27 +1,25 @@
 import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
-import { rolloutBlockers } from '../../policy/rollout/state.ts';
+import { rolloutStatus, type RolloutStatus } from '../../policy/rollout/state.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import type { Values } from '../options.ts';
-import { assumptionBlocks, listOptions, printable, printListing, printTable } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
 import { countEvaluated, findNewerVersions, planNamespaces, selectNamespaces } from '../report/namespaces.ts';
-import { describeState } from '../report/state-rows.ts';
+import { describeInterface, describeStatus } from '../report/state-rows.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
-const SERVERLESS = {
-  blockers: ['the policies in the API server have a constant default, without a rollout'],
-  next: ['Plan another default: portcullis rollout plan --level baseline, or --level restricted.'],
-} as const;
-
-function printList(title: string, items: readonly string[]): string {
-  return `${title}:\n${items.map((item) => `  ${printable(item)}\n`).join('')}`;
-}
+const SERVERLESS: RolloutStatus = {
+  state: 'Off',
+  reasons: ['the policies in the API server have a constant default, without a rollout'],
+  next: 'Plan another default: portcullis rollout plan --level baseline, or --level restricted.',
+};
 
 const DETAILS = `
-Shows the state of the enforcement rollout, its blockers, and the next steps. The command evaluates the
-current state of all namespaces, and changes nothing. -o wide lists all namespaces that have denied workloads,
-with their details. -n and -l restrict only the list, not the state of the cluster.
+Shows the state of the rollout (Off, Evaluating, Blocked or Enforcing), the reason, and the next action. The command
+evaluates the current state of all namespaces, and changes nothing. -o wide lists all namespaces that have denied
+workloads, with their details, and the fields of the interface that OpenShift defines. -n and -l restrict only the
+list, not the state of the cluster.
 
 The exit code is 1 if Portcullis is not installed in the cluster.
 
@@ -46,16 +44,16 @@ export const command = defineCommand({
     const assumptions = [...facts.assumptions, ...newer];
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const namespaces = only === undefined ? selected.filter(needsFix) : selected;
-    const { blockers, next } = facts.serverless ? SERVERLESS : rolloutBlockers(state, countEvaluated(planned, facts));
-    const data = { isInstalled, ...state, blockers, next, summary: counts, namespaces, settings, assumptions };
+    const status = facts.serverless ? SERVERLESS : rolloutStatus(state, countEvaluated(planned, facts));
+    const data = { isInstalled, ...status, ...state, summary: counts, namespaces, settings, assumptions };
+    const isWide = options.output === 'wide';
     printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
-      printTable(describeState(state), { gap: '  ' }),
+      printTable([...describeStatus(state, status), ...(isWide ? describeInterface(state) : [])], {
+        gap: '  ',
+      }),
       ...namespaceSections(namespaces, { ...options, namespace: only }, style),
       `${style('bold', [printNamespaceCounts(counts), ...newer].join('; '))}\n`,
-      ...(blockers.length === 0 ? [] : [printList('Blocked by', blockers)]),
-      ...(next.length === 0 ? [] : [printList('Next', next)]),
-      ...(blockers.length === 0 ? ['The cluster is enforcing.\n'] : []),
     ]);
     return EXIT.passed;
   },
@@ -64,9 +62,13 @@ export const command = defineCommand({
 const NOT_INSTALLED =
   'Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.';
 
+const INSTALL =
+  'Evaluate the cluster with portcullis rollout plan, and then install Portcullis: portcullis install --help.';
+
 function printMissing({ output }: Values<typeof listOptions>, io: Io): number {
-  const next = ['Install it: portcullis install --help.', 'To evaluate the cluster first: portcullis rollout plan.'];
-  const data = { isInstalled: false, blockers: [NOT_INSTALLED], next };
-  printListing(io, output, { data, objects: [] }, () => [`${NOT_INSTALLED}\n`, printList('Next', next)]);
+  const status: RolloutStatus = { state: 'Off', reasons: [NOT_INSTALLED], next: INSTALL };
+  printListing(io, output, { data: { isInstalled: false, ...status }, objects: [] }, () => [
+    `${NOT_INSTALLED}\n\nNext: ${INSTALL}\n`,
+  ]);
   return EXIT.violations;
 }

@@ -158,10 +158,15 @@ function findOutdated(stored: readonly Condition[], current: readonly ConditionS
   });
 }
 
-/** The causes that block enforcement, and the next steps. Each item is one sentence. */
-interface Outlook {
-  readonly blockers: readonly string[];
-  readonly next: readonly string[];
+/** The states of a rollout. `Blocked` requires an action of a user. While `Evaluating`, enforcement has not started. */
+type RolloutStateName = 'Off' | 'Evaluating' | 'Blocked' | 'Enforcing';
+
+/** The state of a rollout with its reasons, and the next action. Each reason is a clause, and the action a sentence. */
+export interface RolloutStatus {
+  readonly state: RolloutStateName;
+  readonly reasons: readonly string[];
+  /** Absent if there is nothing to do. */
+  readonly next?: string | undefined;
 }
 
 export const CONFIG = `psaenforcementconfig ${PSA_ENFORCEMENT_CONFIG}`;
@@ -176,100 +181,100 @@ const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string
   clean: ['the leader has not decided yet', 'Wait until the leader evaluates all namespaces again and decides.'],
 };
 
-/** Computes the causes that block enforcement, in the order in which they should be resolved. */
-export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): Outlook {
-  const { phase, requested = '', decided, gate, replicas, evaluation } = state;
+/** Computes the state of the rollout, and the next action, from which all others follow. */
+export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): RolloutStatus {
+  const { phase, requested = '', requestedBy, decided, gate, replicas, evaluation } = state;
   if (phase === 'Disabled') {
-    return outlook('the rollout is disabled, so no level is planned', [
-      'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
-    ]);
+    return status('Off', 'no level is planned', 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.');
   }
   if (replicas !== undefined && replicas.leader === undefined) {
-    return outlook('there is no leader, so nothing is evaluated or decided', [
-      'Find the cause with portcullis doctor.',
-    ]);
+    const reason = 'there is no leader, so nothing is evaluated or decided';
+    return status('Blocked', reason, 'Find the cause with portcullis doctor.');
   }
   if (!isEnforcementMode(requested)) {
     const valid = ENFORCEMENT_MODES.map(quote).join(', ');
-    return outlook(`spec.enforcementMode is ${quote(requested)}, which is invalid`, [`Set it to one of ${valid}.`]);
+    const reason = `spec.enforcementMode is ${quote(requested)}, which is invalid`;
+    return status('Blocked', reason, `Set it to one of ${valid}.`);
   }
-  const findings = findingsOutlook(counts);
-  if (phase === 'Enforce' && decided === 'Restricted' && requested !== 'Legacy') {
-    const pending: Outlook = isEnforcing(state) ? { blockers: [], next: [] } : pendingOutlook(state);
-    return { ...pending, next: [...pending.next, ...findings.next] };
-  }
+  const { reasons, blocking, other } = findingsStatus(counts);
   const isLegacy = requested === 'Legacy';
-  const afterwards = [...(isLegacy ? [CLEAR] : []), ...(phase === 'Evaluate' ? [TO_ENFORCE] : [])];
-  const blockers = [
-    ...findings.blockers,
-    ...(isLegacy ? [`spec.enforcementMode requests Legacy${by(state)}`] : []),
-    ...(phase === 'Evaluate' ? ['nothing is enforced in the Evaluate phase'] : []),
-    ...(gate || phase === 'Evaluate' ? [] : [`the ${ENFORCEMENT_GATE} feature is off`]),
-  ];
-  if (findings.blockers.length + afterwards.length > 0) return { blockers, next: [...findings.next, ...afterwards] };
-  const [blocker, next] = EVALUATE_NEXT[requested === 'Restricted' ? 'clean' : evaluation];
-  return { blockers: [...blockers, blocker], next: [...findings.next, next] };
+  if (phase === 'Enforce' && decided === 'Restricted' && !isLegacy) {
+    return isEnforcing(state) ? { state: 'Enforcing', reasons: [], next: blocking ?? other } : pendingStatus(state);
+  }
+  // Portcullis proposes Legacy because of the violations, which are the reason.
+  const isConsequence = requestedBy === 'rollout' && reasons.length > 0;
+  const requests = isLegacy && !isConsequence ? [`spec.enforcementMode requests Legacy${by(state)}`] : [];
+  const clear = isLegacy ? CLEAR : undefined;
+  if (phase === 'Evaluate') {
+    const found = [...reasons, ...requests];
+    const next = blocking ?? clear ?? TO_ENFORCE;
+    return { state: 'Evaluating', reasons: found.length === 0 ? ['no workload would be denied'] : found, next };
+  }
+  const all = [...reasons, ...requests, ...(gate ? [] : [FEATURE_OFF])];
+  if (all.length > 0) return { state: 'Blocked', reasons: all, next: blocking ?? clear ?? ENABLE_FEATURE };
+  return status('Evaluating', ...EVALUATE_NEXT[requested === 'Restricted' ? 'clean' : evaluation]);
 }
 
 const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
+const FEATURE_OFF = `the ${ENFORCEMENT_GATE} feature is off`;
+const ENABLE_FEATURE = `Enable the ${ENFORCEMENT_GATE} feature.`;
 
-export function isEnforcing({ conditions }: RolloutState): boolean {
+function isEnforcing({ conditions }: RolloutState): boolean {
   return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
 }
 
-/** Returns the outlook after the decision to enforce, before enforcement is in effect. */
-function pendingOutlook(state: RolloutState): Outlook {
+/** Returns the status after the decision to enforce, before enforcement is in effect. */
+function pendingStatus(state: RolloutState): RolloutStatus {
   const { gate, unlabeled, published } = state;
-  if (!gate) {
-    return outlook(`the ${ENFORCEMENT_GATE} feature is off`, [`Enable the ${ENFORCEMENT_GATE} feature.`]);
-  }
+  if (!gate) return status('Blocked', FEATURE_OFF, ENABLE_FEATURE);
   if (published === 'restricted') {
-    return outlook('not every replica enforces the restricted default yet', ['Wait for the replicas.']);
+    return status('Evaluating', 'not every replica enforces the restricted default yet', 'Wait for the replicas.');
   }
   if (unlabeled.length > 0) {
-    return outlook(`${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`, [
-      'Wait for the labels. Errors are reported as events in the namespaces.',
-    ]);
+    const reason = `${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`;
+    return status('Evaluating', reason, 'Wait for the labels. Errors are reported as events in the namespaces.');
   }
-  return outlook('the default level is raised after a wait', [
-    `Wait. The default becomes restricted ${printRaiseTimes(state)}.`,
-  ]);
+  const next = `Wait. The default becomes restricted ${printRaiseTimes(state)}.`;
+  return status('Evaluating', 'the default level is raised after a wait', next);
 }
 
-/** Enforcement does not affect workloads that are denied now or need a restart, so they do not block it. */
-function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
+/**
+ * Returns the findings that block enforcement, and the first action for them. The other action does not block
+ * enforcement, because enforcement does not affect workloads that are denied now or need a restart.
+ */
+function findingsStatus({ violating, inconclusive, workloads }: NamespaceCounts) {
   const { deniedNow, wouldBeDenied, restart } = workloads;
   const PLAN = 'portcullis rollout plan -o wide';
-  return {
-    blockers: [
-      ...(violating === 0
-        ? []
-        : [
-            `${printCount(wouldBeDenied.workloads, 'workload')} in ${printCount(violating, 'namespace')} would be denied`,
-          ]),
-      ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
-    ],
-    next: [
-      ...(violating === 0 ? [] : [`Follow the next steps for each namespace: ${PLAN}.`]),
-      ...(deniedNow.workloads === 0
-        ? []
-        : [
-            `Fix ${printCount(deniedNow.workloads, 'workload')} that ${deniedNow.workloads === 1 ? 'is' : 'are'} denied now: ${PLAN}.`,
-          ]),
-      ...(restart.workloads === 0
-        ? []
-        : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),
-      ...(inconclusive === 0 ? [] : ['Resolve the errors of the namespaces that cannot be evaluated.']),
-    ],
-  };
+  const reasons = [
+    ...(violating === 0
+      ? []
+      : [
+          `${printCount(wouldBeDenied.workloads, 'workload')} in ${printCount(violating, 'namespace')} would be denied`,
+        ]),
+    ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
+  ];
+  const [blocking] = [
+    ...(violating === 0 ? [] : [`Follow the next steps for each namespace: ${PLAN}.`]),
+    ...(inconclusive === 0 ? [] : ['Resolve the errors of the namespaces that cannot be evaluated.']),
+  ];
+  const verb = deniedNow.workloads === 1 ? 'is' : 'are';
+  const [other] = [
+    ...(deniedNow.workloads === 0
+      ? []
+      : [`Fix ${printCount(deniedNow.workloads, 'workload')} that ${verb} denied now: ${PLAN}.`]),
+    ...(restart.workloads === 0
+      ? []
+      : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),
+  ];
+  return { reasons, blocking, other };
 }
 
 function by({ requestedBy }: RolloutState): string {
   return requestedBy === 'rollout' ? ', as proposed by Portcullis' : '';
 }
 
-function outlook(blocker: string, next: readonly string[]): Outlook {
-  return { blockers: [blocker], next };
+function status(state: RolloutStateName, reason: string, next: string): RolloutStatus {
+  return { state, reasons: [reason], next };
 }
 
 /** A step in the enforcement rollout. */
@@ -281,26 +286,13 @@ export interface RolloutStep {
 
 /** Returns the rollout steps. The first unfinished step is the current one. */
 export function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly RolloutStep[] {
-  const { phase, decided, requested, unlabeled } = state;
-  const isDecided = phase === 'Enforce' && decided === 'Restricted';
-  const blocked = `${printCount(counts.workloads.wouldBeDenied.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
+  const { phase } = state;
+  const denied = `${printCount(counts.workloads.wouldBeDenied.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
+  const evaluated =
+    counts.inconclusive === 0 ? printCount(counts.namespaces, 'namespace') : `${counts.inconclusive} inconclusive`;
   const steps: readonly (readonly [name: string, isDone: boolean, detail: string])[] = [
-    [
-      'Evaluate',
-      phase !== 'Disabled' && counts.inconclusive === 0,
-      phase === 'Disabled'
-        ? 'phase Disabled'
-        : counts.inconclusive === 0
-          ? printCount(counts.namespaces, 'namespace')
-          : `${counts.inconclusive} inconclusive`,
-    ],
-    ['Resolve', counts.violating === 0, counts.violating === 0 ? 'no violations' : blocked],
-    ['Decide', isDecided, isDecided ? 'Restricted' : requested === 'Legacy' ? 'Legacy requested' : `phase ${phase}`],
-    [
-      'Label',
-      isDecided && unlabeled.length === 0,
-      unlabeled.length === 0 ? 'no label missing' : `${printCount(unlabeled.length, 'namespace')} without`,
-    ],
+    ['Evaluate', phase !== 'Disabled' && counts.inconclusive === 0, phase === 'Disabled' ? 'off' : evaluated],
+    ['Fix', counts.violating === 0, counts.violating === 0 ? 'no violations' : denied],
     ['Enforce', isEnforcing(state), `default ${state.default}`],
   ];
   const current = steps.findIndex(([, isDone]) => !isDone);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type NamespaceCounts, type PlannedNamespace, printStep } from '../../../src/policy/rollout/plan.ts';
-import { rolloutBlockers, type RolloutState } from '../../../src/policy/rollout/state.ts';
+import { type RolloutState, rolloutStatus, type RolloutStatus } from '../../../src/policy/rollout/state.ts';
 import type { ReportData } from '../../../src/web/report-data.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
@@ -34,6 +34,7 @@ describe('the rollout commands print', () => {
     ['plan -n agents -o json', 0, 'plan-agents.json.txt'],
     ['status', 0, 'status.table.txt'],
     ['status -n apart', 0, 'status-apart.table.txt'],
+    ['status -l a=b -o wide', 0, 'status.wide.txt'],
     ['status -o json', 0, 'status.json.txt'],
   ];
   for (const [args, code, file] of OUTPUTS) {
@@ -416,7 +417,7 @@ describe('status', () => {
     });
     assert.match(
       stdout,
-      /; spec\.rollout\.phase Evaluate \(set --config\); SCC mode report for namespaces without the label \(set --scc-mode\)\.\n\nPhase {8}Evaluate\nRequested {4}no PSAEnforcementConfig\nDecided {6}nothing\nEvaluated {4}never\nDefault {6}privileged, not published\nLabels {7}not managed yet\n/,
+      /^Assumed: spec\.rollout\.phase Evaluate \(set --config\)\.\n\nState {6}Evaluating: no workload would be denied\nNext {7}Set spec\.rollout\.phase of the PortcullisConfiguration to Enforce\.\nDefault {4}privileged for namespaces without a label\nEvaluated {2}never\n/,
     );
   });
 
@@ -436,31 +437,33 @@ describe('status', () => {
   test('marks data from an earlier phase as outdated', async () => {
     const OUTDATED =
       'enforcementMode Restricted; LegacyProposed True, WrittenByController, since 2026-11-20T16:00:00Z; Enforcing True, Restricted, since 2026-11-21T16:00:00Z';
+    const wide = ['-l', 'a=b', '-o', 'wide'];
     const disabled = await runWith(
       (text) => afterEnforcement(text).replace('phase: Evaluate', 'phase: Disabled'),
       'status',
-      '-l',
-      'a=b',
+      ...wide,
     );
-    const [, , disabledRows = ''] = disabled.stdout.split('\n\n');
     assert.equal(
-      disabledRows,
-      `Phase     Disabled
-Default   privileged, from spec.podSecurity.defaults in the settings
-Labels    not managed in the Disabled phase
-Outdated  status of psaenforcementconfig cluster, since it is not updated in the Disabled phase: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`.replace(
-        '; Progressing False, AsExpected, since 2026-11-21T16:00:00Z',
-        '',
-      ),
+      disabled.stdout.split('\n\n')[2],
+      `State      Off: no level is planned
+Next       Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.
+Default    privileged for namespaces without a label
+Phase      Disabled
+Published  no default level
+Labels     not managed in the Disabled phase
+Outdated   status of psaenforcementconfig cluster, since it is not updated in the Disabled phase: ${OUTDATED}`,
     );
-    const evaluated = await runWith(afterEnforcement, 'status', '-l', 'a=b');
+    const evaluated = await runWith(afterEnforcement, 'status', ...wide);
     assert.equal(
       evaluated.stdout.split('\n\n')[2],
-      `Phase        Evaluate, enforcement announced for 2027-01-31
+      `State        Evaluating, enforcement announced for 2027-01-31: 3 workloads in 3 namespaces would be denied
+Next         Follow the next steps for each namespace: portcullis rollout plan -o wide.
+Default      privileged for namespaces without a label
+Evaluated    2026-11-21T17:00:00Z
+Phase        Evaluate
 Requested    nothing
 Decided      nothing
-Evaluated    2026-11-21T17:00:00Z
-Default      privileged, generation 1; restricted is still published
+Published    restricted, generation 1
 Labels       warn and audit managed, enforce not yet
 Enforcing    False, PhaseNotEnforcing: nothing is enforced in the Evaluate phase
 Progressing  True, RevertingConfiguration: replicas are switching to the privileged default level
@@ -506,13 +509,12 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
         .replaceAll('hostNetwork: true', 'hostNetwork: false')
         .replace('privileged: true, runAsUser: 0', 'privileged: false')
         .replace('validated-scc-subject-type: user', 'validated-scc-subject-type: serviceaccount');
-    const { stdout } = await runWith(enforced, 'status');
+    const { stdout } = await runWith(enforced, 'status', '-o', 'wide');
     assert.match(
       stdout,
-      /\nFeature {6}OpenShiftPodSecurityAdmission on\nRequested {4}nothing\nDecided {6}Restricted\n/,
+      /\nFeature {6}OpenShiftPodSecurityAdmission on\nRequested {4}nothing\nDecided {6}Restricted\nPublished {4}restricted, generation 1\n/,
     );
-    assert.match(stdout, /\nDefault {6}restricted, generation 1\n/);
-    assert.doesNotMatch(stdout, /Blocked by/);
+    assert.match(stdout, /\nState {8}Enforcing\n/);
   });
 });
 
@@ -559,9 +561,7 @@ describe('on a cluster', () => {
       code: 1,
       stdout: `Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.
 
-Next:
-  Install it: portcullis install --help.
-  To evaluate the cluster first: portcullis rollout plan.
+Next: Evaluate the cluster with portcullis rollout plan, and then install Portcullis: portcullis install --help.
 `,
       stderr: '',
     });
@@ -619,8 +619,8 @@ const RAISED = { ...DECIDED, published: 'restricted' } as const;
 const ENFORCED = { ...RAISED, conditions: [ENFORCING] } as const;
 
 const FEATURE_OFF = 'the OpenShiftPodSecurityAdmission feature is off';
+const ENABLE = 'Enable the OpenShiftPodSecurityAdmission feature.';
 const LEGACY = 'spec.enforcementMode requests Legacy';
-const EVALUATED = 'nothing is enforced in the Evaluate phase';
 const DENIED = '2 workloads in 1 namespace would be denied';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
 const LISTED = 'Follow the next steps for each namespace: portcullis rollout plan -o wide.';
@@ -635,82 +635,102 @@ const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.'
 const WAIT = 'Wait. The default becomes restricted after all labels have existed for 30s';
 const DECIDE = 'Wait until the leader evaluates all namespaces again and decides.';
 const AWAIT = 'Wait for the labels. Errors are reported as events in the namespaces.';
+const NO_LEADER = 'there is no leader, so nothing is evaluated or decided';
+const STALE = 'the last complete evaluation of all namespaces is too old';
+const RAISING = 'the default level is raised after a wait';
 
-describe('the blockers of enforcement, and the next steps', () => {
+describe('the state of the rollout, its reasons, and the next action', () => {
   const CASES: readonly (readonly [
     state: Partial<RolloutState>,
     counts: Partial<NamespaceCounts>,
-    blockers: readonly string[],
-    next: readonly string[],
+    name: RolloutStatus['state'],
+    reasons: readonly string[],
+    next?: string,
   ])[] = [
+    [{ phase: 'Disabled' }, {}, 'Off', ['no level is planned'], TO_EVALUATE],
     [
       { requested: 'Privileged' },
       VIOLATING,
+      'Blocked',
       ['spec.enforcementMode is "Privileged", which is invalid'],
-      ['Set it to one of "", "Restricted", "Legacy".'],
+      'Set it to one of "", "Restricted", "Legacy".',
     ],
-    [{ phase: 'Disabled' }, {}, ['the rollout is disabled, so no level is planned'], [TO_EVALUATE]],
-    [{ phase: 'Evaluate' }, {}, [EVALUATED], [TO_ENFORCE]],
+    [{ ...ENFORCED, replicas: { running: 0 } }, {}, 'Blocked', [NO_LEADER], 'Find the cause with portcullis doctor.'],
+
+    [{ phase: 'Evaluate' }, {}, 'Evaluating', ['no workload would be denied'], TO_ENFORCE],
+    [{ phase: 'Evaluate' }, VIOLATING, 'Evaluating', [DENIED], LISTED],
+    [{ phase: 'Evaluate' }, RESTART, 'Evaluating', ['no workload would be denied'], TO_ENFORCE],
+    [{ phase: 'Evaluate' }, DENIED_NOW, 'Evaluating', ['no workload would be denied'], TO_ENFORCE],
+    [{ phase: 'Evaluate', requested: 'Legacy' }, {}, 'Evaluating', [LEGACY], CLEAR],
     [
       { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout', gate: false },
       VIOLATING,
-      [DENIED, `${LEGACY}, as proposed by Portcullis`, EVALUATED],
-      [LISTED, CLEAR, TO_ENFORCE],
-    ],
-    [{}, { inconclusive: 2 }, ['2 namespaces cannot be evaluated'], [RESOLVE]],
-    [{ evaluation: 'never' }, {}, [UNEVALUATED], [EVALUATE]],
-    [{ evaluation: 'stale' }, {}, ['the last complete evaluation of all namespaces is too old'], [EVALUATE]],
-    [{}, {}, ['the leader has not decided yet'], [DECIDE]],
-    [{ requested: 'Restricted', evaluation: 'never' }, {}, ['the leader has not decided yet'], [DECIDE]],
-    [
-      { decided: 'Legacy', evaluation: 'violations' },
-      {},
-      ['the last evaluation of the leader found violations'],
-      [EVALUATE],
+      'Evaluating',
+      [DENIED],
+      LISTED,
     ],
     [
-      { ...ENFORCED, replicas: { running: 0 } },
-      {},
-      ['there is no leader, so nothing is evaluated or decided'],
-      ['Find the cause with portcullis doctor.'],
+      { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'others' },
+      VIOLATING,
+      'Evaluating',
+      [DENIED, LEGACY],
+      LISTED,
     ],
-    [{ ...ENFORCED, requested: 'Legacy' }, {}, [LEGACY], [CLEAR]],
+    [
+      { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout' },
+      {},
+      'Evaluating',
+      [`${LEGACY}, as proposed by Portcullis`],
+      CLEAR,
+    ],
+
+    [{}, VIOLATING, 'Blocked', [DENIED], LISTED],
+    [{}, { inconclusive: 2 }, 'Blocked', ['2 namespaces cannot be evaluated'], RESOLVE],
+    [{}, { ...VIOLATING, inconclusive: 2 }, 'Blocked', [DENIED, '2 namespaces cannot be evaluated'], LISTED],
+    [{ ...ENFORCED, requested: 'Legacy' }, {}, 'Blocked', [LEGACY], CLEAR],
     [
       { requested: 'Legacy', requestedBy: 'others', decided: 'Legacy', gate: false },
       {},
+      'Blocked',
       [LEGACY, FEATURE_OFF],
-      [CLEAR],
+      CLEAR,
     ],
-    [{ ...DECIDED, gate: false }, {}, [FEATURE_OFF], ['Enable the OpenShiftPodSecurityAdmission feature.']],
-    [{ ...DECIDED, unlabeled: ['b', 'a'] }, {}, ['2 namespaces without a label: a, b'], [AWAIT]],
-    [DECIDED, {}, ['the default level is raised after a wait'], [`${WAIT}.`]],
+    [{ gate: false }, {}, 'Blocked', [FEATURE_OFF], ENABLE],
+    [{ ...DECIDED, gate: false }, {}, 'Blocked', [FEATURE_OFF], ENABLE],
+    [{ ...DECIDED, gate: false }, DENIED_NOW, 'Blocked', [FEATURE_OFF], ENABLE],
+
+    [{ evaluation: 'never' }, {}, 'Evaluating', [UNEVALUATED], EVALUATE],
+    [{ evaluation: 'stale' }, {}, 'Evaluating', [STALE], EVALUATE],
+    [{ evaluation: 'stale' }, RESTART, 'Evaluating', [STALE], EVALUATE],
+    [{}, {}, 'Evaluating', ['the leader has not decided yet'], DECIDE],
+    [{ requested: 'Restricted', evaluation: 'never' }, {}, 'Evaluating', ['the leader has not decided yet'], DECIDE],
+    [
+      { decided: 'Legacy', evaluation: 'violations' },
+      {},
+      'Evaluating',
+      ['the last evaluation of the leader found violations'],
+      EVALUATE,
+    ],
+    [{ ...DECIDED, unlabeled: ['b', 'a'] }, {}, 'Evaluating', ['2 namespaces without a label: a, b'], AWAIT],
+    [DECIDED, {}, 'Evaluating', [RAISING], `${WAIT}.`],
     [
       { ...DECIDED, nextRaiseTime: '2026-11-22T12:05:00Z' },
       {},
-      ['the default level is raised after a wait'],
-      [`${WAIT}, and not before 2026-11-22T12:05:00Z.`],
+      'Evaluating',
+      [RAISING],
+      `${WAIT}, and not before 2026-11-22T12:05:00Z.`,
     ],
-    [RAISED, {}, ['not every replica enforces the restricted default yet'], ['Wait for the replicas.']],
-    [ENFORCED, {}, [], []],
-    [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, [], [LISTED]],
-    [ENFORCED, DENIED_NOW, [], [FIX_NOW]],
-    [
-      { ...DECIDED, gate: false },
-      DENIED_NOW,
-      [FEATURE_OFF],
-      ['Enable the OpenShiftPodSecurityAdmission feature.', FIX_NOW],
-    ],
-    [{ phase: 'Evaluate' }, RESTART, [EVALUATED], [RESTARTED, TO_ENFORCE]],
-    [
-      { evaluation: 'stale' },
-      RESTART,
-      ['the last complete evaluation of all namespaces is too old'],
-      [RESTARTED, EVALUATE],
-    ],
+    [RAISED, {}, 'Evaluating', ['not every replica enforces the restricted default yet'], 'Wait for the replicas.'],
+
+    [ENFORCED, {}, 'Enforcing', []],
+    [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, 'Enforcing', [], LISTED],
+    [ENFORCED, DENIED_NOW, 'Enforcing', [], FIX_NOW],
+    [ENFORCED, RESTART, 'Enforcing', [], RESTARTED],
   ];
-  for (const [state, counts, blockers, next] of CASES) {
+  for (const [state, counts, name, reasons, next] of CASES) {
     test(JSON.stringify({ ...state, ...counts }), () => {
-      assert.deepEqual(rolloutBlockers({ ...STATE, ...state }, { ...COUNTS, ...counts }), { blockers, next });
+      const status = rolloutStatus({ ...STATE, ...state }, { ...COUNTS, ...counts });
+      assert.deepEqual({ next: undefined, ...status }, { state: name, reasons, next });
     });
   }
 });
@@ -741,12 +761,11 @@ test('pod templates of custom resources are planned, but do not block enforcemen
       ),
     );
     assert.equal(summary.violating, 1);
-    assert.deepEqual((report?.['rollout'] as Record<string, unknown>)['blockers'], status?.['blockers']);
-    return status?.['blockers'];
+    assert.deepEqual((report?.['rollout'] as Record<string, unknown>)['reasons'], status?.['reasons']);
+    return status?.['reasons'];
   };
-  const phase = 'nothing is enforced in the Evaluate phase';
-  assert.deepEqual(await run([rollout]), [phase]);
-  assert.deepEqual(await run([rollout, pod]), ['1 workload in 1 namespace would be denied', phase]);
+  assert.deepEqual(await run([rollout]), ['no workload would be denied']);
+  assert.deepEqual(await run([rollout, pod]), ['1 workload in 1 namespace would be denied']);
 });
 
 test('an own label without an upstream label is planned with the default level, because the label syncer sets no label', async () => {

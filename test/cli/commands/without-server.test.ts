@@ -417,8 +417,8 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     const { code, stdout } = await run(['rollout', 'status']);
     assert.equal(code, 0);
     assert.ok(
-      stdout.endsWith(
-        '\nBlocked by:\n  the policies in the API server have a constant default, without a rollout\n\nNext:\n  Plan another default: portcullis rollout plan --level baseline, or --level restricted.\n',
+      stdout.includes(
+        '\nState    Off: the policies in the API server have a constant default, without a rollout\nNext     Plan another default: portcullis rollout plan --level baseline, or --level restricted.\n',
       ),
       stdout,
     );
