@@ -52,12 +52,12 @@ function readDefinitions(): Definitions {
 }
 
 /**
- * Creates the text of the file: the type of each kind by API version, and the names of the fields of each type by their
- * type. `[]T` is a list, `{}T` is a map, and `any` is any JSON value. Contains the kinds of stable API versions that are
- * stored with metadata, and the types of their fields.
+ * Creates the text of the file: the types of the kinds by API version, and the fields of each type. The kind is the name
+ * of its type without the group. `string a b; []T c` are two strings and a list, `{}T` is a map, and `any` is any JSON
+ * value. Contains the kinds of stable API versions that are stored with metadata, and the types of their fields.
  */
 export function createFieldTypes(definitions = readDefinitions()): string {
-  const kinds: Record<string, Record<string, string>> = {};
+  const kinds: Record<string, string[]> = {};
   const types = new Map<string, Record<string, string>>();
   /** Definitions by name. The names of types in several API groups begin with the group. */
   const names = new Map<string, string>();
@@ -97,15 +97,25 @@ export function createFieldTypes(definitions = readDefinitions()): string {
     const isStored = schema.properties?.['metadata']?.$ref?.endsWith('.ObjectMeta') ?? false;
     for (const { group, version, kind } of schema['x-kubernetes-group-version-kind'] ?? []) {
       if (!isStored || !/^v\d+$/.test(version)) continue;
-      (kinds[group === '' ? version : `${group}/${version}`] ??= {})[kind] = addType(definition);
+      const type = addType(definition);
+      if (type.split('.').at(-1) !== kind) throw new Error(`the type of ${kind} is ${type}`);
+      (kinds[group === '' ? version : `${group}/${version}`] ??= []).push(type);
     }
   }
   const document = {
     source: MODULE,
-    kinds,
-    types: Object.fromEntries([...types].sort(([a], [b]) => (a < b ? -1 : 1))),
+    kinds: Object.fromEntries(Object.entries(kinds).map(([version, names]) => [version, names.join(' ')])),
+    types: Object.fromEntries(
+      [...types].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, one]) => [name, printFields(one)]),
+    ),
   };
   return `${JSON.stringify(document, undefined, 2)}\n`;
+}
+
+function printFields(fields: Readonly<Record<string, string>>): string {
+  return Object.entries(fields)
+    .map(([type, names]) => `${type} ${names}`)
+    .join('; ');
 }
 
 function fail(message: string): never {

@@ -7,7 +7,8 @@ import document from './field-types.json' with { type: 'json' };
 import { type ManifestObject, type ObjectPod, readPods } from './objects.ts';
 import { type ManifestError, type Path, readDocuments } from './yaml.ts';
 
-type Table = Readonly<Record<string, Readonly<Record<string, string>>>>;
+/** The names of the types of the kinds by API version, and the fields of each type, such as `string a b; []T c`. */
+type Table = Readonly<Record<string, string>>;
 
 const KINDS: Table = document.kinds;
 const TYPES: Table = document.types;
@@ -22,13 +23,14 @@ function typeShape(type: string): FieldShape {
   if (existing !== undefined) return existing;
   if (type.startsWith('[]')) return [typeShape(type.slice(2))];
   if (type.startsWith('{}')) return { '*': typeShape(type.slice(2)) };
-  const groups = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
-  if (groups === undefined) return type as FieldShape;
+  const fields = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+  if (fields === undefined) return type as FieldShape;
   const shape: Record<string, FieldShape> = {};
   shapes.set(type, shape);
-  for (const [fieldType, names] of Object.entries(groups)) {
+  for (const group of fields === '' ? [] : fields.split('; ')) {
+    const [fieldType = '', ...names] = group.split(' ');
     const own = typeShape(fieldType);
-    for (const name of names.split(' ')) shape[name] = own;
+    for (const name of names) shape[name] = own;
   }
   return shape;
 }
@@ -38,8 +40,8 @@ export function builtInShape({
   apiVersion,
   kind,
 }: Pick<ManifestObject, 'apiVersion' | 'kind'>): FieldShapes | undefined {
-  const kinds = Object.hasOwn(KINDS, apiVersion) ? KINDS[apiVersion] : undefined;
-  const type = kinds && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+  const types = Object.hasOwn(KINDS, apiVersion) ? KINDS[apiVersion]?.split(' ') : undefined;
+  const type = types?.find((name) => name.slice(name.indexOf('.') + 1) === kind);
   return type === undefined ? undefined : (typeShape(type) as FieldShapes);
 }
 
