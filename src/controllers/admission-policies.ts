@@ -206,7 +206,7 @@ function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
 const ALL = '*';
 const DEFAULTS = 'defaults';
 const MAX_RETRY_MS = 30_000;
-/** Interval for checking whether the API server serves policies. */
+/** Interval for checking whether the API server serves MutatingAdmissionPolicies. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
 /**
@@ -349,10 +349,7 @@ function createProblemReporter() {
   return (problem: string | undefined, { cluster, logger, recordEvent }: ReconcileContext): void => {
     if (problem === reported) return;
     reported = problem;
-    if (problem === undefined) {
-      logger.info('the API server serves the floor policies');
-      return;
-    }
+    if (problem === undefined) return;
     logger.error(problem);
     const object = cluster.store.get('PortcullisConfiguration', CONFIGURATION_NAME);
     const event = { type: 'Warning', reason: 'FloorNotEnforced', action: 'Reconcile', message: problem } as const;
