@@ -247,7 +247,8 @@ export function createTurns(now: () => number) {
   const pause = async (): Promise<void> => {
     // The decision runs in the current turn of the event loop.
     await nextTurn();
-    await sleep(Math.min(now() - usedSinceMs, MAX_PAUSE_MS));
+    // Without a start, the main thread was not used.
+    await sleep(Math.min(Math.max(now() - usedSinceMs, 0), MAX_PAUSE_MS));
     usedSinceMs = Infinity;
   };
   return {

@@ -13,7 +13,7 @@ import { createStorage } from '../../src/dev-cluster/storage.ts';
 import { type AdmissionRequest, allow } from '../../src/kube/admission.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createQueue } from '../../src/server/body.ts';
+import { createQueue, createTurns } from '../../src/server/body.ts';
 import {
   attributes,
   createRequestContext,
@@ -496,4 +496,16 @@ suite('the queue of small reviews', () => {
     await nextTurn();
     assert.equal(ended.at(-1), 'waiting', 'the remaining review takes the next turn');
   });
+});
+
+test('the queue of large bodies logs no warning of Node after a body that cannot be parsed', async (t) => {
+  const warnings: Error[] = [];
+  const listen = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', listen);
+  t.after(() => process.off('warning', listen));
+  const { take } = createTurns(() => performance.now());
+  await assert.rejects(take(() => Promise.reject(new SyntaxError('no JSON'))));
+  await take(() => Promise.resolve());
+  await nextTurn();
+  assert.deepEqual(warnings, []);
 });
