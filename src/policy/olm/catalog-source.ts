@@ -1,6 +1,6 @@
 import { quote } from '../../kube/text.ts';
 import { type CatalogSource, isObject, type JsonObject, objectMember } from '../../kube/types.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
 /** Annotation on a CatalogSource. The value `"true"` requests `legacy` mode. */
 export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';
@@ -24,15 +24,17 @@ export function catalogMode(
   catalog: CatalogSource | undefined,
   namespaceLabels: Readonly<Record<string, string>> = {},
 ): CatalogMode {
-  const level = namespaceLabels[ENFORCE];
+  // The label of Portcullis only raises the level.
+  const label = namespaceLabels[ENFORCE_LABEL] === 'restricted' ? ENFORCE_LABEL : ENFORCE;
+  const level = namespaceLabels[label];
   const { mode, from, problem } = requestedMode(catalog) ?? {
     mode: level === 'restricted' ? 'restricted' : 'legacy',
-    from: `namespace label ${ENFORCE}`,
+    from: `namespace label ${label}`,
   };
   return {
     mode,
     from,
-    problems: [problem, mode === 'legacy' ? legacyProblem(level) : undefined].filter((one) => one !== undefined),
+    problems: [problem, mode === 'legacy' ? legacyProblem(label, level) : undefined].filter((one) => one !== undefined),
   };
 }
 
@@ -62,11 +64,11 @@ function securityContextConfig(spec: JsonObject): unknown {
 }
 
 /** Pod Security Admission enforces an invalid level as `restricted`, but OLM creates legacy pods in that case. */
-function legacyProblem(level: string | undefined): string | undefined {
+function legacyProblem(label: string, level: string | undefined): string | undefined {
   if (level === undefined || level === 'baseline' || level === 'privileged') return undefined;
   const fix = 'Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"';
   const cause = level === 'restricted' ? '' : ', an invalid level that is enforced as "restricted"';
-  return `legacy pods are denied because the namespace has ${ENFORCE}=${level}${cause}. ${fix}`;
+  return `legacy pods are denied because the namespace has ${label}=${level}${cause}. ${fix}`;
 }
 
 /** Returns true if OLM creates pods for the CatalogSource. It creates none for a source that has only an address. */

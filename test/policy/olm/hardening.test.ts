@@ -216,6 +216,17 @@ suite('CatalogSources', () => {
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'baseline' }).problems, []);
   });
 
+  test('the label of Portcullis determines the mode as the upstream label does', () => {
+    const labels = { [ENFORCE]: 'privileged', 'portcullis.dev/enforce': 'restricted' };
+    const from = 'namespace label portcullis.dev/enforce';
+    assert.deepEqual(catalogMode({}, labels), { mode: 'restricted', from, problems: [] });
+    assert.deepEqual(catalogMode(config('legacy'), labels).problems, [
+      'legacy pods are denied because the namespace has portcullis.dev/enforce=restricted. Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"',
+    ]);
+    const lower = { [ENFORCE]: 'restricted', 'portcullis.dev/enforce': 'baseline' };
+    assert.equal(catalogMode({}, lower).mode, 'restricted');
+  });
+
   test('only exact values of the annotation and disableSecurity are recognized', () => {
     const labels = { [ENFORCE]: 'restricted' };
     for (const value of ['True', 'false', '']) {
