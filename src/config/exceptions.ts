@@ -1,6 +1,6 @@
 /** Reads PodSecurityExceptions from manifests. These are assumed to be approved. */
-import { type FieldError, invalidValue, notSupported, requiredField } from '../kube/field-error.ts';
-import { type FieldShape, findShapeErrors, isList, type ShapeValue } from '../kube/field-shape.ts';
+import { invalidValue, notSupported, requiredField } from '../kube/field-error.ts';
+import { type FieldShape, findShapeErrors, type ShapeValue } from '../kube/field-shape.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../kube/names.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { findSimilar, quote } from '../kube/text.ts';
@@ -15,15 +15,9 @@ import {
   unexpired,
 } from '../policy/pss/exceptions.ts';
 import { checks } from '../policy/pss/index.ts';
+import { describeWrongType, type WrongType } from './field-types.ts';
 import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from './objects.ts';
 import type { Path } from './yaml.ts';
-
-/** A field of an exception that API servers reject, and one sentence that describes how to fix it. */
-interface InvalidField {
-  readonly path: Path;
-  readonly error: FieldError;
-  readonly fix: string;
-}
 
 export function isException({ apiVersion, kind }: ManifestObject): boolean {
   return kind === 'PodSecurityException' && apiGroup(apiVersion) === RESOURCES.PodSecurityException.group;
@@ -84,33 +78,26 @@ const RULES: Readonly<Record<string, { readonly detail: string; readonly fix: st
 const MAX_ITEMS = 32;
 
 /** Returns the fields of an exception that API servers reject. Each unknown field is an error, as in kubectl. */
-export function exceptionErrors({ apiVersion, value }: ManifestObject): readonly InvalidField[] {
+export function exceptionErrors({ apiVersion, value }: ManifestObject): readonly WrongType[] {
   const expected = getApiVersion('PodSecurityException');
   if (apiVersion !== expected) {
     const error = notSupported('apiVersion', apiVersion, [expected]);
     return [{ path: ['apiVersion'], error, fix: `Use ${expected}.` }];
   }
-  const misshapen = findShapeErrors(value, SHAPE).map((one): InvalidField => {
+  const misshapen = findShapeErrors(value, SHAPE).map((one): WrongType => {
+    if (!('known' in one)) return describeWrongType(one);
     const { path } = one;
-    const field = printFieldPath(path);
-    if (!('known' in one)) {
-      const type = typeof one.shape === 'string' ? one.shape : isList(one.shape) ? 'list' : 'object';
-      return {
-        path,
-        error: invalidValue(field, one.value, `must be of type ${type}`),
-        fix: `Use ${type === 'object' ? 'an' : 'a'} ${type}.`,
-      };
-    }
     const similar = findSimilar(String(path.at(-1)), one.known);
     const fix = similar === undefined ? 'Remove the field.' : `Write ${quote(similar)}.`;
-    return { path, error: { type: 'FieldValueForbidden', path: field, detail: 'unknown field' }, fix };
+    const error = { type: 'FieldValueForbidden', path: printFieldPath(path), detail: 'unknown field' } as const;
+    return { path, error, fix };
   });
   return misshapen.length > 0 ? misshapen : specErrors((value as ShapeValue<typeof SHAPE>).spec);
 }
 
 type Spec = NonNullable<ShapeValue<typeof SHAPE>['spec']>;
 
-function specErrors(spec: Spec | null | undefined): readonly InvalidField[] {
+function specErrors(spec: Spec | null | undefined): readonly WrongType[] {
   if (spec == null) return [missing(['spec'])];
   const { allow } = spec;
   const fields = (['serviceAccountName', 'expiresAt', 'reason'] as const).flatMap((name) =>
@@ -124,23 +111,23 @@ function specErrors(spec: Spec | null | undefined): readonly InvalidField[] {
   ];
 }
 
-function missing(path: Path): InvalidField {
+function missing(path: Path): WrongType {
   return { path, error: requiredField(printFieldPath(path), ''), fix: 'Set the field.' };
 }
 
-function textErrors(path: Path, value: string | null | undefined, name = String(path.at(-1))): readonly InvalidField[] {
+function textErrors(path: Path, value: string | null | undefined, name = String(path.at(-1))): readonly WrongType[] {
   const rule = RULES[name];
   if (rule === undefined || value == null || rule.test(value)) return [];
   return [{ path, error: invalidValue(printFieldPath(path), value, rule.detail), fix: rule.fix }];
 }
 
 /** Returns the errors of a list of texts. */
-function listErrors(path: Path, list: readonly string[]): readonly InvalidField[] {
+function listErrors(path: Path, list: readonly string[]): readonly WrongType[] {
   const items = list.flatMap((item, index) => textErrors([...path, index], item, 'values'));
   return [...lengthErrors(path, list), ...items];
 }
 
-function lengthErrors(path: Path, list: readonly unknown[]): readonly InvalidField[] {
+function lengthErrors(path: Path, list: readonly unknown[]): readonly WrongType[] {
   if (list.length > 0 && list.length <= MAX_ITEMS) return [];
   const detail = `must have 1 to ${MAX_ITEMS} items`;
   return [{ path, error: invalidValue(printFieldPath(path), list.length, detail), fix: 'Change the list.' }];
@@ -148,7 +135,7 @@ function lengthErrors(path: Path, list: readonly unknown[]): readonly InvalidFie
 
 const CHECK_IDS: readonly string[] = checks.map(({ id }) => id);
 
-function entryErrors(path: Path, entry: NonNullable<Spec['allow']>[number]): readonly InvalidField[] {
+function entryErrors(path: Path, entry: NonNullable<Spec['allow']>[number]): readonly WrongType[] {
   const { check, container, image, values } = entry;
   if (check == null) return [missing([...path, 'check'])];
   const field = printFieldPath([...path, 'check']);

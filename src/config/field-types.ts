@@ -4,7 +4,7 @@ import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isLi
 import { isObject } from '../kube/types.ts';
 import { printFieldPath } from '../policy/pod/templates.ts';
 import document from './field-types.json' with { type: 'json' };
-import { type ManifestObject, type ObjectPod, readPods } from './objects.ts';
+import { errorAt, type ManifestObject, type ObjectPod, readPods } from './objects.ts';
 import { type ManifestError, type Path, readDocuments } from './yaml.ts';
 
 /** The names of the types of the kinds by API version, and the fields of each type, such as `string a b; []T c`. */
@@ -45,12 +45,11 @@ export function builtInShape({
   return type === undefined ? undefined : (typeShape(type) as FieldShapes);
 }
 
-/** A value that API servers cannot decode. */
+/** A field that API servers reject, such as a value that they cannot decode. */
 export interface WrongType {
   readonly path: Path;
-  /** The value and the required type. */
   readonly error: FieldError;
-  /** One sentence that describes how to correct the value. */
+  /** One sentence that describes how to correct the field. */
   readonly fix: string;
 }
 
@@ -107,8 +106,7 @@ function matches(value: unknown, shape: FieldShape): boolean {
 /** Returns an error for each value that API servers cannot decode. */
 export function decodeErrors(object: ManifestObject): readonly ManifestError[] {
   const subject = builtInShape(object) === undefined ? `the pods of the ${object.kind}` : `the ${object.kind}`;
-  return findFieldProblems(object).wrong.map(({ path, error, fix }) => {
-    const message = `API servers cannot decode ${subject}: ${formatFieldError(error)}. ${fix}`;
-    return { file: object.document.file, ...object.locate(path), message };
-  });
+  return findFieldProblems(object).wrong.map(({ path, error, fix }) =>
+    errorAt(object, path, `API servers cannot decode ${subject}: ${formatFieldError(error)}. ${fix}`),
+  );
 }

@@ -96,6 +96,11 @@ function readTypeMeta(value: unknown, inherited: TypeMeta): Typed {
   return { ...type, value: value['kind'] == null || isProject ? { ...value, ...type } : value };
 }
 
+/** Returns an error at a field of an object, or at its nearest existing ancestor. */
+export function errorAt({ document, locate }: ManifestObject, path: Path, message: string): ManifestError {
+  return { file: document.file, ...locate(path), message };
+}
+
 /** Returns the name of an object. If only `generateName` is set, returns the prefix followed by an asterisk. */
 export function manifestName(object: JsonObject): string {
   const { name, generateName } = objectMetadata(object);

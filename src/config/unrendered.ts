@@ -1,11 +1,12 @@
 /** Finds the fields because of which an object cannot be evaluated: placeholders, and values of the wrong type. */
+import { formatFieldError } from '../kube/field-error.ts';
 import { shellQuote } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
 import { EVALUATED_POD, select } from '../policy/pod/selection.ts';
 import { printFieldPath } from '../policy/pod/templates.ts';
-import { isException } from './exceptions.ts';
+import { exceptionErrors, isException } from './exceptions.ts';
 import { decodeErrors, findFieldProblems, findPodFieldProblems } from './field-types.ts';
-import { apiGroup, type ManifestObject, readPods } from './objects.ts';
+import { apiGroup, errorAt, type ManifestObject, readPods } from './objects.ts';
 import { describeRendering, findPlaceholder, type Placeholder } from './placeholders.ts';
 import { type ManifestError, type Path, STDIN } from './yaml.ts';
 
@@ -13,10 +14,17 @@ import { type ManifestError, type Path, STDIN } from './yaml.ts';
 const READ_IN_NAMESPACE =
   /^metadata\.(?:labels|annotations)\[(?:pod-security\.kubernetes\.io|portcullis\.dev|openshift\.io)\//;
 
-/** Returns an error for each placeholder that prevents the evaluation of an object, or else for each undecodable value. */
+/**
+ * Returns an error for each placeholder that prevents the evaluation of an object, or else for each value that API servers
+ * cannot decode and each field of an exception that they reject.
+ */
 export function findUnreadable(object: ManifestObject): readonly ManifestError[] {
   const unrendered = findUnrendered(object);
-  return unrendered.length > 0 ? unrendered : decodeErrors(object);
+  if (unrendered.length > 0) return unrendered;
+  if (!isException(object)) return decodeErrors(object);
+  return exceptionErrors(object).map(({ path, error, fix }) =>
+    errorAt(object, path, `${formatFieldError(error)}. ${fix}`),
+  );
 }
 
 /** Returns an error for each field that contains a placeholder and that a policy reads or API servers cannot decode. */
@@ -24,13 +32,13 @@ export function findUnrendered(object: ManifestObject): readonly ManifestError[]
   const placeholders = findPlaceholders(object.value);
   if (placeholders.length === 0) return [];
   const isRead = readFields(object);
-  const { document, locate } = object;
   return placeholders
     .filter(({ path }) => isRead(path))
     .map(({ path, placeholder }) => {
-      const hint = object.template ? describeProcessing(document.file, placeholder) : describeRendering(placeholder);
-      const message = `not rendered yet: ${printFieldPath(path)} contains ${placeholder.text}. ${hint}`;
-      return { file: document.file, ...locate(path), message };
+      const hint = object.template
+        ? describeProcessing(object.document.file, placeholder)
+        : describeRendering(placeholder);
+      return errorAt(object, path, `not rendered yet: ${printFieldPath(path)} contains ${placeholder.text}. ${hint}`);
     });
 }
 

@@ -1,10 +1,11 @@
 /**
  * Evaluates the playground's manifests against Pod Security at every level, and determines which SCC admits their pods.
  */
-import { exceptionErrors, isException, manifestExceptions } from '../config/exceptions.ts';
+import { manifestExceptions } from '../config/exceptions.ts';
 import { type FixedText, fixText, podSecurityViolations } from '../config/fix.ts';
 import { moveFields } from '../config/misplaced-fields.ts';
 import {
+  errorAt,
   fieldNamespace,
   manifestLabels,
   manifestName,
@@ -16,7 +17,6 @@ import {
 import { findUnreadable } from '../config/unrendered.ts';
 import { type ManifestError, parsePath, type Path, type Position, readDocuments } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
-import { formatFieldError } from '../kube/field-error.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
@@ -99,24 +99,13 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
   return {
     objects: results.flatMap((one) => one.objects),
     otherKinds: results.filter((one) => one.objects.length + one.errors.length === 0).length,
-    errors: [
-      ...unreadable,
-      ...read.flatMap((one) => one.errors),
-      ...objects.filter(isException).flatMap(invalidException),
-      ...results.flatMap((one) => one.errors),
-    ],
+    errors: [...unreadable, ...read.flatMap((one) => one.errors), ...results.flatMap((one) => one.errors)],
   };
 }
 
 /** Fixes all pods and pod templates in a text to pass a policy, and moves unknown fields to the places where they belong. */
 export function fixManifests(text: string, policy: Policy): FixedText {
   return fixText(text, '', (pod) => podSecurityViolations(pod, policy), { moveFields });
-}
-
-function invalidException(object: ManifestObject): readonly ManifestError[] {
-  return exceptionErrors(object).map(({ path, error, fix }) => {
-    return { file: '', ...object.locate(path), message: `${formatFieldError(error)}. ${fix}` };
-  });
 }
 
 /** Cluster objects that decisions depend on. */
@@ -173,11 +162,8 @@ function evaluateObject(object: ManifestObject, version: Version, cluster: Clust
   const unreadable = findUnreadable(object);
   if (unreadable.length > 0) return { objects: [], errors: unreadable };
   const { pods, unknown, fields } = readPods(object.value);
-  const describe = (path: FieldPath, problem: string): ManifestError => ({
-    file: '',
-    ...object.locate(path),
-    message: `${printFieldPath(path)} ${problem} outside the known pod templates of ${object.kind}`,
-  });
+  const describe = (path: FieldPath, problem: string): ManifestError =>
+    errorAt(object, path, `${printFieldPath(path)} ${problem} outside the known pod templates of ${object.kind}`);
   return {
     objects: pods.map((pod) => evaluatePod(object, pod, { version, cluster })),
     errors: [

@@ -72,7 +72,7 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
   [
     'a duration',
     { ...SPEC, expiresAt: 14 },
-    'spec.expiresAt: Invalid value: 14: must be of type string. Use a string.',
+    'spec.expiresAt: Invalid value: 14: must be a string. Put the value in quotes.',
   ],
   ['no entries', { ...SPEC, allow: [] }, `spec.allow: Invalid value: 0: ${LENGTH}`],
   [
@@ -83,12 +83,12 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
   [
     'one entry instead of a list',
     { ...SPEC, allow: ENTRY },
-    `spec.allow: Invalid value: ${JSON.stringify(ENTRY)}: must be of type list. Use a list.`,
+    `spec.allow: Invalid value: ${JSON.stringify(ENTRY)}: must be a list. Write it as the item of a list.`,
   ],
   [
     'an empty entry',
     { ...SPEC, allow: [null] },
-    'spec.allow[0]: Invalid value: null: must be of type object. Use an object.',
+    'spec.allow[0]: Invalid value: null: must be an object. Use a value of the required type.',
   ],
   ['a container without an image', entry({ container: 'web' }), `spec.allow[0]: Invalid value: "web": ${PAIR}`],
   ['an image without a container', entry({ image: IMAGE }), `spec.allow[0]: Invalid value: "${IMAGE}": ${PAIR}`],
@@ -122,7 +122,7 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
   [
     'a number as a value',
     values([8080]),
-    'spec.allow[0].values[0]: Invalid value: 8080: must be of type string. Use a string.',
+    'spec.allow[0].values[0]: Invalid value: 8080: must be a string. Put the value in quotes.',
   ],
   [
     'an invalid account',

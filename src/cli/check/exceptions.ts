@@ -1,7 +1,7 @@
 /** Finds PodSecurityExceptions in manifests that API servers reject or that have no effect. */
 import { exceptionErrors, readManifestException } from '../../config/exceptions.ts';
-import type { ManifestObject } from '../../config/objects.ts';
-import type { ManifestError, Path } from '../../config/yaml.ts';
+import { errorAt, type ManifestObject } from '../../config/objects.ts';
+import type { ManifestError } from '../../config/yaml.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import type { PodFields } from '../../policy/pod/pod.ts';
@@ -38,14 +38,11 @@ export function exceptionWarnings(object: ManifestObject, context: ExceptionCont
   if (exception === undefined) return [];
   const { namespace, spec, rule } = exception;
   const name = `the exception ${quote(exception.name)}`;
-  const warning = (path: Path, message: string): ManifestError => {
-    return { file: object.document.file, ...object.locate(path), message };
-  };
   if (context.at.getTime() >= rule.expiresAtMs) {
-    return [warning(['spec', 'expiresAt'], `${name} expired at ${spec.expiresAt} and allows nothing`)];
+    return [errorAt(object, ['spec', 'expiresAt'], `${name} expired at ${spec.expiresAt} and allows nothing`)];
   }
   const shadow = findShadow(exception, context.getNamespaceLabels(namespace));
-  if (shadow !== undefined) return [warning([], `${name}: ${shadow}`)];
+  if (shadow !== undefined) return [errorAt(object, [], `${name}: ${shadow}`)];
   const { pods, policy } = context.getPods(namespace, spec.serviceAccountName);
   // The manifests may not contain the pods.
   if (pods.length === 0) return [];
@@ -58,7 +55,8 @@ export function exceptionWarnings(object: ManifestObject, context: ExceptionCont
     .map((entry) => {
       const path = ['spec', 'allow', Number(entry.name)];
       const account = quote(spec.serviceAccountName);
-      return warning(
+      return errorAt(
+        object,
         path,
         `${name}: ${printFieldPath(path)} has no effect, because no field of the pods of service account ${account} that violates the ${policy.level} level matches its check, container, image and values. Remove the entry, or correct it: portcullis exception create prints the required entries`,
       );

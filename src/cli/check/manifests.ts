@@ -12,6 +12,7 @@ import {
 import type { Manifests } from '../../config/manifests.ts';
 import {
   apiGroup,
+  errorAt,
   fieldNamespace,
   isKustomization,
   manifestLabels,
@@ -216,10 +217,9 @@ function isDecodable(findings: readonly Finding[]): boolean {
 }
 
 function outsideTemplates(object: ManifestObject, path: FieldPath, problem: string): ManifestError {
-  const { apiVersion, kind, document, locate } = object;
-  const name = `${kind}.${apiGroup(apiVersion)}`;
+  const name = `${object.kind}.${apiGroup(object.apiVersion)}`;
   const message = `not evaluated: ${printFieldPath(path)} ${problem} outside the known pod templates of ${name}; to skip this kind, set --skip-kind=${name}`;
-  return { file: document.file, ...locate(path), message };
+  return errorAt(object, path, message);
 }
 
 function unbuilt({ apiVersion, kind, document: { file }, line, column }: ManifestObject): ManifestError {
@@ -270,11 +270,12 @@ const CHECKED_GROUPS: ReadonlySet<string> = new Set(['', 'apps', 'batch', 'exten
 const CHECKED_KINDS: readonly string[] = ['Namespace', 'PodTemplate', ...POD_SOURCES, 'SecurityContextConstraints'];
 
 /** Returns an error for a checked kind with an unknown apiVersion or wrong capitalization. */
-function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject): ManifestError | undefined {
+function unknownVersion(object: ManifestObject): ManifestError | undefined {
+  const { apiVersion, kind } = object;
   const correctKind = CHECKED_KINDS.find((one) => one.toLowerCase() === kind.toLowerCase());
   if (correctKind === undefined || !CHECKED_GROUPS.has(apiGroup(apiVersion))) return undefined;
   const message = `not evaluated: no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
-  return { file: document.file, ...locate([correctKind === kind ? 'apiVersion' : 'kind']), message };
+  return errorAt(object, [correctKind === kind ? 'apiVersion' : 'kind'], message);
 }
 
 /** A violation, with the strongest mode in which it occurs and the policy of that mode. SCC denials have no policy. */
@@ -312,11 +313,11 @@ function findViolations(
  * Returns a warning for a finished Job or pod. Otherwise, a status in a manifest would hide the violations of the pods
  * that an API server creates from it.
  */
-function finishedWarning({ apiVersion, kind, value, document: { file }, locate }: ManifestObject) {
-  const status = value['status'];
-  if (!isKnownKind(apiVersion, kind) || !hasFinished({ kind, status })) return [];
+function finishedWarning(object: ManifestObject): readonly ManifestError[] {
+  const { apiVersion, kind, value } = object;
+  if (!isKnownKind(apiVersion, kind) || !hasFinished({ kind, status: value['status'] })) return [];
   const message = `${kind} ${quote(manifestName(value))} has finished, but the status is ignored because API servers ignore it when an object is created`;
-  return [{ file, ...locate([]), message }];
+  return [errorAt(object, [], message)];
 }
 
 /** Returns the warnings for exceptions. Pods are listed only if there are exceptions. */

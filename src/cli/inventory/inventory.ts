@@ -9,12 +9,17 @@ import { listAll, readCluster } from '../../cluster/lists.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
 import { readServerVersion } from '../../cluster/server-version.ts';
 import { createStore, type Store, type WritableStore } from '../../cluster/store.ts';
-import { exceptionErrors } from '../../config/exceptions.ts';
-import { apiGroup, manifestName, manifestNamespace, type ManifestObject, readPods } from '../../config/objects.ts';
+import {
+  apiGroup,
+  errorAt,
+  manifestName,
+  manifestNamespace,
+  type ManifestObject,
+  readPods,
+} from '../../config/objects.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
 import { setApiDefaults } from '../../kube/defaults.ts';
-import { formatFieldError } from '../../kube/field-error.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selector.ts';
 import { metadataProblem } from '../../kube/names.ts';
@@ -369,16 +374,9 @@ function fillStore(store: WritableStore, objects: readonly ManifestObject[], nam
     }
     const result = readMetadata(value, RESOURCES[kind].scope === 'Cluster' ? undefined : namespace);
     if ('message' in result) return [errorAt(object, result.path, result.message)];
-    const invalid = kind === 'PodSecurityException' ? exceptionErrors(object) : [];
-    if (invalid.length > 0)
-      return invalid.map(({ path, error, fix }) => errorAt(object, path, `${formatFieldError(error)}. ${fix}`));
     store.put(kind, withDefaults(kind, { ...value, metadata: result.metadata }, store));
     return [];
   });
-}
-
-function errorAt(object: ManifestObject, path: Path, message: string): ManifestError {
-  return { file: object.document.file, ...object.locate(path), message };
 }
 
 /**
