@@ -73,7 +73,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      // True even if other clients have changed the settings since then.
+      // Applying unchanged initial settings again would restore fields that other clients have removed since then.
       const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
       const lost = object ? undefined : lostSpec(settingsStatus());
       if (lost) await restore(lost, context);
