@@ -7,7 +7,7 @@
  */
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
-import { ALL_FEATURES } from '../src/install/settings.ts';
+import { ALL_FEATURES, parseFeatures } from '../src/install/settings.ts';
 import { createSystem, startControlPlane } from '../test/support/control-plane/index.ts';
 import { localObjects } from '../test/support/control-plane/installation.ts';
 
@@ -16,7 +16,8 @@ const USAGE = `Usage: npm run control-plane -- [--replicas=N] [--port=PORT] [--p
   --replicas=N     number of replicas; default 3
   --port=PORT      port for reviews on 127.0.0.1; default 8443, as in portcullis install --profile=local
   --pod-security   enable the PodSecurity plugin of kube-apiserver
-  --bare           install nothing; the replicas wait for the output of portcullis install --profile=local
+  --bare           install nothing; the replicas wait for the output of portcullis install --profile=local. Add
+                   -- --features=scc for portcullis install --profile=local --scc
 `;
 
 const { values, positionals } = parseArgs({
@@ -36,8 +37,8 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
 } else {
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
   const plane = await startControlPlane(values['pod-security'] ? { podSecurityPlugin: 'on' } : {});
-  const features = values.bare ? {} : { features: ALL_FEATURES };
-  const objectsFor = (reviewPort: number) => localObjects(reviewPort, features);
+  const features = values.bare ? parseFeatures([]) : ALL_FEATURES;
+  const objectsFor = (reviewPort: number) => localObjects(reviewPort, { features });
   const system = await createSystem(plane, { port, args: positionals, objectsFor });
   try {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);

@@ -60,6 +60,13 @@ suite('every link within the docs resolves', () => {
   }
 });
 
+test('the pages about Pod Security mention neither SCCs nor OpenShift', () => {
+  const pages = [...documents].filter(([page]) => page.startsWith('docs/pod-security/'));
+  assert.equal(pages.length, 5);
+  for (const [page, text] of pages)
+    assert.doesNotMatch(text, /\bSCCs?\b|scc|security context constraint|UID range|openshift/i, page);
+});
+
 test('docs/README.md lists every page', () => {
   const index = documents.get('docs/README.md') ?? '';
   const listed = [...index.matchAll(/^- \[[^\]]*\]\(([^)]*)\): /gm)].map(([, file = '']) => join('docs', file));

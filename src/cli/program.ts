@@ -57,7 +57,7 @@ const GROUPS: Readonly<
     ['exception list', 'List exceptions, their approvals, expiry times and uses', () => import('./exception/list.ts')],
   ],
   'Enforcement rollout:': [
-    ['rollout status', 'Show the state of the rollout and its blockers', () => import('./rollout/status.ts')],
+    ['rollout status', 'Show the state of the rollout and the next action', () => import('./rollout/status.ts')],
     ['rollout plan', 'Preview the enforced level and the denials in each namespace', () => import('./rollout/plan.ts')],
   ],
   'Operators (Operator Lifecycle Manager):': [

@@ -170,7 +170,7 @@ export interface RolloutStatus {
 }
 
 export const CONFIG = `psaenforcementconfig ${PSA_ENFORCEMENT_CONFIG}`;
-const CLEAR = `Clear the request: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
+const CLEAR = `Resume it: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
 const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
 
 const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string, next: string]>> = {
@@ -203,7 +203,7 @@ export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): Rol
   }
   // Portcullis proposes Legacy because of the violations, which are the reason.
   const isConsequence = requestedBy === 'rollout' && reasons.length > 0;
-  const requests = isLegacy && !isConsequence ? [`spec.enforcementMode requests Legacy${by(state)}`] : [];
+  const requests = isLegacy && !isConsequence ? [printLegacy(state)] : [];
   const clear = isLegacy ? CLEAR : undefined;
   if (phase === 'Evaluate') {
     const found = [...reasons, ...requests];
@@ -269,8 +269,9 @@ function findingsStatus({ violating, inconclusive, workloads }: NamespaceCounts)
   return { reasons, blocking, other };
 }
 
-function by({ requestedBy }: RolloutState): string {
-  return requestedBy === 'rollout' ? ', as proposed by Portcullis' : '';
+function printLegacy({ requestedBy }: RolloutState): string {
+  const reason = requestedBy === 'rollout' ? 'an evaluation found violations' : 'spec.enforcementMode requests Legacy';
+  return `enforcement is paused, because ${reason}`;
 }
 
 function status(state: RolloutStateName, reason: string, next: string): RolloutStatus {

@@ -620,13 +620,13 @@ const ENFORCED = { ...RAISED, conditions: [ENFORCING] } as const;
 
 const FEATURE_OFF = 'the OpenShiftPodSecurityAdmission feature is off';
 const ENABLE = 'Enable the OpenShiftPodSecurityAdmission feature.';
-const LEGACY = 'spec.enforcementMode requests Legacy';
+const LEGACY = 'enforcement is paused, because spec.enforcementMode requests Legacy';
 const DENIED = '2 workloads in 1 namespace would be denied';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
 const LISTED = 'Follow the next steps for each namespace: portcullis rollout plan -o wide.';
 const FIX_NOW = 'Fix 134 workloads that are denied now: portcullis rollout plan -o wide.';
 const RESTARTED = 'Restart 200 workloads whose new pods comply: portcullis rollout plan -o wide.';
-const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
+const CLEAR = `Resume it: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
 const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
 const TO_EVALUATE = 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.';
 const EVALUATE =
@@ -680,7 +680,7 @@ describe('the state of the rollout, its reasons, and the next action', () => {
       { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout' },
       {},
       'Evaluating',
-      [`${LEGACY}, as proposed by Portcullis`],
+      ['enforcement is paused, because an evaluation found violations'],
       CLEAR,
     ],
 
