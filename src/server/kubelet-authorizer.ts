@@ -16,7 +16,7 @@ import {
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
+import { type BodyReader, type Queue, type ReceivedBody, withStatus } from './body.ts';
 
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
@@ -29,6 +29,7 @@ const TOO_LARGE: AccessReviewStatus = {
   denied: true,
   reason: `the review has more than ${LIMITS.accessReviewBytes} bytes`,
 };
+const TOO_BUSY = 'too many concurrent reviews; try again';
 const UNSYNCED = 'the nodes and the settings have not been read yet';
 const NO_OPINION: AccessReviewStatus = { allowed: false };
 const NO_BYTES = Buffer.alloc(0);
@@ -39,8 +40,14 @@ interface AuthorizerDeps {
   readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
 }
 
+/** The memory limits of bodies, and the queue for the main thread, which all routes share. */
+interface Shared {
+  readonly bodies: BodyReader;
+  readonly queue: Queue;
+}
+
 /** Adds the route, which has its own size limit. */
-export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps, bodies: BodyReader): void {
+export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps, { bodies, queue }: Shared): void {
   const { kubelet, metrics } = deps;
   const log = deps.logger.child({ logger: 'authorizer' });
   const getMinimum = createMinimumReader(kubelet);
@@ -50,10 +57,16 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
       mode: kubelet.settings().compatibility === 'openshift' ? 'strict' : 'recoverable',
       findNode: (name) => findNodeState(kubelet, name),
     });
-  const handle = (request: FastifyRequest<{ Body: ReceivedBody | undefined }>, reply: FastifyReply): FastifyReply => {
+  const handle = async (
+    request: FastifyRequest<{ Body: ReceivedBody | undefined }>,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> => {
     bodies.release(request.raw);
     const { bytes = NO_BYTES, limit } = request.body ?? {};
     if (limit) return requestRetry(reply, 429, limit.message);
+    let isDisplaced = false;
+    await queue.wait(request.ip, bytes.length, () => (isDisplaced = true));
+    if (isDisplaced) return requestRetry(reply, 429, TOO_BUSY);
     if (bytes.length > LIMITS.accessReviewBytes) {
       countExceeded('accessReviewBytes');
       if (!mayBeNode(bytes)) return reply.send({ ...findType(bytes), status: NO_OPINION });

@@ -10,7 +10,7 @@ import { LIMITS } from '../kube/limits.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BodyReader, createQueue, createTurns, type Queue, type ReceivedBody, type Turns } from './body.ts';
+import { type BodyReader, createTurns, type Queue, type ReceivedBody, type Turns } from './body.ts';
 import type { Connections } from './connections.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import { type Envelope, readIdentity, readReview, undecodable } from './envelope.ts';
@@ -38,8 +38,8 @@ interface Shared {
 }
 
 /** Registers one route for each webhook. */
-export function registerReviews(app: FastifyInstance, deps: ReviewDeps, shared: Omit<Shared, 'turns' | 'queue'>): void {
-  const own = { ...shared, turns: createTurns(deps.now), queue: createQueue(deps.now) };
+export function registerReviews(app: FastifyInstance, deps: ReviewDeps, shared: Omit<Shared, 'turns'>): void {
+  const own = { ...shared, turns: createTurns(deps.now) };
   for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, own));
 }
 

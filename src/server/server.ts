@@ -12,7 +12,7 @@ import Fastify, {
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { quote } from '../kube/text.ts';
-import { createBodyReader, withStatus } from './body.ts';
+import { createBodyReader, createQueue, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
@@ -87,8 +87,9 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   if (deps.clientNames) requireClientCertificate(app, new Set(deps.clientNames));
   const bodies = createBodyReader(deps.now);
   app.addContentTypeParser('application/json', bodies.read);
-  registerReviews(app, deps, { connections, bodies });
-  if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet }, bodies);
+  const shared = { connections, bodies, queue: createQueue(deps.now) };
+  registerReviews(app, deps, shared);
+  if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet }, shared);
   registerOtherRoutes(app, deps);
   limitUrls(app);
   return {

@@ -237,3 +237,22 @@ test('unknown clients do not delay API servers with many reviews or unfinished b
   const [response] = (await Promise.race(sockets.map((socket) => once(socket, 'data')))) as [Buffer];
   assert.match(response.toString(), /^HTTP\/1\.1 429 [^]*\r\nretry-after: 1\r\n/);
 });
+
+test('client addresses take turns, and the reviews of an address that exceed the memory limit are retried', async (t) => {
+  const scope = (store: TestServer['store']) => ({ store, settings: () => settings, hasSettingsObject: false });
+  let nowMs = 0;
+  const server = await startAdmissionServer([], { createScope: scope, now: () => (nowMs += 10) });
+  t.after(() => server.stop());
+  const order: string[] = [];
+  const send = async (remoteAddress: string, extra: string): Promise<void> => {
+    const payload = reviewOf({ ...as('x'), extra }, PODS);
+    const headers = { 'content-type': 'application/json' };
+    const { statusCode } = await server.app.inject({ method: 'POST', url: PATH, payload, headers, remoteAddress });
+    order.push(`${remoteAddress} ${statusCode}`);
+  };
+  const long = 'x'.repeat(60_000);
+  await Promise.all([...Array.from({ length: 500 }, () => send('10.0.0.1', long)), send('10.0.0.2', '')]);
+  const decided = order.filter((one) => one.endsWith(' 200'));
+  assert.ok(decided.indexOf('10.0.0.2 200') < 5, `position ${decided.indexOf('10.0.0.2 200')}`);
+  assert.deepEqual([...new Set(order)].sort(), ['10.0.0.1 200', '10.0.0.1 429', '10.0.0.2 200']);
+});
