@@ -137,6 +137,7 @@ async function writeManifests(): Promise<void> {
   const definitions = install.split('---\n').filter((one) => /^kind: CustomResourceDefinition$/m.test(one));
   const texts = {
     'install.yaml': install,
+    'install-scc.yaml': text('install-scc.yaml'),
     'crds.yaml': definitions.join('---\n'),
     'portcullis-configuration.schema.json': text('portcullis-configuration.schema.json'),
     'values.schema.json': text('helm/portcullis/values.schema.json'),

@@ -209,6 +209,11 @@ suite('the switch for SCCs', () => {
     assert.doesNotMatch(await findings(), /remain from other settings/);
   });
 
+  test('without the feature and without replicas, namespaces with an SCC mode do not fail closed', async () => {
+    await Promise.all(system.replicas.map((replica) => replica.stop()));
+    assert.equal(typeof (await createPod('unreviewed', PRIVILEGED, '?dryRun=All')), 'object');
+  });
+
   test('no request of a replica was refused', async () => {
     assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
